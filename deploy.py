@@ -1,0 +1,45 @@
+"""What Tandem does to the nodes, in order: check everything, prepare, switch, prove.
+
+    pyinfra inventory.py deploy.py --dry --diff    shows what would change
+    pyinfra -y inventory.py deploy.py              makes it so; run it again, and nothing changes
+
+Each step is called on every node, and decides itself whether it is for this one: pyinfra keeps two steps in order
+only where one node has both.
+"""
+
+from pyinfra import host
+
+from operations import engine, fabric, image, lock, model, preflight, proxy, verify
+from operations.plan.plan import ENGINE, PROXY
+
+# Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
+plan = preflight.settle()
+lock.hold(plan, name="Lock | one deploy at a time")
+
+fabric.rails(plan, name="Fabric | addresses and MTU of both rails")
+fabric.prove(plan, name="Fabric | full frames reach every node")
+
+# Downloads and copies: the old topology still serves.
+image.obtain(plan, ENGINE, name="Image | the engine's, on the head")
+image.obtain(plan, PROXY, name="Image | the proxy's, on the head")
+image.copy(plan, name="Image | the engine's, on the other nodes")
+model.obtain(plan, name="Model | on the head")
+model.copy(plan, name="Model | on the other nodes")
+
+# The switch. The head's rank goes first and comes last: the workers' have nothing to do without it.
+engine.retire(plan, on_head=True, name="Engine | stop what is not the plan's, on the head")
+engine.retire(plan, on_head=False, name="Engine | stop what is not the plan's, on the other nodes")
+engine.files(plan, name="Engine | files")
+engine.ray_token(plan, name="Engine | Ray's token")
+engine.start(plan, on_head=False, name="Engine | start on the other nodes")
+engine.start(plan, on_head=True, name="Engine | start on the head")
+if plan.knobs.topology == "replicas":
+    # One at a time, so that the proxy always has a live engine.
+    for each in host.loop(plan.nodes):
+        engine.renew(plan, each.node.name, name=f"Engine | renew {each.node.name}")
+engine.ready(plan, name="Engine | a token from each")
+verify.ray_nodes(plan, name="Verify | every node is in the Ray cluster")
+
+proxy.files(plan, name="Proxy | files")
+proxy.run(plan, name="Proxy | run")
+verify.proxy(plan, name="Verify | a token through the proxy")

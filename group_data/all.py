@@ -1,0 +1,68 @@
+"""The knobs: what is wanted. Edit here, or for one run: `pyinfra inventory.py deploy.py --data topology=solo`."""
+
+# Everything that Tandem does on a node needs root; the login needs sudo without a password.
+_sudo = True
+
+# --- What is served ----------------------------------------------------------------------------------------------
+
+# A name in files/recipes (`ls files/recipes`), or the path of a recipe file.
+recipe = "nemotron-3-super-nvfp4-marlin"
+
+# How engines lie on nodes.
+#   solo      one engine, on the head
+#   cluster   one engine across all nodes, tensor-parallel: the fastest answer to one user
+#   replicas  one engine on each node behind the proxy: the most answers a second, and one node may fail
+topology = "cluster"
+
+# What joins the ranks of a cluster.
+#   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
+#   mp   vLLM's own launcher, without Ray
+executor = "ray"
+
+# How the proxy chooses among engines.
+#   simple-shuffle  at random
+#   least-busy      accepted with a warning: LiteLLM chooses before it counts, so a burst goes to one engine
+routing = "simple-shuffle"
+
+# --- Where it listens --------------------------------------------------------------------------------------------
+
+# The address of the proxy on the head: loopback | management (the address that ssh uses) | all | an IPv4 address.
+proxy_bind = "loopback"
+proxy_port = 8000
+
+# The engines, on the fabric (on loopback in solo). Nobody but the proxy asks them.
+engine_port = 8001
+
+# The ranks' own ports on the fabric: 300, from here. Ray, its workers, the meeting of the ranks, copies.
+cluster_ports = 26000
+
+# --- The fabric --------------------------------------------------------------------------------------------------
+
+# A subnet for each rail, two different ones. The head gets .11, the next node .12, and so on.
+# The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that.
+fabric_subnets = "192.168.177.0/24,192.168.178.0/24"
+
+# 9000 wants a link (and a switch, if there is one) that carries it; the deploy proves that it does.
+fabric_mtu = 9000
+
+# --- Where images and models come from ----------------------------------------------------------------------------
+
+# The head gets an image, the other nodes get it from the head over the fabric.
+#   registry              pulled by the name in the recipe
+#   archive:/PATH.tar     what `docker save` wrote, on the head
+#   build:files/images/X  built on the head from a folder of this repository
+engine_image_from = "registry"
+proxy_image_from = "build:files/images/proxy"
+
+# The proxy image's name in a registry or an archive; a built one needs none.
+proxy_image = "tandem-proxy"
+
+# hub, or a folder on the head: an HF cache (with models--ORG--NAME in it), or the model's own files.
+model_from = "hub"
+
+# The HF cache on every node; what is in it already is used. ~ is the login's home.
+model_store = "~/.cache/huggingface/hub"
+
+# Another Hub, or a mirror of it; and a file on the head (mode 0600) with the token for gated models.
+hub_endpoint = "https://huggingface.co"
+hub_token_file = ""

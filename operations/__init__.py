@@ -1,0 +1,1 @@
+"""Tandem's phases. Each module is one phase of a deploy; `plan` and `facts` are what they compare."""

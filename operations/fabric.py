@@ -1,0 +1,118 @@
+"""The fabric: addresses and MTU on both rails, kept by netplan, and proven from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gevent
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+from pyinfra.api.state import State
+
+from operations import tether
+from operations.patience import fail, quietly
+from operations.placing import show_diff, write
+from operations.plan.files import File
+from operations.plan.plan import Plan
+from operations.remote import ask
+
+
+@operation()
+def rails(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Netplan's file for the rails, applied only when file or links differ, undone when management is lost."""
+    wanted = plan.of(host.name).netplan
+    if wanted is None:
+        host.noop("a lone node has no fabric")
+        return
+    found = ask(host, "files", paths=[wanted.path], folders=[], contents=bool(state.config.DIFF))["files"]
+    drift = _drift(plan)
+    old = found.get(wanted.path)
+    if old and old["sha256"] == wanted.sha256 and old["mode"] == wanted.mode and not drift:
+        host.noop("the rails are as planned")
+        return
+    for line in drift:
+        host.log(line)
+    show_diff(wanted, old.get("text", "") if old else "")
+    # netplan reads *.yaml alone, so the new file is not in force before its guard is armed.
+    yield write(File(f"{wanted.path}.tandem-new", wanted.content, wanted.mode))
+    yield quietly(_apply(wanted.path))
+
+
+def _apply(path: str) -> Any:
+    def apply(state: State, host: Host) -> bool:
+        # Not an error when the connection breaks here: the guard is armed, and what follows tells.
+        try:
+            answer = ask(host, "fabric", action="apply", path=path)
+        except Exception:  # noqa: BLE001  (whatever paramiko raises when the link goes)
+            answer = {}
+        if answer.get("problem"):
+            raise RuntimeError(answer["problem"])
+        deadline = gevent.get_hub().loop.now() + 30
+        while True:
+            try:
+                host.disconnect()
+                host.connect(raise_exceptions=True, show_errors=False)
+                tether.quicken(host)
+                if ask(host, "fabric", action="keep", path=path)["kept"]:
+                    return True
+            except Exception as error:  # noqa: BLE001
+                if gevent.get_hub().loop.now() > deadline:
+                    raise RuntimeError(
+                        f"the node is out of reach since netplan was applied ({error}); it restores the old file by itself "
+                        "after 60 s. Look at what shares an interface with the management network"
+                    ) from None
+                gevent.sleep(2)
+                continue
+            raise RuntimeError("the guard has restored the old netplan file: management was gone for too long")
+
+    return apply
+
+
+def _drift(plan: Plan) -> list[str]:
+    """What the links themselves lack, whatever the file says: MTU and addresses are lost without a trace in it."""
+    node = plan.of(host.name).node
+    links = ask(host, "fabric", action="state", rails=list(node.rails))
+    lines = []
+    for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
+        link = links.get(rail) or {}
+        if f"{address}/{subnet.prefixlen}" not in link.get("addresses", []):
+            lines.append(f"{rail} has not the address {address}/{subnet.prefixlen}")
+        if link.get("mtu") != plan.knobs.fabric_mtu:
+            lines.append(f"{rail} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+    return lines
+
+
+@operation()
+def prove(plan: Plan) -> Iterator[PyinfraCommand]:
+    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
+    mine = plan.of(host.name).node
+    if state.is_executing and mine.rails and plan.knobs.topology != "solo":
+        peers = {
+            other.node.name: [list(pair) for pair in zip(mine.rails, other.node.rail_addresses, strict=True)]
+            for other in plan.nodes
+            if other.node.name != host.name
+        }
+        problems = _proof(peers, plan.knobs.fabric_mtu)
+        if problems:
+            yield fail(
+                f"the fabric does not carry MTU {plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
+                "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
+            )
+            return
+    host.noop("both rails carry full frames to every node")
+
+
+def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
+    """A link may need some seconds after netplan was applied (the other node's too): try for a while."""
+    problems: list[str] = []
+    for attempt in range(6):
+        problems = ask(host, "fabric", action="prove", peers=peers, mtu=mtu)["problems"]
+        if not problems:
+            break
+        gevent.sleep(1 + attempt)
+    return problems
+
+

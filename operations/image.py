@@ -1,0 +1,97 @@
+"""Images: the head gets each from its source, the other nodes get them from the head, equal by content."""
+
+from __future__ import annotations
+
+import base64
+import io
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+from pyinfra.api.state import State
+
+from operations.patience import patiently, quietly
+from operations.plan.images import Image
+from operations.plan.plan import Plan
+from operations.remote import ask
+from operations.sharing import copy_from_head, head_of
+
+
+@operation()
+def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
+    """On the head: pull, load or build a unit's image if it is not there; it gets its local name."""
+    mine = plan.of(host.name)
+    service = mine.services[unit]
+    if service is None or not mine.node.is_head:
+        host.noop("the head gets it")
+        return
+    image = service.image
+    archive = image.place if image.kind == "archive" else ""
+    found = ask(host, "images", action="state", local=image.local, archive_path=archive)
+    if found["image"] and not found["replaced"]:
+        host.noop(f"{image.reference} is there as {image.local}")
+        return
+    match image.kind:
+        case "registry":
+            pulled = QuoteString(without_tag(image.reference))
+            yield patiently(f"pulling {image.reference}", StringCommand("docker pull --quiet", pulled))
+            yield StringCommand("docker tag", pulled, image.local)
+        case "archive":
+            load = StringCommand("docker load --quiet --input", QuoteString(archive))
+            yield patiently(f"loading {archive} (about a minute for 4 GB)", load)
+            yield StringCommand("docker tag", QuoteString(image.reference), image.local)
+            yield quietly(lambda _, host: ask(host, "images", action="loaded", local=image.local, archive_path=archive))
+        case _:
+            build = StringCommand("base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image))
+            yield patiently(f"building {image.local} from {image.place}", build)
+
+
+@operation()
+def copy(plan: Plan) -> Iterator[PyinfraCommand]:
+    """On the other nodes: take the head's engine image over the fabric unless the same content is here already."""
+    mine = plan.of(host.name)
+    if mine.engine is None or mine.node.is_head:
+        host.noop("not needed here")
+        return
+    image = mine.engine.image
+    head = head_of(plan)
+    wanted = _state_of(head, image)
+    found = _state_of(host, image)
+    if wanted and found.get("content") == wanted["content"]:
+        host.noop(f"{image.local} is the head's, by content")
+        return
+
+    def fetch(_state: State, host: Host) -> bool:
+        copy_from_head(plan, host, "image", image=image.local)
+        content = _state_of(host, image).get("content")
+        if content != _state_of(head, image).get("content"):
+            raise RuntimeError(f"{image.local} arrived with another content than the head's; run the deploy again")
+        return True
+
+    yield quietly(fetch)
+
+
+def without_tag(reference: str) -> str:
+    """`name:tag@sha256:...` as Docker stores it: `name@sha256:...`; other references stay."""
+    name, at, digest = reference.partition("@")
+    return f"{name.rpartition(':')[0] or name}@{digest}" if at and ":" in name.rpartition("/")[2] else name + at + digest
+
+
+def _state_of(where: Host, image: Image) -> dict[str, Any]:
+    found: dict[str, Any] = ask(where, "images", action="state", local=image.local, archive_path="")["image"]
+    return found
+
+
+def _context(image: Image) -> str:
+    """The build folder as a tar, in base64: standard input is text."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in image.build_files():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
+    return base64.b64encode(buffer.getvalue()).decode()

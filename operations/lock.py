@@ -1,0 +1,31 @@
+"""One deploy at a time."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Iterator
+
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.operation import operation
+
+from operations.patience import fail
+from operations.plan.plan import Plan
+from operations.tether import Tether, can_tether
+
+
+@operation()
+def hold(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Take the lock on the head for as long as this process lives; never a change."""
+    if state.is_executing and plan.of(host.name).node.is_head and can_tether(host):
+        owner = f"{getpass.getuser()}@{socket.gethostname()} (pid {os.getpid()})"
+        answer = Tether(host, "lock", owner=owner).read()
+        if not answer.get("held"):
+            yield fail(
+                f"another deploy is at work: {answer.get('owner')} since {answer.get('since')}. "
+                "Wait for it; the lock ends with it, or 15 seconds after its machine is gone"
+            )
+            return
+    host.noop("no other deploy is at work")

@@ -1,0 +1,111 @@
+"""The model: one pinned revision in the head's store, then, complete and proven, on every node that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+from pyinfra.api.state import State
+
+from operations.patience import follow, patiently, quietly
+from operations.plan.plan import Plan
+from operations.remote import ask
+from operations.sharing import copy_from_head, head_of
+from operations.tether import Tether
+
+#: Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file.
+_DOWNLOAD = "import sys; from huggingface_hub import snapshot_download as get; get(sys.argv[1], revision=sys.argv[2])"
+
+
+@operation()
+def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
+    """On the head: the revision from the Hub or from a folder; what the store has already is used."""
+    if not plan.of(host.name).node.is_head:
+        host.noop("the head gets it")
+        return
+    if _is_whole(plan, host):
+        host.noop("the store has the whole revision")
+        return
+    store = plan.head.node.path(plan.knobs.model_store)
+    if plan.knobs.model_from == "hub":
+        home = QuoteString(plan.head.node.home)
+        # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
+        yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
+        yield patiently(f"downloading {plan.recipe.model.repo}", _download(plan, store))
+        repo = QuoteString(f"{store}/{plan.recipe.model.folder}")
+        yield StringCommand("chown -R --reference", home, repo)
+    else:
+        yield quietly(_install(plan, store))
+    yield quietly(lambda _, host: _prove(plan, host))
+
+
+@operation()
+def copy(plan: Plan) -> Iterator[PyinfraCommand]:
+    """On the other nodes: every file of the head's revision, proven by its hash."""
+    mine = plan.of(host.name)
+    if mine.engine is None or mine.node.is_head:
+        host.noop("not needed here")
+        return
+    wanted = _state_of(plan, head_of(plan))
+    found = _state_of(plan, host)
+    if found["present"] and found["proven"] and not found["problems"] and found["files"] == wanted["files"]:
+        host.noop("the store has the whole revision, equal to the head's")
+        return
+    for problem in found["problems"]:
+        host.log(problem)
+    model = plan.recipe.model
+    yield quietly(lambda _, host: copy_from_head(plan, host, "model", folder=model.folder, revision=model.revision))
+
+
+def _is_whole(plan: Plan, where: Host) -> bool:
+    state = _state_of(plan, where)
+    for problem in state["problems"]:
+        where.log(problem)
+    return bool(state["present"] and state["proven"] and not state["problems"])
+
+
+def _state_of(plan: Plan, where: Host, *, prove: bool = False) -> dict[str, Any]:
+    model = plan.recipe.model
+    store = plan.of(where.name).node.path(plan.knobs.model_store)
+    return ask(where, "model_files", store=store, folder=model.folder, revision=model.revision, prove=prove)
+
+
+def _prove(plan: Plan, where: Host) -> bool:
+    state = _state_of(plan, where, prove=True)
+    if not state["present"] or state["problems"]:
+        problems = "; ".join(state["problems"]) or "the revision did not arrive"
+        raise RuntimeError(f"the model is not whole: {problems}")
+    return True
+
+
+def _install(plan: Plan, store: str) -> Any:
+    model = plan.recipe.model
+
+    def install(_state: State, host: Host) -> bool:
+        tether = Tether(
+            host, "model_install", store=store, folder=model.folder, revision=model.revision, source=plan.knobs.model_from
+        )
+        try:
+            follow(host, f"model from {plan.knobs.model_from}", tether)
+        finally:
+            tether.close()
+        return True
+
+    return install
+
+
+def _download(plan: Plan, store: str) -> StringCommand:
+    argv = ["docker run --rm --network host --pull never --name tandem-download"]
+    argv += ["--env HF_HUB_CACHE=/hub --env HF_HUB_DISABLE_TELEMETRY=1 --env HF_HUB_DISABLE_PROGRESS_BARS=1"]
+    argv += ["--env HF_HUB_DISABLE_SHARED_BLOBS=1 --env"]
+    words: list[Any] = [*argv, QuoteString(f"HF_ENDPOINT={plan.knobs.hub_endpoint}")]
+    words += ["--volume", QuoteString(f"{store}:/hub")]
+    if plan.knobs.hub_token_file:
+        words += ["--env HF_TOKEN_PATH=/hub-token --volume", QuoteString(f"{plan.knobs.hub_token_file}:/hub-token:ro")]
+    image = plan.head.engine.image.local if plan.head.engine else ""
+    words += ["--entrypoint python3", image, "-c", QuoteString(_DOWNLOAD)]
+    return StringCommand(*words, plan.recipe.model.repo, plan.recipe.model.revision)

@@ -1,0 +1,29 @@
+"""Running commands on the node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+
+def output(*argv: str, timeout_s: float = 60) -> str:
+    """Standard output of a command; empty when it is not there, fails or takes too long."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
+    """What Docker knows of those that exist; the others are left out."""
+    if not names:
+        return []
+    try:
+        done = subprocess.run(["docker", kind, "inspect", *names], capture_output=True, text=True, check=False)
+    except OSError:
+        return []
+    # With one name missing Docker still prints the others, and ends with 1.
+    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    return found

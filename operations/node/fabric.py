@@ -1,0 +1,71 @@
+"""The rails of a node: as they are, changed under guard, and proven."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from operations.node.commands import output
+from operations.node.survey import links
+
+#: Seconds until the old file comes back by itself, unless the deploy says that it still reaches the node.
+GUARD_S = 60
+GUARD = "tandem-netplan-guard"
+
+
+def main(action: str, **arguments: Any) -> dict[str, Any]:
+    """`state`, `apply` (path), `keep` (path) or `prove` (peers, mtu)."""
+    actions = {"state": _state, "apply": _apply, "keep": _keep, "prove": _prove}
+    return actions[action](**arguments)
+
+
+def _state(rails: list[str]) -> dict[str, Any]:
+    found = links()
+    return {rail: found.get(rail) for rail in rails}
+
+
+def _apply(path: str) -> dict[str, Any]:
+    """Put `path`.tandem-new in place and apply it, with a timer armed that undoes it."""
+    file, old = Path(path), Path(f"{path}.tandem-old")
+    if not old.exists():
+        if file.exists():
+            shutil.copy2(file, old)
+        else:
+            old.touch()
+    undo = f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi; netplan apply"
+    subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
+    armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", "-c", undo]
+    subprocess.run(armed, check=True, capture_output=True)
+    Path(f"{path}.tandem-new").rename(path)
+    applied = subprocess.run(["netplan", "apply"], capture_output=True, text=True, check=False)
+    if applied.returncode != 0:
+        subprocess.run(["/bin/sh", "-c", undo], check=False, capture_output=True)
+        subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], check=False, capture_output=True)
+        return {"problem": f"netplan refused the file, the old one is back: {applied.stderr.strip()[-300:]}"}
+    return {"problem": ""}
+
+
+def _keep(path: str) -> dict[str, Any]:
+    """The deploy reaches the node: disarm the guard."""
+    subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
+    Path(f"{path}.tandem-old").unlink(missing_ok=True)
+    # False: the guard was quicker, the old file is back.
+    return {"kept": Path(path).exists()}
+
+
+def _prove(peers: dict[str, list[list[str]]], mtu: int) -> dict[str, Any]:
+    """Send one unfragmented frame of full size over each rail to each peer; says which did not get through."""
+    # 20 bytes of IPv4 header and 8 of ICMP.
+    size = str(mtu - 28)
+    problems = []
+    for peer, rails in peers.items():
+        for device, address in rails:
+            probe = ["ping", "-M", "do", "-s", size, "-c", "2", "-i", "0.2", "-W", "1", "-q", "-I", device, address]
+            if "2 received" in output(*probe) or "1 received" in output(*probe):
+                continue
+            small = output("ping", "-c", "1", "-W", "1", "-q", "-I", device, address)
+            kind = f"small packets do, {mtu} bytes do not" if "1 received" in small else "nothing does"
+            problems.append(f"{device} -> {peer} ({address}): {kind}")
+    return {"problems": problems}

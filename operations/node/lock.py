@@ -1,0 +1,30 @@
+"""The deploy lock of a cluster, on its head. The kernel holds it for a process that dies with the deploy: it can't go stale."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from operations.node import beats
+
+PLACE = Path("/run/tandem.lock")
+
+
+def main(owner: str) -> dict[str, Any]:
+    """Print {"held": true} and hold the lock until the deploy lets go, or say who has it."""
+    file = os.open(PLACE, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = json.loads(PLACE.read_text() or "{}")
+        return {"held": False, "owner": holder.get("owner", "?"), "since": holder.get("since", "?")}
+    os.ftruncate(file, 0)
+    os.write(file, json.dumps({"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z")}).encode())
+    print(json.dumps({"held": True}), flush=True)
+    beats.hold()
+    sys.exit(0)

@@ -1,0 +1,127 @@
+"""Is a model complete? Checked by structure in milliseconds, by content (sha256) once for each file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+#: Where the stamps of files whose content was proven are kept.
+PROVEN = Path("/var/lib/tandem/models")
+
+
+def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[str, Any]:
+    """State of a revision in the store; `prove` hashes what was not hashed before."""
+    snapshot = Path(store) / folder / "snapshots" / revision
+    if not snapshot.is_dir():
+        return {"present": False, "problems": [], "files": {}, "proven": False}
+    problems = structure_problems(snapshot)
+    files = manifest(snapshot)
+    record = PROVEN / folder / f"{revision}.json"
+    stamps = {name: _stamp(snapshot / name) for name in files}
+    known = _read(record)
+    unproven = [name for name in files if known.get(name) != stamps[name]]
+    if prove and not problems:
+        problems += prove_content(snapshot, files, unproven)
+        if not problems:
+            record.parent.mkdir(parents=True, exist_ok=True)
+            aside = record.with_suffix(".part")
+            aside.write_text(json.dumps(stamps))
+            aside.rename(record)
+            unproven = []
+    return {"present": True, "problems": problems, "files": files, "proven": not unproven}
+
+
+def structure_problems(snapshot: Path) -> list[str]:
+    """What is missing, dangling or truncated, each named with its file."""
+    problems = []
+    for file in sorted(snapshot.rglob("*")):
+        if file.is_symlink() and not file.exists():
+            problems.append(f"{file}: its blob {os.readlink(file)} is missing")
+        elif file.suffix == ".safetensors" and file.is_file():
+            problems += _truncated(file)
+    if not (snapshot / "config.json").exists():
+        problems.append(f"{snapshot}/config.json is missing")
+    for index in sorted(snapshot.glob("*.safetensors.index.json")):
+        if not index.exists():
+            continue
+        try:
+            shards = set(json.loads(index.read_text())["weight_map"].values())
+        except (ValueError, KeyError, AttributeError):
+            problems.append(f"{index} is not an index of shards")
+            continue
+        problems += [f"{snapshot / s} is missing: the index names it" for s in sorted(shards) if not _there(snapshot / s)]
+    if not any(snapshot.glob("*.safetensors")) and not any(snapshot.glob("*.bin")):
+        problems.append(f"{snapshot} has no weights (*.safetensors)")
+    return problems
+
+
+def _there(file: Path) -> bool:
+    # A dangling link is named already.
+    return file.exists() or file.is_symlink()
+
+
+def _truncated(file: Path) -> list[str]:
+    """A safetensors file says in its header where its last byte is: no need to read it to see that it is cut."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as shard:
+            (length,) = struct.unpack("<Q", shard.read(8))
+            header = json.loads(shard.read(min(length, size)))
+        end = max((t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"), default=0)
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
+        return [f"{file} is not a safetensors file ({size} bytes)"]
+    if 8 + length + end != size:
+        return [f"{file} has {size} bytes, its header says {8 + length + end}"]
+    return []
+
+
+def manifest(snapshot: Path) -> dict[str, dict[str, Any]]:
+    """name -> {size, blob}: `blob` is the etag of the Hub where the cache has it as the blob's name."""
+    files = {}
+    for file in sorted(snapshot.rglob("*")):
+        if file.is_file():
+            blob = Path(os.path.realpath(file)).name if file.is_symlink() else ""
+            files[str(file.relative_to(snapshot))] = {"size": file.stat().st_size, "blob": blob}
+    return files
+
+
+def prove_content(snapshot: Path, files: dict[str, dict[str, Any]], names: list[str]) -> list[str]:
+    """Compare the content of LFS files, whose blob is named by its sha256, and of small ones, named by git's sha1."""
+
+    def wrong(name: str) -> str:
+        blob = files[name]["blob"]
+        if len(blob) not in (40, 64):
+            return ""
+        if content_hash(snapshot / name, git=len(blob) == 40) == blob:
+            return ""
+        return f"{snapshot / name}: its content is not what its hash {blob[:12]} says"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [problem for problem in pool.map(wrong, names) if problem]
+
+
+def content_hash(file: Path, *, git: bool) -> str:
+    """sha256 of a file, or git's sha1 of it as a blob."""
+    hasher = hashlib.sha1(b"blob %d\0" % file.stat().st_size) if git else hashlib.sha256()
+    with file.open("rb") as content:
+        while chunk := content.read(1 << 22):
+            hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def _stamp(file: Path) -> list[int]:
+    stat = file.stat()
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
+
+
+def _read(record: Path) -> dict[str, Any]:
+    try:
+        known: dict[str, Any] = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known

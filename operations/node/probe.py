@@ -1,0 +1,44 @@
+"""Does an engine, or the proxy, really answer? `/health` alone proves nothing: only tokens do."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from operations.node.commands import output
+from operations.node.services import unit_state
+
+
+def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30, lines: int = 0) -> dict[str, Any]:
+    """`ok`; else `problem`, the unit's state, and with `lines` the end of its log."""
+    key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
+    start = time.monotonic()
+    try:
+        served = [entry["id"] for entry in _ask(f"{url}/v1/models", None, key, deadline_s)["data"]]
+        if model not in served:
+            raise ValueError(f"serves {', '.join(served)}, not {model}")
+        body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        usage = _ask(f"{url}/v1/chat/completions", body, key, deadline_s)["usage"]
+        if usage["completion_tokens"] < 1:
+            raise ValueError("answered without a token")
+    except urllib.error.HTTPError as error:
+        problem = f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = str(getattr(error, "reason", error)) or type(error).__name__
+    else:
+        return {"ok": True, "seconds": time.monotonic() - start}
+    log = output("journalctl", "--unit", unit, "--no-pager", "--output=cat", f"--lines={lines or 1}").splitlines()
+    state = unit_state(unit, None)
+    return {"ok": False, "problem": problem, "log": log, "state": state}
+
+
+def _ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:
+    data = json.dumps(body).encode() if body else None
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=deadline_s) as response:
+        answer: dict[str, Any] = json.load(response)
+    return answer

@@ -1,0 +1,111 @@
+"""Long waits, explained: a line every few seconds that says what is going on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gevent
+from pyinfra.api.command import FunctionCommand, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
+
+from operations.tether import Tether
+
+#: Seconds between two lines.
+EVERY_S = 10
+
+
+def patiently(label: str, command: StringCommand) -> FunctionCommand:
+    """A command that takes a minute or more, with a line every few seconds while it runs."""
+
+    def run(state: State, host: Host) -> bool:
+        with beat(host, label):
+            done, output = host.run_shell_command(
+                command,
+                print_output=state.print_output,
+                print_input=state.print_input,
+                **{**command.connector_arguments, "_sudo": True},  # type: ignore[arg-type]
+            )
+        if not done:
+            raise RuntimeError(f"{label}: {_last(output.stderr_lines or output.stdout_lines)}")
+        return True
+
+    return _as_command(run)
+
+
+def fail(text: str) -> FunctionCommand:
+    """A command that fails the node with this text. (An exception in an operation's body would print a traceback.)"""
+
+    def refuse(_state: State, _host: Host) -> bool:
+        raise RuntimeError(text)
+
+    return _as_command(refuse)
+
+
+def quietly(function: Callable[[State, Host], Any]) -> FunctionCommand:
+    """A step in Python; a RuntimeError or OSError fails the node with its text, not with a traceback."""
+    return _as_command(function)
+
+
+@contextmanager
+def beat(host: Host, label: str) -> Iterator[None]:
+    """Say every few seconds that `label` still goes on."""
+    start = time.monotonic()
+
+    def talk() -> None:
+        while True:
+            gevent.sleep(EVERY_S)
+            host.log(f"{label}: {time.monotonic() - start:.0f} s so far")
+
+    talker = gevent.spawn(talk)
+    try:
+        yield
+    finally:
+        talker.kill()
+
+
+def follow(host: Host, label: str, tether: Tether) -> dict[str, Any]:
+    """Print the progress that a node program reports, until its last line; returns that line.
+
+    Raises RuntimeError with the program's own words when it failed.
+    """
+    said = time.monotonic()
+    answer: dict[str, Any] = {}
+    while line := tether.read():
+        answer = line
+        if "bytes" in line and time.monotonic() - said >= EVERY_S:
+            said = time.monotonic()
+            host.log(f"{label}: {progress(line)}")
+    if "error" in answer:
+        raise RuntimeError(f"{label}: {answer['error']}")
+    if not answer.get("done"):
+        raise RuntimeError(f"{label}: broke off; run the deploy again, it goes on from here")
+    return answer
+
+
+def progress(line: dict[str, Any]) -> str:
+    """`12.3 of 74.8 GB, 1.9 GB/s, 33 s left`; the size may not be known."""
+    rate = line["bytes"] / max(line["seconds"], 0.001)
+    text = f"{line['bytes'] / 1e9:.1f}"
+    if line.get("of"):
+        left = (line["of"] - line["bytes"]) / max(rate, 1)
+        return f"{text} of {line['of'] / 1e9:.1f} GB, {rate / 1e9:.2f} GB/s, {left:.0f} s left"
+    return f"{text} GB, {rate / 1e9:.2f} GB/s"
+
+
+def _as_command(function: Callable[[State, Host], Any]) -> FunctionCommand:
+    def run(state: State, host: Host) -> bool:
+        try:
+            return function(state, host) is not False
+        except (RuntimeError, OSError) as error:
+            host.log_styled(str(error), fg="red")
+            return False
+
+    return FunctionCommand(run, [], {})
+
+
+def _last(lines: list[str]) -> str:
+    return " / ".join(line for line in lines[-3:] if line.strip()) or "no output"

@@ -1,0 +1,149 @@
+"""What a survey of a node says against a deploy. Pure: survey in, findings out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from operations.plan.images import Image
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding
+
+GIB = 1 << 30
+#: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead (facts/serving, section 6).
+BAD_KERNELS = {
+    "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
+    "6.17.0-1008-nvidia": "it panics under load; 6.17.0-1032 does not",
+}
+
+Survey = dict[str, Any]
+
+
+def check_survey(
+    node: Node, survey: Survey, head: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]
+) -> list[Finding]:
+    """Everything that stands in the way on one node."""
+    if not survey.get("python", True):
+        return [Finding(node.name, "has no python3", "apt install python3")]
+    if not survey.get("sudo"):
+        remedy = f"on {node.name}: echo \"$USER ALL=(ALL) NOPASSWD:ALL\" | sudo tee /etc/sudoers.d/tandem"
+        return [Finding(node.name, "sudo wants a password for this login", remedy)]
+    checks = (
+        _machine(survey, head, recipe),
+        _gpu(survey, recipe),
+        _room(node, survey, recipe, knobs, images),
+        _ports(node, survey, knobs),
+        _fabric(node, survey, knobs),
+        _sources(node, survey, knobs),
+    )
+    return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
+
+
+Findings = Iterator[tuple[str, str]]
+
+
+def _machine(survey: Survey, head: Survey, recipe: Recipe) -> Findings:
+    if survey["machine"] != head.get("machine"):
+        yield f"is {survey['machine']}, the head is {head.get('machine')}", "one image can't serve both; leave one out"
+    if recipe.needs.gpu and survey["kernel"] in BAD_KERNELS:
+        yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
+    if not survey["docker"]["version"]:
+        yield "Docker does not answer", "sudo systemctl enable --now docker (or install it: apt install docker.io)"
+
+
+def _gpu(survey: Survey, recipe: Recipe) -> Findings:
+    if not recipe.needs.gpu:
+        return
+    if not survey["nvidia"]:
+        yield "no NVIDIA driver is loaded, and this recipe needs a GPU", "nvidia-smi must work; or choose another recipe"
+    if "nvidia" not in survey["docker"]["runtimes"] and not survey["cdi"]:
+        remedy = "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
+        yield "Docker has no NVIDIA runtime", remedy
+
+
+def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]) -> Findings:
+    need = recipe.memory_gib(knobs.topology)
+    memory = survey["memory"]
+    serves = knobs.topology != "solo" or node.is_head
+    if serves and memory["total_mib"] < need * 1024:
+        yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
+    # A running engine gives its memory back before the next one starts.
+    elif serves and not survey["engine_active"] and memory["available_mib"] < need * 1024:
+        yield (
+            f"has {memory['available_mib'] / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
+            "end what holds it: ps aux --sort -rss | head",
+        )
+    wanted: dict[int, tuple[str, float]] = {}
+    missing_image = any(image.role == "engine" and image.local not in survey["images"] for image in images)
+    for name, size in (
+        ("store", 0 if survey["model"]["present"] else recipe.needs.model_disk_gib),
+        ("docker", recipe.needs.image_disk_gib if missing_image else 0),
+    ):
+        disk = survey["disks"][name]
+        path, so_far = wanted.get(disk["device"], (disk["path"], 0.0))
+        wanted[disk["device"]] = (path, so_far + size)
+        if wanted[disk["device"]][1] * GIB > disk["free"]:
+            need_gib = wanted[disk["device"]][1]
+            yield (
+                f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
+                "make room, or point model_store at another disk",
+            )
+
+
+def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
+    wanted = {knobs.engine_port: "engine_port"}
+    if node.is_head:
+        wanted[knobs.proxy_port] = "proxy_port"
+    if knobs.topology == "cluster":
+        wanted |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
+    for listener in survey["ports"]:
+        if listener["port"] in wanted and not listener["ours"]:
+            holder = f"{listener['process'] or 'another program'}" + (f" (pid {listener['pid']})" if listener["pid"] else "")
+            yield (
+                f"port {listener['port']} is held by {holder}",
+                f"end it, or change `{wanted[listener['port']]}` in group_data/all.py",
+            )
+
+
+def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
+    if knobs.topology == "solo" and not node.rails:
+        return
+    links = survey["links"]
+    for rail in node.rails:
+        if rail not in links:
+            yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
+        elif links[rail]["up"] and not links[rail]["carrier"] and knobs.topology != "solo":
+            yield f"no carrier on `{rail}`", "plug the cable in at both ends, or name other `fabric_interfaces`"
+    if len(node.rails) != 2:
+        yield (
+            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
+            "name the two interfaces in the inventory: `fabric_interfaces`",
+        )
+    for file, text in survey["netplan"].items():
+        for rail in node.rails:
+            if "90-tandem" not in file and _sets_address(text, rail):
+                yield (
+                    f"{file} gives `{rail}` an address too",
+                    f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
+                )
+
+
+def _sets_address(text: str, device: str) -> bool:
+    """Whether a netplan file gives the device addresses (a link-local or empty entry is fine)."""
+    entry = re.search(rf"^(\s+){re.escape(device)}:(.*(?:\n\1\s+.*)*)", text, re.MULTILINE)
+    return bool(entry and re.search(r"addresses:\s*(\[\s*[^\]\s]|\n)|dhcp4:\s*(true|yes|on)", entry.group(2)))
+
+
+def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
+    model = survey["model"]
+    if node.is_head and knobs.model_from != "hub":
+        for problem in model["source"]:
+            yield problem, "put the whole model there, or set model_from=hub"
+    for problem in survey["archives"].values():
+        if problem:
+            yield problem, "make it again with `docker save`, or change engine_image_from / proxy_image_from"
+    if survey["token"]:
+        yield survey["token"], "create it with the token alone in it and `chmod 600` it, or clear hub_token_file"

@@ -1,0 +1,67 @@
+"""The environment of a rank, computed for its own node: interface names may differ from node to node."""
+
+from __future__ import annotations
+
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
+
+#: Where the model store is mounted in the container.
+HUB = "/hub"
+#: Where the files of /etc/tandem/engine are mounted in the container.
+MOUNT = "/tandem"
+
+
+def common_environment(recipe: Recipe) -> dict[str, str]:
+    """What every engine gets, in every topology."""
+    return {
+        # The model is in the store, complete: a start must not depend on the Hub.
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_CACHE": HUB,
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    } | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
+
+
+def rank_environment(node: Node) -> dict[str, str]:
+    """What the ranks of a cluster need to find each other over the fabric and nothing else.
+
+    Sources: eugr/spark-vllm-docker launch-cluster.sh, NVIDIA dgx-spark-playbooks nvidia/vllm/README.md.
+    """
+    first = node.rails[0]
+    env = {
+        # vLLM asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
+        "VLLM_HOST_IP": node.fabric,
+        # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves.
+        "NCCL_SOCKET_IFNAME": first,
+        "GLOO_SOCKET_IFNAME": first,
+        "TP_SOCKET_IFNAME": first,
+        # UCX and Open MPI probe every interface and settle on one that the peer may not reach.
+        "UCX_NET_DEVICES": first,
+        "OMPI_MCA_btl_tcp_if_include": first,
+        "MN_IF_NAME": first,
+        # The GB10's cores are all near the GPU; an inherited affinity mask ties NCCL's threads to a few.
+        "NCCL_IGNORE_CPU_AFFINITY": "1",
+    }
+    if node.rdma:
+        # Both twins: each is half of the port's bandwidth (111 against 190 Gb/s).
+        env["NCCL_IB_HCA"] = ",".join(node.rdma)
+        env["NCCL_IB_DISABLE"] = "0"
+    return env
+
+
+def ray_environment(node: Node, head: Node, knobs: Knobs) -> dict[str, str]:
+    """What Ray needs on each node of a cluster."""
+    return {
+        "RAY_ADDRESS": f"{head.fabric}:{knobs.port('gcs')}",
+        "RAY_NODE_IP_ADDRESS": node.fabric,
+        "RAY_OVERRIDE_NODE_IP_ADDRESS": node.fabric,
+        # Explicit on every node: a head turns tokens on by itself when it finds one, a worker does not (Ray 2.60).
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": f"{MOUNT}/secrets/ray.token",
+        # On unified memory Ray's monitor takes page cache for use and kills the engine.
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_num_prestart_python_workers": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS": "0",
+    }

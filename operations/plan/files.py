@@ -1,0 +1,53 @@
+"""Files that a node shall have, and rendering them from the templates in files/."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+FILES = Path(__file__).parents[2] / "files"
+
+_templates = Environment(
+    loader=FileSystemLoader(FILES), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+)
+_templates.filters["shell"] = shlex.quote
+_templates.filters["command"] = shlex.join
+
+
+@dataclass(frozen=True)
+class File:
+    """A file on a node, owned by root."""
+
+    path: str
+    content: str
+    mode: str = "644"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of files/, rendered; a name that is not given is an error."""
+    return _templates.get_template(template).render(**values)
+
+
+def as_is(name: str) -> str:
+    """A file of files/ that is shipped without rendering."""
+    return (FILES / name).read_text()
+
+
+def digest(files: Iterable[File], *more: str) -> str:
+    """16 hex digits over the files and whatever else the running thing depends on."""
+    hasher = hashlib.sha256()
+    for file in sorted(files, key=lambda f: f.path):
+        hasher.update(f"{file.path}\0{file.mode}\0{file.content}\0".encode())
+    for text in more:
+        hasher.update(f"{text}\0".encode())
+    return hasher.hexdigest()[:16]

@@ -1,0 +1,151 @@
+"""The knobs of group_data/all.py, read strictly. What each one means is written there, beside its value."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from operations.plan.refusal import Finding, Refusal
+
+Topology = Literal["solo", "cluster", "replicas"]
+
+#: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
+NODE_DATA = ("fabric_interfaces",)
+CONNECTOR_PREFIXES = ("ssh_", "fake_", "_")
+
+#: Ports counted from `cluster_ports`; Ray's workers follow from +100 (one rank needs about 20).
+PORT_OFFSETS = {
+    "meeting": 0,
+    "master": 1,
+    "gcs": 2,
+    "node_manager": 3,
+    "object_manager": 4,
+    "agent_grpc": 5,
+    "agent_listen": 6,
+    "runtime_env": 7,
+    "metrics": 8,
+    "ray_client": 9,
+    "share": 10,
+}
+
+
+class Knobs(BaseModel):
+    """What the owner wants. Flat; nothing here is computed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    recipe: str
+    topology: Topology
+    executor: Literal["ray", "mp"]
+    routing: Literal["simple-shuffle", "least-busy"]
+    proxy_bind: str
+    proxy_port: int = Field(ge=1, le=65535)
+    engine_port: int = Field(ge=1, le=65535)
+    cluster_ports: int = Field(ge=1024, le=65000)
+    fabric_subnets: str
+    fabric_mtu: int = Field(ge=1280, le=9216)
+    engine_image_from: str
+    proxy_image_from: str
+    proxy_image: str
+    model_from: str
+    model_store: str
+    hub_endpoint: str
+    hub_token_file: str
+
+    @field_validator("fabric_subnets")
+    @classmethod
+    def _subnets(cls, text: str) -> str:
+        subnets = [IPv4Network(part.strip()) for part in text.split(",")]
+        if len(subnets) != 2:
+            raise ValueError("expected two subnets, one for each rail, separated by a comma")
+        if subnets[0].overlaps(subnets[1]):
+            raise ValueError("both rails in one subnet: the kernel would send everything over one of them")
+        if any(subnet.prefixlen > 28 for subnet in subnets):
+            raise ValueError("a rail's subnet needs room for every node: /28 or wider")
+        return text
+
+    @field_validator("proxy_bind")
+    @classmethod
+    def _bind(cls, text: str) -> str:
+        if text not in ("loopback", "management", "all"):
+            IPv4Address(text)
+        return text
+
+    @field_validator("engine_image_from", "proxy_image_from")
+    @classmethod
+    def _image_from(cls, text: str) -> str:
+        kind, _, rest = text.partition(":")
+        if kind not in ("registry", "archive", "build") or (kind == "registry") == bool(rest):
+            raise ValueError("expected `registry`, `archive:/path/on/the/head.tar` or `build:files/images/NAME`")
+        return text
+
+    @field_validator("model_from")
+    @classmethod
+    def _model_from(cls, text: str) -> str:
+        if text != "hub" and not text.startswith("/"):
+            raise ValueError("expected `hub`, or an absolute path on the head")
+        return text
+
+    @field_validator("model_store")
+    @classmethod
+    def _store(cls, text: str) -> str:
+        if not text.startswith(("/", "~/")):
+            raise ValueError("expected an absolute path, or one that begins with ~/ (the login's home)")
+        return text
+
+    @model_validator(mode="after")
+    def _ports_apart(self) -> Knobs:
+        if self.proxy_port == self.engine_port:
+            raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
+        taken = range(self.cluster_ports, self.cluster_ports + 300)
+        for name in ("proxy_port", "engine_port"):
+            if getattr(self, name) in taken:
+                raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
+        return self
+
+    @property
+    def rail_subnets(self) -> tuple[IPv4Network, IPv4Network]:
+        """One IPv4 subnet for each rail."""
+        first, second = self.fabric_subnets.split(",")
+        return IPv4Network(first.strip()), IPv4Network(second.strip())
+
+    def port(self, name: str) -> int:
+        """A port of the ranks' own traffic, by its name in PORT_OFFSETS."""
+        return self.cluster_ports + PORT_OFFSETS[name]
+
+
+def read_knobs(data: Mapping[str, Any]) -> Knobs:
+    """Knobs from a host's data; raises Refusal that names every knob that is wrong and its remedy."""
+    names = tuple(Knobs.model_fields)
+    findings = [
+        Finding("data", f"no knob is named `{key}`", _nearest(key, names))
+        for key in data
+        if key not in names and key not in NODE_DATA and not key.startswith(CONNECTOR_PREFIXES)
+    ]
+    try:
+        knobs = Knobs(**{key: value for key, value in data.items() if key in names})
+    except ValidationError as error:
+        findings += [_finding(dict(each)) for each in error.errors()]
+    if findings:
+        raise Refusal(*findings)
+    return knobs
+
+
+def _nearest(key: str, names: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(key, names, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"the knobs are: {', '.join(names)}"
+
+
+def _finding(error: dict[str, Any]) -> Finding:
+    if not error["loc"]:
+        return Finding("data", error["msg"].removeprefix("Value error, "), "give one of them another value")
+    name = str(error["loc"][0])
+    if error["type"] == "missing":
+        return Finding("data", f"the knob `{name}` is not set", f"set `{name}` in group_data/all.py")
+    choices = get_args(Knobs.model_fields[name].annotation)
+    expected = f"expected one of: {', '.join(choices)}" if choices else error["msg"].removeprefix("Value error, ")
+    return Finding("data", f"{name}={error['input']!r}: {expected}", f"change `{name}` in group_data/all.py or --data")

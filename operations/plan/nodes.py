@@ -1,0 +1,70 @@
+"""Nodes as the plan sees them: a name, a place in the order, addresses, links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+
+
+@dataclass(frozen=True)
+class Link:
+    """A netdev that can be a rail, as found on the node."""
+
+    device: str
+    carrier: bool
+    rdma: str | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host. `index` 0 is the head. `rails` are device names, in the order of the subnets."""
+
+    name: str
+    index: int
+    management: str
+    home: str
+    rails: tuple[str, ...] = ()
+    rdma: tuple[str, ...] = ()
+    subnets: tuple[IPv4Network, ...] = field(default=())
+
+    @property
+    def is_head(self) -> bool:
+        return self.index == 0
+
+    @property
+    def rail_addresses(self) -> tuple[str, ...]:
+        """IPv4 address on each rail: .11 for the head, .12 for the next node, and so on."""
+        return tuple(str(subnet.network_address + 11 + self.index) for subnet in self.subnets)
+
+    @property
+    def fabric(self) -> str:
+        """The address that the ranks and the engines use: the first rail's; loopback on a lone node."""
+        return self.rail_addresses[0] if self.rails else "127.0.0.1"
+
+    def path(self, text: str) -> str:
+        """A path of the knobs on this node: ~ is the login's home."""
+        return self.home + text[1:] if text.startswith("~/") else text
+
+
+def choose_rails(links: Sequence[Link], override: Sequence[str] = ()) -> tuple[str, ...]:
+    """The two rails of a node: the twins of one port, the port with carrier first.
+
+    A ConnectX-7 port of a GB10 shows as two netdevs, one for each PCIe half: `enp1s0f0np0` and
+    `enP2p1s0f0np0`. The end of the name (`f0np0`) is the port, its beginning the half. A second cable
+    brings no bandwidth between two nodes (eugr/spark-vllm-docker, docs/NETWORKING.md), so one port is taken.
+    """
+    if override:
+        return tuple(override)
+    ports: dict[str, list[Link]] = {}
+    for link in links:
+        ports.setdefault(link.device[link.device.rindex("f") :], []).append(link)
+
+    def rank(port: str) -> tuple[int, str]:
+        return -sum(link.carrier for link in ports[port]), port
+
+    best = min(ports, key=rank, default=None)
+    if best is None:
+        return ()
+    # `enp1...` (PCI domain 0) before `enP2p1...`: the same half is rail 0 on every node.
+    return tuple(sorted((link.device for link in ports[best]), key=lambda name: name.startswith("enP")))

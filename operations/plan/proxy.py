@@ -1,0 +1,56 @@
+"""LiteLLM's configuration: one model name over the engines of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
+
+#: Seconds until an answer must be complete. LiteLLM's own default, 6000, is a hang.
+TIMEOUT_S = 900
+#: Seconds until the first token of a stream: above the worst that the benchmarks saw (22.8 s at c64, seed 000).
+STREAM_TIMEOUT_S = 120
+
+
+def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
+    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`."""
+    return {
+        "model_list": [
+            {
+                "model_name": recipe.served_name,
+                "litellm_params": {
+                    "model": f"hosted_vllm/{recipe.served_name}",
+                    "api_base": f"{engine}/v1",
+                    "api_key": "none",
+                    "timeout": TIMEOUT_S,
+                    "stream_timeout": STREAM_TIMEOUT_S,
+                },
+            }
+            for engine in engines
+        ],
+        "router_settings": {
+            "routing_strategy": knobs.routing,
+            # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; these lost none of 20.
+            "num_retries": 3,
+            "allowed_fails": 0,
+            "cooldown_time": 30,
+            "timeout": TIMEOUT_S,
+        },
+        "litellm_settings": {"telemetry": False},
+        "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
+    }
+
+
+def bind_address(knobs: Knobs, head: Node) -> str:
+    """The address that the proxy listens on."""
+    named = {"loopback": "127.0.0.1", "all": "0.0.0.0", "management": head.management}
+    return named.get(knobs.proxy_bind, knobs.proxy_bind)
+
+
+def client_url(knobs: Knobs, head: Node) -> str:
+    """The base URL that clients use."""
+    bind = bind_address(knobs, head)
+    return f"http://{head.management if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"

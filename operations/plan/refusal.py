@@ -1,0 +1,32 @@
+"""The one way to say no: what is wrong, what was expected, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that stands in the way. `where` is a node, a file, or `data` for a knob."""
+
+    where: str
+    problem: str
+    remedy: str
+
+
+class Refusal(Exception):
+    """Raised before anything is changed; the text shows all findings at once."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__(as_table(findings))
+
+
+def as_table(findings: tuple[Finding, ...]) -> str:
+    """Findings as aligned text, one paragraph each: `where  problem`, the remedy under it."""
+    width = max((len(finding.where) for finding in findings), default=0)
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.where.ljust(width)}  {finding.problem}")
+        lines.append(f"{' ' * width}  -> {finding.remedy}")
+    return "\n" + "\n".join(f"    {line}" for line in lines)

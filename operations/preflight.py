@@ -1,0 +1,109 @@
+"""Everything that can be checked is checked here, on all nodes, before the first change."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import gevent
+from gevent.lock import BoundedSemaphore
+from pyinfra import logger
+from pyinfra.api.exceptions import DeployError
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
+from pyinfra.context import ctx_state
+
+from operations import tether
+from operations.plan.checks import check_survey
+from operations.plan.images import Image
+from operations.plan.knobs import Knobs, read_knobs
+from operations.plan.nodes import Link, Node, choose_rails
+from operations.plan.plan import Plan, check_topology, make_plan
+from operations.plan.recipe import Recipe, load_recipe
+from operations.plan.refusal import Finding, Refusal
+from operations.remote import Survey, programs
+
+_plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
+_one_at_a_time = BoundedSemaphore()
+
+
+def settle() -> Plan:
+    """The plan of this run: knobs, recipe and survey of all nodes, checked; the same object for every host.
+
+    Raises DeployError with all findings in one table.
+    """
+    state: State = ctx_state.get()
+    with _one_at_a_time:
+        if state not in _plans:
+            try:
+                _plans[state] = _settle(list(state.inventory))
+            except Refusal as refusal:
+                raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
+        return _plans[state]
+
+
+def _settle(hosts: list[Host]) -> Plan:
+    absent = [host.name for host in hosts if not host.connected]
+    if absent:
+        raise Refusal(*(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent))
+    knobs = read_knobs(dict(hosts[0].data.dict()))
+    recipe = load_recipe(knobs.recipe)
+    check_topology(recipe, knobs, len(hosts))
+    if knobs.routing == "least-busy":
+        logger.warning(
+            "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
+            "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
+        )
+    images = [
+        Image("engine", recipe.image, knobs.engine_image_from),
+        Image("proxy", knobs.proxy_image, knobs.proxy_image_from),
+    ]
+    surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
+    nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
+    findings = [
+        finding
+        for node, host in zip(nodes, hosts, strict=True)
+        for finding in check_survey(node, surveys[host], surveys[hosts[0]], recipe, knobs, images)
+    ]
+    if findings:
+        raise Refusal(*findings)
+    return make_plan(recipe, knobs, nodes)
+
+
+def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]) -> list[dict[str, Any]]:
+    """One round trip to each node, all at once."""
+
+    def ask(index: int, host: Host) -> dict[str, Any]:
+        tether.quicken(host)
+        on_head = index == 0
+        arguments = {
+            "login": host.data.get("ssh_user") or "",
+            "paths": {"store": knobs.model_store},
+            "images": [image.local for image in images if on_head or image.role == "engine"],
+            "archives": {i.local: (i.reference, i.place) for i in images if on_head and i.kind == "archive"},
+            "model": {
+                "folder": recipe.model.folder,
+                "revision": recipe.model.revision,
+                "source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
+            },
+            "token_file": knobs.hub_token_file if on_head else "",
+        }
+        answer: dict[str, Any] = host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
+        return answer
+
+    return [task.get() for task in [gevent.spawn(ask, index, host) for index, host in enumerate(hosts)]]
+
+
+def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
+    links = survey.get("links", {})
+    found = [Link(name, link["carrier"], link["rdma"]) for name, link in links.items()]
+    rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
+    return Node(
+        name=host.name,
+        index=index,
+        management=host.data.get("ssh_hostname") or host.name,
+        home=survey.get("home", ""),
+        rails=rails,
+        rdma=tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"]),
+        subnets=knobs.rail_subnets if rails else (),
+    )

@@ -1,0 +1,45 @@
+"""The proxy on the head: one address for clients in every topology."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.operation import operation
+
+from operations import units
+from operations.patience import quietly
+from operations.plan.plan import PROXY, PROXY_KEY, Plan
+from operations.remote import ask
+
+
+@operation()
+def files(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Unit and configuration, and on the first deploy the key, which never leaves the head."""
+    service = plan.of(host.name).proxy
+    if service is None:
+        host.noop("the proxy is on the head")
+        return
+    yield from units.place_service(service)
+    if not ask(host, "secrets", path=PROXY_KEY)["hash"]:
+        yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True)["hash"]))
+
+
+@operation()
+def run(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Run what is planned, and nothing where nothing is."""
+    planned = plan.of(host.name)
+    found = units.found(host, planned)
+    if planned.proxy is None:
+        if units.exists(found, PROXY):
+            yield from units.remove(PROXY)
+        else:
+            host.noop("the proxy is on the head")
+        return
+    if units.is_stale(found, planned.proxy):
+        yield units.stop(PROXY)
+    elif units.is_running(found, PROXY):
+        host.noop("runs")
+        return
+    yield from units.start(PROXY)

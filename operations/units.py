@@ -1,0 +1,75 @@
+"""Tandem's two units on a node: compared with the plan by what really runs, stopped, placed and started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.host import Host
+
+from operations.placing import place
+from operations.plan.plan import ENGINE, ETC, PROXY, NodePlan, Service
+from operations.remote import ask
+
+RUNNING = ("active", "activating", "reloading", "deactivating")
+
+
+def found(where: Host, planned: NodePlan) -> dict[str, Any]:
+    """Units, containers and images of a node, in one round trip."""
+    images = [service.image.local for service in planned.services.values() if service]
+    return ask(where, "services", units=[ENGINE, PROXY], images=images)
+
+
+def is_running(state: dict[str, Any], unit: str) -> bool:
+    """Whether systemd has it up, or is about to."""
+    return state["units"][unit].get("ActiveState") in RUNNING
+
+
+def is_stale(state: dict[str, Any], service: Service) -> bool:
+    """Whether what runs was started from another spec or from another image than the plan's.
+
+    A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
+    """
+    unit, image = state["units"][service.unit], state["images"].get(service.image.local, {})
+    if not is_running(state, service.unit) or "spec" not in unit:
+        return False
+    return bool(unit["spec"] != service.spec or unit["image"] != image.get("id"))
+
+
+def stop(unit: str) -> StringCommand:
+    """Stop a unit and wait until it has ended."""
+    return StringCommand("systemctl stop", f"{unit}.service")
+
+
+def place_service(service: Service) -> Iterator[PyinfraCommand]:
+    """The files of a unit; systemd reads its unit again when that changed."""
+    reload = False
+    for command in place(service.files, [f"{ETC}/{service.unit.removeprefix('tandem-')}"]):
+        reload = reload or f"{service.unit}.service" in str(command)
+        yield command
+    if reload:
+        yield StringCommand("systemctl daemon-reload")
+
+
+def remove(unit: str) -> Iterator[PyinfraCommand]:
+    """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
+    folder = f"{ETC}/{unit.removeprefix('tandem-')}"
+    yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
+    yield StringCommand("rm -f", f"/etc/systemd/system/{unit}.service")
+    yield StringCommand("find", QuoteString(folder), "-maxdepth 1 -type f -delete")
+    yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
+
+
+def exists(state: dict[str, Any], unit: str) -> bool:
+    """Whether the node knows the unit at all."""
+    return bool(state["units"][unit].get("UnitFileState"))
+
+
+def start(unit: str) -> Iterator[StringCommand]:
+    """Start now and at each boot; a burst that was used up is forgiven, the owner has just asked."""
+    yield StringCommand("systemctl reset-failed --quiet", f"{unit}.service 2>/dev/null || true")
+    yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
+
+

@@ -1,0 +1,101 @@
+"""Proof that what was deployed serves: tokens from every engine and through the proxy, all with deadlines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gevent
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+
+from operations.patience import fail
+from operations.plan.environment import MOUNT
+from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, Plan
+from operations.remote import ask
+
+#: Seconds that one answer may take when the engine is warm.
+ANSWER_S = 60
+#: Seconds for LiteLLM to come up; it takes 7 to 9 on two cores.
+PROXY_S = 120
+#: Restarts of a unit within one wait after which it will not come up any better.
+RESTARTS = 2
+
+
+def await_engine(plan: Plan, where: Host) -> str:
+    """Wait until the engine that answers on this node gives a token; else returns why not, with the end of its log."""
+    return _await(plan, where, ENGINE, plan.endpoints[where.name], plan.recipe.load_minutes * 60)
+
+
+def await_proxy(plan: Plan, where: Host) -> str:
+    """Wait until the proxy gives a token; else returns why not."""
+    return _await(plan, where, PROXY, plan.url, PROXY_S, key_file=PROXY_KEY)
+
+
+@operation()
+def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
+    """In a Ray cluster: as many alive nodes as the plan has."""
+    if _on_head(plan) and plan.knobs.topology == "cluster" and plan.knobs.executor == "ray":
+        count = len(plan.serving)
+        command = f"docker exec {ENGINE} python3 {MOUNT}/ray_nodes.py {count} 20"
+        done, output = host.run_shell_command(command, _sudo=True)
+        if not done:
+            yield fail(f"Ray has not the {count} nodes of the plan: {' / '.join(output.stderr_lines[-3:])}")
+            return
+    host.noop("every node of the plan is in the Ray cluster")
+
+
+@operation()
+def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
+    """A token through the proxy, under the name that clients use."""
+    if _on_head(plan):
+        if problem := await_proxy(plan, host):
+            yield fail(problem)
+            return
+    host.noop(f"{plan.url} serves {plan.recipe.served_name}")
+
+
+def _on_head(plan: Plan) -> bool:
+    return bool(state.is_executing and plan.of(host.name).node.is_head)
+
+
+def _await(plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "") -> str:
+    start = said = time.monotonic()
+    first_restarts = -1
+    while True:
+        answer = _probe(where, unit, url, plan.recipe.served_name, key_file)
+        if answer["ok"]:
+            return ""
+        waited = time.monotonic() - start
+        restarts = int(answer["state"].get("NRestarts") or 0)
+        first_restarts = restarts if first_restarts < 0 else first_restarts
+        failed = answer["state"].get("ActiveState") in ("failed", "inactive")
+        if failed or waited > patience_s or restarts - first_restarts >= RESTARTS:
+            why = (
+                f"{unit} is {answer['state'].get('ActiveState')}"
+                if failed
+                else f"it has restarted {restarts - first_restarts} times"
+                if waited <= patience_s
+                else f"no answer in {patience_s / 60:.0f} minutes"
+            )
+            return _failure(where, unit, url, f"{why} ({answer['problem']})", plan, key_file)
+        if time.monotonic() - said >= 10:
+            said = time.monotonic()
+            last = next((line for line in reversed(answer["log"]) if line.strip()), "")
+            where.log(f"{unit}: {waited:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
+        gevent.sleep(1)
+
+
+def _probe(where: Host, unit: str, url: str, model: str, key_file: str, lines: int = 0) -> dict[str, Any]:
+    return ask(
+        where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, lines=lines
+    )
+
+
+def _failure(where: Host, unit: str, url: str, why: str, plan: Plan, key_file: str) -> str:
+    log = _probe(where, unit, url, plan.recipe.served_name, key_file, lines=25).get("log", [])
+    tail = "\n".join(f"    {line}" for line in log)
+    return f"{where.name}: {url} does not serve: {why}. The end of its log (journalctl -u {unit}):\n{tail}"

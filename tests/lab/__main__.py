@@ -1,0 +1,157 @@
+"""`python -m tests.lab`: boot, look at, break and remove the lab."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+from tests.lab import builder, cgroup, network, node, rootfs
+from tests.lab.settings import HOME, SSH_KEY, LabNode, known_nodes
+from tests.lab.shell import LabError, run, say, step
+
+
+def up(count: int) -> None:
+    """Boot `count` nodes; what runs already is left alone."""
+    # Imported here: building needs packages that looking and breaking do not.
+    from tests.lab import images, model
+
+    HOME.mkdir(parents=True, exist_ok=True)
+    if not SSH_KEY.exists():
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tandem-lab", "-f", SSH_KEY)
+    shared_root = rootfs.node_root()
+    model.ensure()
+    images.ensure()
+    nodes = [LabNode(index) for index in range(count)]
+    for extra in [n for n in known_nodes() if n.index >= count]:
+        say(f"{extra.name} is one more than wanted: removed")
+        node.remove(extra)
+    network.wire_up(nodes)
+    for each in nodes:
+        node.make(each, shared_root)
+    node.write_known_hosts(nodes)
+    if all(cgroup.is_running(each) for each in nodes):
+        say(f"{count} nodes are up")
+        return
+    with step(f"booting {count} nodes"):
+        for each in nodes:
+            node.power_on(each)
+        for each in nodes:
+            node.wait_until_up(each)
+
+
+def down() -> None:
+    """Remove nodes, namespaces and bridges, also those of an `up` that crashed; the cache stays."""
+    nodes = known_nodes()
+    for each in nodes:
+        node.remove(each)
+    builder.clean_up()
+    network.tear_down(nodes)
+    say("down: no process, mount, namespace or bridge is left; the cache stays in " + str(HOME / "cache"))
+
+
+def status() -> None:
+    """One line per node: running or not, its address, what systemd says."""
+    for each in known_nodes():
+        running = cgroup.is_running(each)
+        state = run(*node.ssh_argv(each), "systemctl is-system-running", check=False).strip() if running else ""
+        print(f"{each.name}\t{each.address}\t{'on' if running else 'off'}\t{state or '-'}")
+
+
+def reboot(targets: list[LabNode]) -> None:
+    """Reboot nodes the polite way, all at once, and wait for them."""
+    before = {each.name: node.boot_id(each) for each in targets}
+    for each in targets:
+        run(*node.ssh_argv(each), "sudo systemctl reboot", check=False)
+    for each in targets:
+        deadline = time.monotonic() + 120
+        while node.boot_id(each) in ("", before[each.name]):
+            if time.monotonic() > deadline:
+                raise LabError(f"{each.name} did not reboot in 120 s; its console is {each.home}/console.log")
+            time.sleep(0.5)
+        node.wait_until_up(each)
+        say(f"{each.name} has rebooted")
+
+
+def main() -> int:
+    """Parse the command line and do what it says; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("up", help="boot the nodes (NODES=N in the environment; 2 by default)")
+    verbs.add_parser("down", help="remove everything but the cache")
+    verbs.add_parser("status", help="one line per node")
+    verbs.add_parser("inventory", help="the nodes as JSON, as the deploy sees them")
+    ssh = verbs.add_parser("ssh", help="a shell, or one command, on a node")
+    ssh.add_argument("node")
+    ssh.add_argument("command", nargs=argparse.REMAINDER)
+    for verb in ("reboot", "power-off", "power-on"):
+        verbs.add_parser(verb, help="NODE, or `all`").add_argument("node")
+    for verb in ("cut", "heal"):
+        help_text = "a LINK: rail0, rail1 or mgmt for all nodes, or NODE:LINK for one"
+        verbs.add_parser(verb, help=help_text).add_argument("link")
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        raise LabError("booting hosts needs root: run it again with sudo, or as root")
+    return _do(args)
+
+
+def _do(args: argparse.Namespace) -> int:
+    match args.verb:
+        case "up":
+            up(_node_count())
+        case "down":
+            down()
+        case "status":
+            status()
+        case "inventory":
+            print(json.dumps({each.name: each.address for each in known_nodes()}, indent=2))
+        case "ssh":
+            return subprocess.run([*node.ssh_argv(_one(args.node)), *args.command], check=False).returncode
+        case "reboot":
+            reboot(_named(args.node))
+        case "power-off":
+            for each in _named(args.node):
+                node.power_off(each)
+        case "power-on":
+            for each in _named(args.node):
+                node.power_on(each)
+            for each in _named(args.node):
+                node.wait_until_up(each)
+        case "cut" | "heal":
+            where, _, link = args.link.rpartition(":")
+            for each in _named(where or "all"):
+                network.set_link(each, link, up=args.verb == "heal")
+    return 0
+
+
+def _node_count() -> int:
+    text = os.environ.get("NODES") or "2"
+    if not text.isdigit() or not 1 <= int(text) <= 9:
+        raise LabError(f"NODES is `{text}`: expected a number from 1 to 9")
+    return int(text)
+
+
+def _named(name: str) -> list[LabNode]:
+    return known_nodes() if name == "all" else [_one(name)]
+
+
+def _one(name: str) -> LabNode:
+    for each in known_nodes():
+        if each.name == name:
+            return each
+    names = ", ".join(each.name for each in known_nodes()) or "none; `python -m tests.lab up` makes them"
+    raise LabError(f"no node `{name}`: the lab has {names}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LabError as error:
+        say(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        say("stopped; `python -m tests.lab up` goes on from here, `down` removes what was begun")
+        sys.exit(130)

@@ -1,0 +1,59 @@
+"""A control group for each node: two guests in one group would see each other's services as their own."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tests.lab.settings import LabNode
+
+ROOT = Path("/sys/fs/cgroup")
+
+
+def enter(node: LabNode) -> None:
+    """Move this process, and all that it will start, into the node's group."""
+    for group in _groups(node):
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def kill(node: LabNode) -> None:
+    """SIGKILL everything in the node's group at once, as a power cut does, and wait until it is gone."""
+    group = _groups(node)[0]
+    deadline = time.monotonic() + 20
+    while group.exists() and _members(group):
+        (group / "cgroup.kill").write_text("1")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes in {group} do not die: {_members(group)}")
+        time.sleep(0.1)
+
+
+def remove(node: LabNode) -> None:
+    """Remove the node's empty groups."""
+    for group in _groups(node):
+        folders = [Path(path) for path, _, _ in os.walk(group)]
+        for folder in sorted(folders, key=lambda p: len(p.parts), reverse=True):
+            folder.rmdir()
+
+
+def is_running(node: LabNode) -> bool:
+    """Whether anything of the node runs."""
+    return bool(_members(_groups(node)[0]))
+
+
+def _groups(node: LabNode) -> list[Path]:
+    """The node's group in the v2 hierarchy first; systemd's own v1 hierarchy after it where there is one."""
+    unified = ROOT if (ROOT / "cgroup.controllers").exists() else ROOT / "unified"
+    hierarchies = [unified, ROOT / "systemd"] if (ROOT / "systemd").is_dir() else [unified]
+    return [hierarchy / node.namespace for hierarchy in hierarchies]
+
+
+def _members(group: Path) -> list[int]:
+    pids = []
+    for folder, _, _ in os.walk(group):
+        try:
+            pids += [int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()]
+        except OSError:
+            continue
+    return pids

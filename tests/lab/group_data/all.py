@@ -1,0 +1,14 @@
+"""The lab's knobs: only what differs from group_data/all.py at the top of the repository."""
+
+from tests.lab import images as _images
+from tests.lab import settings as _settings
+
+recipe = "lab-tiny-llama"
+# This machine shall reach the proxy, and the lab's management network leads nowhere else.
+proxy_bind = "management"
+
+# A node has no registry, no Hub and no route to the outside: everything lies on the head.
+engine_image_from = f"archive:{_settings.ARTEFACTS_ON_HEAD}/{_images.ENGINE.archive.name}"
+proxy_image_from = f"archive:{_settings.ARTEFACTS_ON_HEAD}/{_images.PROXY.archive.name}"
+proxy_image = _images.PROXY.tag
+model_from = f"{_settings.ARTEFACTS_ON_HEAD}/hub"

@@ -1,0 +1,115 @@
+"""The lab's images: the real vLLM (CPU build) with Ray, and the real LiteLLM. Built once, kept by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import builder, rootfs
+from tests.lab.settings import ARTEFACTS, CACHE
+from tests.lab.shell import run, run_with_progress, say, step
+
+REPOSITORY = Path(__file__).parents[2]
+#: The CPU wheels of torch are not on PyPI; they come from a folder (PIP_FIND_LINKS) or from here.
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+#: Python of the images: Debian bookworm's.
+PYTHON = "3.11"
+
+
+@dataclass(frozen=True)
+class LabImage:
+    """An image and the folder that it is made from (`Dockerfile`, `requirements.lock`, ...)."""
+
+    name: str
+    context: Path
+    build_args: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that the image is made from."""
+        content = hashlib.sha256(f"{self.tag} {rootfs.DEBIAN_SUITE} {rootfs.IMAGE_PACKAGES}".encode())
+        for path in sorted(p for p in self.context.rglob("*") if p.is_file()):
+            content.update(str(path.relative_to(self.context)).encode() + b"\0" + path.read_bytes())
+        return content.hexdigest()[:12]
+
+    @property
+    def tag(self) -> str:
+        """Its name; the archive's name carries the hash."""
+        return f"tandem-lab/{self.name}:cpu"
+
+    @property
+    def archive(self) -> Path:
+        """What `docker save` wrote."""
+        return ARTEFACTS / f"{self.name}-{self.digest}.tar"
+
+
+ENGINE = LabImage("engine", REPOSITORY / "tests/lab/images/engine")
+PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy")
+
+
+def ensure() -> None:
+    """Build what is not there yet."""
+    missing = [image for image in (ENGINE, PROXY) if not image.archive.exists()]
+    if not missing:
+        return
+    for image in missing:
+        say(f"the {image.name} image is built once and kept by the hash of what it is made from: {image.digest}")
+        _download_wheels(image)
+    base = rootfs.image_base()
+    with builder.daemon():
+        base_tag = f"tandem-lab/base:{base.stem.rpartition('-')[2]}"
+        run(*builder.docker("import", base, base_tag))
+        for image in missing:
+            _build(image, base_tag)
+    for image in missing:
+        shutil.rmtree(_wheels(image))
+    shutil.rmtree(builder.ROOT, ignore_errors=True)
+
+
+def _wheels(image: LabImage) -> Path:
+    return CACHE / f"{image.name}-wheels-{image.digest}"
+
+
+def _download_wheels(image: LabImage) -> None:
+    done = _wheels(image)
+    if done.exists():
+        return
+    aside = done.with_suffix(".part")
+    # The platforms that a manylinux wheel may name, newest first: pip takes each only when it is told.
+    machine = os.uname().machine
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(36, 4, -1)]
+    platforms += [f"manylinux2014_{machine}", f"manylinux2010_{machine}", f"linux_{machine}"]
+    argv: list[str | Path] = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
+    argv += ["--only-binary=:all:", "--python-version", PYTHON, "--implementation", "cp", "--dest", aside]
+    argv += [f"--platform={platform}" for platform in platforms]
+    argv += ["--abi=cp311", "--abi=abi3", "--abi=none", "-r", image.context / "requirements.lock"]
+    if image is ENGINE and not os.environ.get("PIP_FIND_LINKS"):
+        argv += ["--extra-index-url", TORCH_CPU_INDEX]
+    with step(f"downloading the {image.name} image's wheels"):
+        run_with_progress(argv, "pip download", CACHE / f"{image.name}-wheels.log")
+        aside.rename(done)
+
+
+def _build(image: LabImage, base_tag: str) -> None:
+    context = CACHE / f"{image.name}-context"
+    if context.exists():
+        shutil.rmtree(context)
+    shutil.copytree(image.context, context)
+    # Hard links: the wheels are large and on the same disk.
+    shutil.copytree(_wheels(image), context / "wheels", copy_function=os.link, dirs_exist_ok=True)
+    with step(f"building {image.tag} (installs and compiles; a few minutes for the engine)"):
+        argv = builder.docker("build", "--network", "none", "--build-arg", f"BASE={base_tag}")
+        argv += ["--build-arg", "PIP_NO_INDEX=1", "--tag", image.tag, context]
+        run_with_progress(
+            argv, "docker build", CACHE / f"{image.name}-build.log", env={**os.environ, "DOCKER_BUILDKIT": "0"}
+        )
+    with step(f"saving {image.tag}"):
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        aside = image.archive.with_suffix(".part")
+        run(*builder.docker("save", "--output", aside, image.tag))
+        aside.rename(image.archive)
+    shutil.rmtree(context)

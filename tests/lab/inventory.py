@@ -1,0 +1,21 @@
+"""The lab's nodes, for the same deploy: `pyinfra -y tests/lab/inventory.py deploy.py`."""
+
+from pyinfra import config
+
+from tests.lab.settings import KNOWN_HOSTS, LOGIN, SSH_KEY, known_nodes
+
+config.FAIL_PERCENT = 0
+
+nodes = [
+    (
+        _node.name,
+        {
+            "ssh_hostname": _node.address,
+            "ssh_user": LOGIN,
+            "ssh_key": str(SSH_KEY),
+            "ssh_known_hosts_file": str(KNOWN_HOSTS),
+            "ssh_strict_host_key_checking": "yes",
+        },
+    )
+    for _node in known_nodes()
+]

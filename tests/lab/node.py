@@ -1,0 +1,151 @@
+"""A node's life: made, booted, rebooted, cut off from power, taken away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.lab import cgroup, network
+from tests.lab.settings import (
+    ARTEFACTS,
+    ARTEFACTS_ON_HEAD,
+    KNOWN_HOSTS,
+    LINKS,
+    LOGIN,
+    SSH_KEY,
+    LabNode,
+)
+from tests.lab.shell import LabError, run, say
+
+#: systemd-nspawn ends with this when the guest asked for a reboot.
+REBOOT_WANTED = 133
+
+
+def make(node: LabNode, shared_root: Path) -> None:
+    """Lay out a node's own files over the shared root; what is there already stays."""
+    for folder in ("upper", "work", "root", "docker"):
+        (node.home / folder).mkdir(parents=True, exist_ok=True)
+    if not os.path.ismount(node.root):
+        layers = f"lowerdir={shared_root},upperdir={node.home}/upper,workdir={node.home}/work"
+        run("mount", "-t", "overlay", "overlay", "-o", layers, node.root)
+    etc = node.root / "etc"
+    (etc / "hostname").write_text(f"{node.name}\n")
+    (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
+    netplan = etc / "netplan/01-lab.yaml"
+    # The rails are up without an address, as DGX OS leaves them: a carrier can be seen before anything is set.
+    netplan.write_text(
+        "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n"
+        f"    {LINKS['mgmt']}: {{dhcp4: false, addresses: [{node.address}/24]}}\n"
+        f"    {LINKS['rail0']}: {{dhcp4: false, link-local: [], optional: true}}\n"
+        f"    {LINKS['rail1']}: {{dhcp4: false, link-local: [], optional: true}}\n"
+    )
+    netplan.chmod(0o600)
+    host_key = etc / "ssh/ssh_host_ed25519_key"
+    if not host_key.exists():
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", node.name, "-f", host_key)
+    authorised = node.root / "home" / LOGIN / ".ssh/authorized_keys"
+    authorised.parent.mkdir(mode=0o700, exist_ok=True)
+    authorised.write_text(SSH_KEY.with_suffix(".pub").read_text())
+    owner = (node.root / "home" / LOGIN).stat()
+    for path in (authorised.parent, authorised):
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def write_known_hosts(nodes: list[LabNode]) -> None:
+    """The nodes' host keys, so that strict checking works from the first connection."""
+    lines = []
+    for node in nodes:
+        kind, key = (node.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
+        lines.append(f"{node.address} {kind} {key}\n")
+    KNOWN_HOSTS.write_text("".join(lines))
+
+
+def power_on(node: LabNode) -> None:
+    """Start the keeper, which boots the node and boots it again when it asks for a reboot."""
+    if cgroup.is_running(node):
+        return
+    log = (node.home / "console.log").open("a")
+    subprocess.Popen(
+        [sys.executable, "-m", "tests.lab.node", str(node.index)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+def power_off(node: LabNode) -> None:
+    """Pull the plug: everything gets SIGKILL, nothing is flushed or said goodbye to."""
+    cgroup.kill(node)
+
+
+def remove(node: LabNode) -> None:
+    """Stop the node and delete its files."""
+    power_off(node)
+    cgroup.remove(node)
+    for _ in range(20):
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        ours = [mount for mount in mounts if mount.startswith(f"{node.home}/")]
+        if not ours:
+            break
+        for mount in reversed(ours):
+            run("umount", mount, check=False)
+        time.sleep(0.2)
+    else:
+        raise LabError(f"{ours[0]} can't be unmounted; `fuser -vm {ours[0]}` names who holds it")
+    shutil.rmtree(node.home, ignore_errors=False)
+
+
+def wait_until_up(node: LabNode, timeout_s: float = 90) -> float:
+    """Wait until the node answers over ssh and Docker runs; returns the seconds it took."""
+    start = time.monotonic()
+    ready = "systemctl is-active --quiet docker && echo up"
+    while time.monotonic() - start < timeout_s:
+        if "up" in run(*ssh_argv(node), ready, check=False):
+            return time.monotonic() - start
+        time.sleep(0.5)
+    raise LabError(f"{node.name} did not come up in {timeout_s:.0f} s; its console is {node.home}/console.log")
+
+
+def boot_id(node: LabNode) -> str:
+    """When the node's init started (ticks): another one means another boot. Empty: it does not answer."""
+    return run(*ssh_argv(node), "cut -d' ' -f22 /proc/1/stat", check=False).strip()
+
+
+def ssh_argv(node: LabNode) -> list[str]:
+    """The ssh command line for a node, without the remote command."""
+    return [
+        *("ssh", "-i", str(SSH_KEY), "-o", f"UserKnownHostsFile={KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
+        *("-o", "ConnectTimeout=3", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", f"{LOGIN}@{node.address}"),
+    ]
+
+
+def _keep(node: LabNode) -> None:
+    cgroup.enter(node)
+    bind = [f"--bind={node.home}/docker:/var/lib/docker"]
+    if node.index == 0:
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        bind.append(f"--bind-ro={ARTEFACTS}:{ARTEFACTS_ON_HEAD}")
+    argv = [
+        *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={node.root}"),
+        *(f"--machine={node.name}", f"--hostname={node.name}", "--resolv-conf=off", "--timezone=off"),
+        *(f"--network-namespace-path=/run/netns/{node.namespace}", "--capability=all", *bind),
+        *("--system-call-filter=add_key keyctl bpf mount @mount @privileged", "--console=pipe"),
+    ]
+    code = REBOOT_WANTED
+    while code == REBOOT_WANTED:
+        network.forget_addresses(node)
+        # Docker in the guest wants cgroup v2, whatever this machine mounts, and sets net.ipv4.ip_forward;
+        # the rest of /proc/sys is this machine's own and stays read-only.
+        env = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
+        code = subprocess.run(argv, stdin=subprocess.DEVNULL, env=env, check=False).returncode
+    say(f"{node.name} powered off (nspawn ended with {code})")
+
+
+if __name__ == "__main__":
+    _keep(LabNode(int(sys.argv[1])))

@@ -1,0 +1,83 @@
+"""The Debian root that every node boots from: made once, shared read-only under an overlay."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
+from tests.lab.shell import run, run_with_progress, step
+
+#: udev: `netplan apply` calls udevadm. The rest is what a DGX OS has anyway.
+NODE_PACKAGES = (
+    "systemd systemd-sysv udev dbus openssh-server docker.io iproute2 iptables python3 rsync sudo "
+    "ca-certificates procps iputils-ping netplan.io ethtool curl"
+).split()
+
+#: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
+IMAGE_PACKAGES = "python3 python3-venv libnuma1 ca-certificates".split()
+
+
+def node_root() -> Path:
+    """The shared root of the nodes."""
+    return _made("node", NODE_PACKAGES, _prepare_node)
+
+
+def image_base() -> Path:
+    """A tarball for `docker import`, the base image of the lab's images."""
+    root = _made("image", IMAGE_PACKAGES, _as_it_is)
+    tarball = root.with_suffix(".tar")
+    if not tarball.exists():
+        aside = tarball.with_suffix(".part")
+        run("tar", "-C", root, "-cf", aside, ".")
+        aside.rename(tarball)
+    return tarball
+
+
+def _made(kind: str, packages: list[str], prepare: Callable[[Path], None]) -> Path:
+    recipe = f"{DEBIAN_SUITE} {' '.join(packages)} {inspect.getsource(prepare)}"
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    root = CACHE / f"{kind}-root-{digest}"
+    if root.is_dir():
+        return root
+    aside = root.with_suffix(".part")
+    if aside.exists():
+        shutil.rmtree(aside)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with step(f"Debian {DEBIAN_SUITE} for the {kind}s (once, about 40 s)"):
+        run_with_progress(
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN_SUITE, aside],
+            "mmdebstrap",
+            CACHE / f"{kind}-root.log",
+        )
+        prepare(aside)
+        aside.rename(root)
+    return root
+
+
+def _as_it_is(root: Path) -> None:
+    """An image's base needs nothing more."""
+
+
+def _prepare_node(root: Path) -> None:
+    run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", LOGIN)
+    sudoers = root / "etc/sudoers.d/90-lab"
+    sudoers.write_text(f"{LOGIN} ALL=(ALL) NOPASSWD:ALL\n")
+    sudoers.chmod(0o440)
+    # Each node gets host keys and an identity of its own when it is made.
+    for stale in [*root.glob("etc/ssh/ssh_host_*"), root / "etc/machine-id"]:
+        stale.unlink(missing_ok=True)
+    (root / "etc/machine-id").touch()
+    # Reverse look-ups have nobody to ask here and would cost seconds at each login.
+    with (root / "etc/ssh/sshd_config").open("a") as config:
+        config.write("\nUseDNS no\n")
+    # A guest's /sys is read-only, so `udevadm trigger` fails, and `netplan apply` with it; networkd needs neither.
+    udevadm = root / "usr/local/sbin/udevadm"
+    udevadm.write_text('#!/bin/sh\n/usr/bin/udevadm "$@" || [ "$1" = trigger ]\n')
+    udevadm.chmod(0o755)
+    for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service"):
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+

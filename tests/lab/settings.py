@@ -1,0 +1,71 @@
+"""Names, places and addresses of the lab. Everything it creates can be found again from here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Where the lab keeps what it makes. `TANDEM_LAB_DIR` moves it to a disk with more room.
+HOME = Path(os.environ.get("TANDEM_LAB_DIR", "/var/lib/tandem-lab"))
+CACHE = HOME / "cache"
+NODES = HOME / "nodes"
+#: What the head sees, read-only, under ARTEFACTS_ON_HEAD: image archives and the tiny model.
+ARTEFACTS = HOME / "artefacts"
+ARTEFACTS_ON_HEAD = "/srv/tandem-lab"
+
+#: The login of a node: not root, passwordless sudo, as on a DGX Spark.
+LOGIN = "spark"
+SSH_KEY = HOME / "id_ed25519"
+KNOWN_HOSTS = HOME / "known_hosts"
+
+MANAGEMENT_BRIDGE = "tandem-mgmt"
+MANAGEMENT_NET = "10.213.77"
+#: The rails' switches live in a namespace of their own, out of reach of the host's firewall
+#: (a Docker on the host sets FORWARD to DROP and would cut bridged traffic).
+FABRIC_NAMESPACE = "tandem-fabric"
+
+#: Links of a node: name inside the node (those of a DGX Spark, facts/peers) by lab name.
+LINKS = {"mgmt": "enP7s7", "rail0": "enp1s0f0np0", "rail1": "enP2p1s0f0np0"}
+
+DEBIAN_SUITE = "bookworm"
+
+
+@dataclass(frozen=True)
+class LabNode:
+    """One host of the lab; `index` counts from 0, the head."""
+
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"spark-{self.index + 1}"
+
+    @property
+    def namespace(self) -> str:
+        return f"tandem-{self.name}"
+
+    @property
+    def address(self) -> str:
+        """Management IPv4 address, reachable from this machine alone."""
+        return f"{MANAGEMENT_NET}.{11 + self.index}"
+
+    @property
+    def home(self) -> Path:
+        return NODES / self.name
+
+    @property
+    def root(self) -> Path:
+        return self.home / "root"
+
+    def host_side(self, link: str) -> str:
+        """Name of the switch's end of a link (at most 15 characters)."""
+        return f"tnd{self.index + 1}-{link}"
+
+
+def known_nodes() -> list[LabNode]:
+    """The nodes that `up` made, by their folders; empty before the first `up`."""
+    if not NODES.is_dir():
+        return []
+    found = [int(path.name.removeprefix("spark-")) for path in NODES.glob("spark-*")]
+    return [LabNode(number - 1) for number in sorted(found)]
