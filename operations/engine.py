@@ -7,24 +7,22 @@ from collections.abc import Iterator
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
-from pyinfra.api.operation import operation
 
-from operations import units
+from operations import looking, units
 from operations.patience import fail
 from operations.plan.plan import ENGINE, RAY_TOKEN, Plan
-from operations.remote import ask
 from operations.verify import await_engine
 
 
-@operation()
+@looking.step
 def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     """Stop an engine that is not the plan's, or not any more. In replicas a live one waits for its turn (`renew`)."""
     planned = plan.of(host.name)
     if planned.node.is_head != on_head:
         host.noop("its turn is another step")
         return
-    found = units.found(host, planned)
-    for stray in found["strays"]:
+    found = looking.at(host, plan)
+    for stray in found["services"]["strays"]:
         host.log(f"the container {stray} was started by hand under our name: removed")
         yield StringCommand("docker rm --force", stray)
     if planned.engine is None:
@@ -33,30 +31,30 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         else:
             host.noop("no engine belongs here, none is here")
         return
-    of_another_topology = found["units"][ENGINE].get("topology") != plan.knobs.topology
+    of_another_topology = found["services"]["units"][ENGINE].get("topology") != plan.knobs.topology
     if units.is_stale(found, planned.engine) and (of_another_topology or plan.knobs.topology != "replicas"):
         yield units.stop(ENGINE)
     else:
         host.noop("nothing to stop")
 
 
-@operation()
+@looking.step
 def files(plan: Plan) -> Iterator[PyinfraCommand]:
     """Unit, environment and scripts. A running engine does not read them again."""
     service = plan.of(host.name).engine
     if service is None:
         host.noop("no engine belongs here")
         return
-    yield from units.place_service(service)
+    yield from units.place_service(service, looking.at(host, plan)["files"])
 
 
-@operation()
+@looking.step
 def ray_token(plan: Plan) -> Iterator[PyinfraCommand]:
     """One token on all nodes, made on the first deploy. It travels on standard input, which nothing logs."""
     if plan.knobs.topology != "cluster" or plan.knobs.executor != "ray":
         host.noop("no Ray, no token")
         return
-    hashes = {each["hash"] for each in (ask(h, "secrets", path=RAY_TOKEN) for h in state.inventory)}
+    hashes = {looking.at(each, plan)["secrets"][RAY_TOKEN] for each in state.inventory}
     if len(hashes) == 1 and "" not in hashes:
         host.noop("all nodes have the same token")
         return
@@ -74,28 +72,28 @@ def _token_of_this_run(plan: Plan) -> str:
     return _tokens.setdefault(id(plan), secrets.token_hex(32))
 
 
-@operation()
+@looking.step
 def start(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     """Start what is not running."""
     planned = plan.of(host.name)
     if planned.node.is_head != on_head:
         host.noop("its turn is another step")
         return
-    found = units.found(host, planned)
+    found = looking.at(host, plan)
     if planned.engine is None or units.is_running(found, ENGINE):
         host.noop("runs")
         return
     yield from units.start(ENGINE)
 
 
-@operation()
+@looking.step
 def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     """In replicas: restart the engine of the node whose turn it is, and wait for its answer before the next one's."""
     planned = plan.of(host.name)
     if host.name != turn:
         host.noop(f"it is the turn of {turn}")
         return
-    found = units.found(host, planned)
+    found = looking.at(host, plan)
     if planned.engine is None or not units.is_stale(found, planned.engine):
         host.noop("is as planned")
         return
@@ -105,7 +103,7 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
         yield fail(problem)
 
 
-@operation()
+@looking.step
 def ready(plan: Plan) -> Iterator[PyinfraCommand]:
     """Wait for a real answer of each engine: bounded, explained, and ended early when it can't come any more."""
     if state.is_executing and host.name in plan.endpoints:

@@ -9,33 +9,30 @@ import gevent
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
-from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 
-from operations import tether
+from operations import looking, tether
 from operations.patience import fail, quietly
-from operations.placing import show_diff, write
+from operations.placing import differs, show_diff, write
 from operations.plan.files import File
 from operations.plan.plan import Plan
 from operations.remote import ask
 
 
-@operation()
+@looking.step
 def rails(plan: Plan) -> Iterator[PyinfraCommand]:
     """Netplan's file for the rails, applied only when file or links differ, undone when management is lost."""
     wanted = plan.of(host.name).netplan
     if wanted is None:
         host.noop("a lone node has no fabric")
         return
-    found = ask(host, "files", paths=[wanted.path], folders=[], contents=bool(state.config.DIFF))["files"]
     drift = _drift(plan)
-    old = found.get(wanted.path)
-    if old and old["sha256"] == wanted.sha256 and old["mode"] == wanted.mode and not drift:
+    if not differs(wanted, looking.at(host, plan)["files"]) and not drift:
         host.noop("the rails are as planned")
         return
     for line in drift:
         host.log(line)
-    show_diff(wanted, old.get("text", "") if old else "")
+    show_diff(wanted)
     # netplan reads *.yaml alone, so the new file is not in force before its guard is armed.
     yield write(File(f"{wanted.path}.tandem-new", wanted.content, wanted.mode))
     yield quietly(_apply(wanted.path))
@@ -74,7 +71,7 @@ def _apply(path: str) -> Any:
 def _drift(plan: Plan) -> list[str]:
     """What the links themselves lack, whatever the file says: MTU and addresses are lost without a trace in it."""
     node = plan.of(host.name).node
-    links = ask(host, "fabric", action="state", rails=list(node.rails))
+    links = looking.at(host, plan)["links"]
     lines = []
     for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
         link = links.get(rail) or {}
@@ -85,7 +82,7 @@ def _drift(plan: Plan) -> list[str]:
     return lines
 
 
-@operation()
+@looking.step
 def prove(plan: Plan) -> Iterator[PyinfraCommand]:
     """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
     mine = plan.of(host.name).node

@@ -6,14 +6,13 @@ import base64
 import io
 import tarfile
 from collections.abc import Iterator
-from typing import Any
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
-from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 
+from operations import looking
 from operations.patience import patiently, quietly
 from operations.plan.images import Image
 from operations.plan.plan import Plan
@@ -21,7 +20,7 @@ from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 
 
-@operation()
+@looking.step
 def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
     """On the head: pull, load or build a unit's image if it is not there; it gets its local name."""
     mine = plan.of(host.name)
@@ -30,8 +29,7 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
         host.noop("the head gets it")
         return
     image = service.image
-    archive = image.place if image.kind == "archive" else ""
-    found = ask(host, "images", action="state", local=image.local, archive_path=archive)
+    found = looking.at(host, plan)["images"][image.local]
     if found["image"] and not found["replaced"]:
         host.noop(f"{image.reference} is there as {image.local}")
         return
@@ -41,16 +39,16 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
             yield patiently(f"pulling {image.reference}", StringCommand("docker pull --quiet", pulled))
             yield StringCommand("docker tag", pulled, image.local)
         case "archive":
-            load = StringCommand("docker load --quiet --input", QuoteString(archive))
-            yield patiently(f"loading {archive} (about a minute for 4 GB)", load)
+            load = StringCommand("docker load --quiet --input", QuoteString(image.archive))
+            yield patiently(f"loading {image.archive} (about a minute for 4 GB)", load)
             yield StringCommand("docker tag", QuoteString(image.reference), image.local)
-            yield quietly(lambda _, host: ask(host, "images", action="loaded", local=image.local, archive_path=archive))
+            yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
         case _:
             build = StringCommand("base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image))
             yield patiently(f"building {image.local} from {image.place}", build)
 
 
-@operation()
+@looking.step
 def copy(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the other nodes: take the head's engine image over the fabric unless the same content is here already."""
     mine = plan.of(host.name)
@@ -59,16 +57,15 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     image = mine.engine.image
     head = head_of(plan)
-    wanted = _state_of(head, image)
-    found = _state_of(host, image)
-    if wanted and found.get("content") == wanted["content"]:
+    wanted = _content(plan, head, image)
+    if wanted and _content(plan, host, image) == wanted:
         host.noop(f"{image.local} is the head's, by content")
         return
 
     def fetch(_state: State, host: Host) -> bool:
         copy_from_head(plan, host, "image", image=image.local)
-        content = _state_of(host, image).get("content")
-        if content != _state_of(head, image).get("content"):
+        looking.forget()
+        if _content(plan, host, image) != _content(plan, head, image):
             raise RuntimeError(f"{image.local} arrived with another content than the head's; run the deploy again")
         return True
 
@@ -81,9 +78,10 @@ def without_tag(reference: str) -> str:
     return f"{name.rpartition(':')[0] or name}@{digest}" if at and ":" in name.rpartition("/")[2] else name + at + digest
 
 
-def _state_of(where: Host, image: Image) -> dict[str, Any]:
-    found: dict[str, Any] = ask(where, "images", action="state", local=image.local, archive_path="")["image"]
-    return found
+def _content(plan: Plan, where: Host, image: Image) -> str:
+    """The content of an image on a node; empty: it is not there."""
+    found = looking.at(where, plan)["images"].get(image.local, {})
+    return str(found.get("image", {}).get("content", ""))
 
 
 def _context(image: Image) -> str:

@@ -9,14 +9,18 @@ from collections.abc import Iterator
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
-from pyinfra.api.operation import operation
 
+from operations import looking
 from operations.patience import fail
 from operations.plan.plan import Plan
 from operations.tether import Tether, can_tether
 
 
-@operation()
+#: The lock's generation when the nodes were surveyed.
+seen = ""
+
+
+@looking.step
 def hold(plan: Plan) -> Iterator[PyinfraCommand]:
     """Take the lock on the head for as long as this process lives; never a change."""
     if state.is_executing and plan.of(host.name).node.is_head and can_tether(host):
@@ -28,4 +32,6 @@ def hold(plan: Plan) -> Iterator[PyinfraCommand]:
                 "Wait for it; the lock ends with it, or 15 seconds after its machine is gone"
             )
             return
+        if answer["before"] != seen:
+            looking.forget()
     host.noop("no other deploy is at work")

@@ -8,9 +8,9 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
-from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 
+from operations import looking
 from operations.patience import follow, patiently, quietly
 from operations.plan.plan import Plan
 from operations.remote import ask
@@ -21,7 +21,7 @@ from operations.tether import Tether
 _DOWNLOAD = "import sys; from huggingface_hub import snapshot_download as get; get(sys.argv[1], revision=sys.argv[2])"
 
 
-@operation()
+@looking.step
 def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the head: the revision from the Hub or from a folder; what the store has already is used."""
     if not plan.of(host.name).node.is_head:
@@ -43,15 +43,15 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
     yield quietly(lambda _, host: _prove(plan, host))
 
 
-@operation()
+@looking.step
 def copy(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the other nodes: every file of the head's revision, proven by its hash."""
     mine = plan.of(host.name)
     if mine.engine is None or mine.node.is_head:
         host.noop("not needed here")
         return
-    wanted = _state_of(plan, head_of(plan))
-    found = _state_of(plan, host)
+    wanted = looking.at(head_of(plan), plan)["model"]
+    found = looking.at(host, plan)["model"]
     if found["present"] and found["proven"] and not found["problems"] and found["files"] == wanted["files"]:
         host.noop("the store has the whole revision, equal to the head's")
         return
@@ -62,20 +62,15 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
 
 
 def _is_whole(plan: Plan, where: Host) -> bool:
-    state = _state_of(plan, where)
+    state = looking.at(where, plan)["model"]
     for problem in state["problems"]:
         where.log(problem)
     return bool(state["present"] and state["proven"] and not state["problems"])
 
 
-def _state_of(plan: Plan, where: Host, *, prove: bool = False) -> dict[str, Any]:
-    model = plan.recipe.model
-    store = plan.of(where.name).node.path(plan.knobs.model_store)
-    return ask(where, "model_files", store=store, folder=model.folder, revision=model.revision, prove=prove)
-
-
 def _prove(plan: Plan, where: Host) -> bool:
-    state = _state_of(plan, where, prove=True)
+    model, store = plan.recipe.model, plan.of(where.name).node.path(plan.knobs.model_store)
+    state = ask(where, "model_files", store=store, folder=model.folder, revision=model.revision, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model is not whole: {problems}")

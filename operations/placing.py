@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 from pyinfra import host, state
@@ -13,21 +14,22 @@ from operations.plan.files import File
 from operations.remote import ask
 
 
-def place(files: Sequence[File], folders: Sequence[str] = ()) -> Iterator[StringCommand]:
-    """Commands that write what differs, and remove what lies in `folders` and is not planned."""
-    answer = ask(
-        host, "files", paths=[f.path for f in files], folders=list(folders), contents=bool(state.config.DIFF)
-    )
-    present = answer["files"]
+def place(files: Sequence[File], present: dict[str, Any], folder: str) -> Iterator[StringCommand]:
+    """Commands that write what differs from what is `present`, and remove what lies in `folder` and is not planned."""
     for file in files:
-        found = present.get(file.path)
-        if found and found["sha256"] == file.sha256 and found["mode"] == file.mode:
-            continue
-        show_diff(file, found.get("text", "") if found else "")
-        yield write(file)
-    for stray in answer["strays"]:
+        if differs(file, present):
+            show_diff(file)
+            yield write(file)
+    planned = {file.path for file in files}
+    for stray in sorted(path for path in present if path.startswith(f"{folder}/") and path not in planned):
         host.log(f"{stray} does not belong to the plan: removed")
         yield StringCommand("rm", QuoteString(stray))
+
+
+def differs(file: File, present: dict[str, Any]) -> bool:
+    """Whether a file is missing, or has another content or mode."""
+    found = present.get(file.path)
+    return not found or found["sha256"] != file.sha256 or found["mode"] != file.mode
 
 
 def write(file: File) -> StringCommand:
@@ -39,9 +41,10 @@ def write(file: File) -> StringCommand:
     )
 
 
-def show_diff(file: File, old: str) -> None:
+def show_diff(file: File) -> None:
     """With --diff, what will change in a file."""
     if state.config.DIFF:
+        old = ask(host, "files", paths=[file.path], contents=True).get(file.path, {}).get("text", "")
         click.echo(f"{host.print_prefix}{file.path}", err=True)
         for line in generate_color_diff(old.splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)

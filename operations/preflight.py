@@ -13,7 +13,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from operations import tether
+from operations import lock, looking, tether
 from operations.plan.checks import check_survey
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs, read_knobs
@@ -67,6 +67,9 @@ def _settle(hosts: list[Host]) -> Plan:
     ]
     if findings:
         raise Refusal(*findings)
+    lock.seen = surveys[hosts[0]]["lock"]
+    for host, survey in surveys.items():
+        looking.remember(host.name, survey["state"])
     return make_plan(recipe, knobs, nodes)
 
 
@@ -76,16 +79,12 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
     def ask(index: int, host: Host) -> dict[str, Any]:
         tether.quicken(host)
         on_head = index == 0
+        here = [image for image in images if on_head or image.role == "engine"]
         arguments = {
             "login": host.data.get("ssh_user") or "",
-            "paths": {"store": knobs.model_store},
-            "images": [image.local for image in images if on_head or image.role == "engine"],
-            "archives": {i.local: (i.reference, i.place) for i in images if on_head and i.kind == "archive"},
-            "model": {
-                "folder": recipe.model.folder,
-                "revision": recipe.model.revision,
-                "source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
-            },
+            "look": looking.arguments(recipe, knobs, {image.local: image.archive if on_head else "" for image in here}),
+            "references": {image.local: image.reference for image in here},
+            "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
             "token_file": knobs.hub_token_file if on_head else "",
         }
         answer: dict[str, Any] = host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
@@ -95,7 +94,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 
 
 def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
-    links = survey.get("links", {})
+    links = survey.get("state", {}).get("links", {})
     found = [Link(name, link["carrier"], link["rdma"]) for name, link in links.items()]
     rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
     return Node(

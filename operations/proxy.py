@@ -6,31 +6,30 @@ from collections.abc import Iterator
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
-from pyinfra.api.operation import operation
 
-from operations import units
+from operations import looking, units
 from operations.patience import quietly
 from operations.plan.plan import PROXY, PROXY_KEY, Plan
 from operations.remote import ask
 
 
-@operation()
+@looking.step
 def files(plan: Plan) -> Iterator[PyinfraCommand]:
     """Unit and configuration, and on the first deploy the key, which never leaves the head."""
     service = plan.of(host.name).proxy
     if service is None:
         host.noop("the proxy is on the head")
         return
-    yield from units.place_service(service)
-    if not ask(host, "secrets", path=PROXY_KEY)["hash"]:
+    yield from units.place_service(service, looking.at(host, plan)["files"])
+    if not looking.at(host, plan)["secrets"][PROXY_KEY]:
         yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True)["hash"]))
 
 
-@operation()
+@looking.step
 def run(plan: Plan) -> Iterator[PyinfraCommand]:
     """Run what is planned, and nothing where nothing is."""
     planned = plan.of(host.name)
-    found = units.found(host, planned)
+    found = looking.at(host, plan)
     if planned.proxy is None:
         if units.exists(found, PROXY):
             yield from units.remove(PROXY)

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
-from pyinfra.api.host import Host
 
 from operations.placing import place
-from operations.plan.plan import ENGINE, ETC, PROXY, NodePlan, Service
-from operations.remote import ask
+from operations.plan.plan import ETC, Service
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
 
-def found(where: Host, planned: NodePlan) -> dict[str, Any]:
-    """Units, containers and images of a node, in one round trip."""
-    images = [service.image.local for service in planned.services.values() if service]
-    return ask(where, "services", units=[ENGINE, PROXY], images=images)
-
-
 def is_running(state: dict[str, Any], unit: str) -> bool:
     """Whether systemd has it up, or is about to."""
-    return state["units"][unit].get("ActiveState") in RUNNING
+    return state["services"]["units"][unit].get("ActiveState") in RUNNING
 
 
 def is_stale(state: dict[str, Any], service: Service) -> bool:
@@ -32,7 +23,7 @@ def is_stale(state: dict[str, Any], service: Service) -> bool:
 
     A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
     """
-    unit, image = state["units"][service.unit], state["images"].get(service.image.local, {})
+    unit, image = state["services"]["units"][service.unit], state["images"].get(service.image.local, {}).get("image", {})
     if not is_running(state, service.unit) or "spec" not in unit:
         return False
     return bool(unit["spec"] != service.spec or unit["image"] != image.get("id"))
@@ -43,10 +34,10 @@ def stop(unit: str) -> StringCommand:
     return StringCommand("systemctl stop", f"{unit}.service")
 
 
-def place_service(service: Service) -> Iterator[PyinfraCommand]:
+def place_service(service: Service, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
     """The files of a unit; systemd reads its unit again when that changed."""
     reload = False
-    for command in place(service.files, [f"{ETC}/{service.unit.removeprefix('tandem-')}"]):
+    for command in place(service.files, present, f"{ETC}/{service.unit.removeprefix('tandem-')}"):
         reload = reload or f"{service.unit}.service" in str(command)
         yield command
     if reload:
@@ -64,7 +55,7 @@ def remove(unit: str) -> Iterator[PyinfraCommand]:
 
 def exists(state: dict[str, Any], unit: str) -> bool:
     """Whether the node knows the unit at all."""
-    return bool(state["units"][unit].get("UnitFileState"))
+    return bool(state["services"]["units"][unit].get("UnitFileState"))
 
 
 def start(unit: str) -> Iterator[StringCommand]:

@@ -10,8 +10,8 @@ import gevent
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
-from pyinfra.api.operation import operation
 
+from operations import looking
 from operations.patience import fail
 from operations.plan.environment import MOUNT
 from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, Plan
@@ -35,7 +35,7 @@ def await_proxy(plan: Plan, where: Host) -> str:
     return _await(plan, where, PROXY, plan.url, PROXY_S, key_file=PROXY_KEY)
 
 
-@operation()
+@looking.step
 def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
     """In a Ray cluster: as many alive nodes as the plan has."""
     if _on_head(plan) and plan.knobs.topology == "cluster" and plan.knobs.executor == "ray":
@@ -48,7 +48,7 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
     host.noop("every node of the plan is in the Ray cluster")
 
 
-@operation()
+@looking.step
 def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     """A token through the proxy, under the name that clients use."""
     if _on_head(plan):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 
@@ -27,3 +28,11 @@ def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
     # With one name missing Docker still prints the others, and ends with 1.
     found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
     return found
+
+
+def read(path: Path) -> str:
+    """Text of a small file; empty when it can't be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from operations.node.commands import output
-from operations.node.survey import links
 
 #: Seconds until the old file comes back by itself, unless the deploy says that it still reaches the node.
 GUARD_S = 60
@@ -16,14 +16,9 @@ GUARD = "tandem-netplan-guard"
 
 
 def main(action: str, **arguments: Any) -> dict[str, Any]:
-    """`state`, `apply` (path), `keep` (path) or `prove` (peers, mtu)."""
-    actions = {"state": _state, "apply": _apply, "keep": _keep, "prove": _prove}
+    """`apply` (path), `keep` (path) or `prove` (peers, mtu)."""
+    actions = {"apply": _apply, "keep": _keep, "prove": _prove}
     return actions[action](**arguments)
-
-
-def _state(rails: list[str]) -> dict[str, Any]:
-    found = links()
-    return {rail: found.get(rail) for rail in rails}
 
 
 def _apply(path: str) -> dict[str, Any]:
@@ -58,14 +53,19 @@ def _keep(path: str) -> dict[str, Any]:
 def _prove(peers: dict[str, list[list[str]]], mtu: int) -> dict[str, Any]:
     """Send one unfragmented frame of full size over each rail to each peer; says which did not get through."""
     # 20 bytes of IPv4 header and 8 of ICMP.
-    size = str(mtu - 28)
-    problems = []
-    for peer, rails in peers.items():
-        for device, address in rails:
-            probe = ["ping", "-M", "do", "-s", size, "-c", "2", "-i", "0.2", "-W", "1", "-q", "-I", device, address]
-            if "2 received" in output(*probe) or "1 received" in output(*probe):
-                continue
-            small = output("ping", "-c", "1", "-W", "1", "-q", "-I", device, address)
-            kind = f"small packets do, {mtu} bytes do not" if "1 received" in small else "nothing does"
-            problems.append(f"{device} -> {peer} ({address}): {kind}")
-    return {"problems": problems}
+    targets = [(peer, device, address) for peer, rails in peers.items() for device, address in rails]
+    with ThreadPoolExecutor() as pool:
+        answers = pool.map(lambda target: _lost(*target, size=mtu - 28), targets)
+    return {"problems": [answer for answer in answers if answer]}
+
+
+def _lost(peer: str, device: str, address: str, size: int) -> str:
+    """What does not get through; empty: all does."""
+    ping = ("ping", "-W", "1", "-q", "-I", device)
+    # A first packet may be lost to address resolution.
+    if output(*ping, "-M", "do", "-s", str(size), "-c", "1", address) or output(
+        *ping, "-M", "do", "-s", str(size), "-c", "2", address
+    ):
+        return ""
+    small = output(*ping, "-c", "1", address)
+    return f"{device} -> {peer} ({address}): {f'small packets do, {size + 28} bytes do not' if small else 'nothing does'}"

@@ -1,17 +1,19 @@
-"""Which of the planned files are there, and what else lies in Tandem's folders."""
+"""Files by content and mode."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 
-def main(paths: list[str], folders: list[str], contents: bool = False) -> dict[str, Any]:
-    """`files`: path -> {sha256, mode[, text]} of those that exist; `strays`: other files directly in the folders."""
-    files = {}
-    for path in paths:
+def main(paths: Iterable[str], folders: Iterable[str] = (), contents: bool = False) -> dict[str, Any]:
+    """path -> {sha256, mode[, text]} of the paths that exist, and of all files directly in the folders."""
+    files: dict[str, Any] = {}
+    in_folders = [str(f) for folder in folders if Path(folder).is_dir() for f in Path(folder).iterdir() if f.is_file()]
+    for path in [*paths, *sorted(in_folders)]:
         try:
             content = Path(path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -20,11 +22,4 @@ def main(paths: list[str], folders: list[str], contents: bool = False) -> dict[s
         files[path] = {"sha256": hashlib.sha256(content).hexdigest(), "mode": mode}
         if contents:
             files[path]["text"] = content.decode(errors="replace")
-    strays = [
-        str(file)
-        for folder in folders
-        if Path(folder).is_dir()
-        for file in sorted(Path(folder).iterdir())
-        if file.is_file() and str(file) not in paths
-    ]
-    return {"files": files, "strays": strays}
+    return files

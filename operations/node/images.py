@@ -13,28 +13,27 @@ from operations.node.services import image_states
 LOADED = Path("/var/lib/tandem/images")
 
 
-def main(action: str, **arguments: Any) -> dict[str, Any]:
-    """`state` (local, archive) or `loaded` (local, archive)."""
-    return {"state": _state, "loaded": _loaded}[action](**arguments)
+def main(local: str, archive_path: str) -> dict[str, Any]:
+    """Remember that the image was loaded from this archive as it is now."""
+    _record(local).parent.mkdir(parents=True, exist_ok=True)
+    _record(local).write_text(json.dumps({"stamp": archive.stamp(archive_path)}))
+    return {}
 
 
-def _state(local: str, archive_path: str) -> dict[str, Any]:
-    """The image's identity, and whether its archive is still the one that it was loaded from."""
-    image = image_states([local]).get(local, {})
+def states(archives: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Local name -> its identity ({}: not here), and whether its archive is another one now than it was loaded from."""
+    found = image_states(list(archives))
+    return {local: {"image": found.get(local, {}), "replaced": _replaced(local, path)} for local, path in archives.items()}
+
+
+def _replaced(local: str, archive_path: str) -> bool:
     stamp = archive.stamp(archive_path) if archive_path else ""
     try:
         record = json.loads(_record(local).read_text())
     except (OSError, ValueError):
         record = {}
     # An archive that is gone takes nothing away: the image is here.
-    replaced = bool(image and stamp and record.get("stamp") != stamp)
-    return {"image": image, "replaced": replaced}
-
-
-def _loaded(local: str, archive_path: str) -> dict[str, Any]:
-    _record(local).parent.mkdir(parents=True, exist_ok=True)
-    _record(local).write_text(json.dumps({"stamp": archive.stamp(archive_path)}))
-    return {}
+    return bool(stamp and record.get("stamp") != stamp)
 
 
 def _record(local: str) -> Path:

@@ -11,20 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from operations.node import beats
+from operations.node.commands import output
 
 PLACE = Path("/run/tandem.lock")
 
 
+def generation() -> str:
+    """Changes with every deploy that takes the lock: what was seen before another one is not to be trusted."""
+    return output("stat", "--format=%.Y", str(PLACE)).strip()
+
+
 def main(owner: str) -> dict[str, Any]:
-    """Print {"held": true} and hold the lock until the deploy lets go, or say who has it."""
+    """Print {"held": true, "before": its generation until now} and hold the lock until the deploy lets go, or say who has it."""
     file = os.open(PLACE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = json.loads(PLACE.read_text() or "{}")
         return {"held": False, "owner": holder.get("owner", "?"), "since": holder.get("since", "?")}
+    before = generation()
     os.ftruncate(file, 0)
     os.write(file, json.dumps({"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z")}).encode())
-    print(json.dumps({"held": True}), flush=True)
+    print(json.dumps({"held": True, "before": before}), flush=True)
     beats.hold()
     sys.exit(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import output
-from operations.node.services import unit_state
+from operations.node.services import unit_states
 
 
 def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30, lines: int = 0) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
     else:
         return {"ok": True, "seconds": time.monotonic() - start}
     log = output("journalctl", "--unit", unit, "--no-pager", "--output=cat", f"--lines={lines or 1}").splitlines()
-    state = unit_state(unit, None)
+    state = unit_states([unit])[unit]
     return {"ok": False, "problem": problem, "log": log, "state": state}
 
 

@@ -1,9 +1,10 @@
-"""Tandem's units and containers as they are, and the images that the plan names."""
+"""Tandem's units and containers as they are, and images by content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from operations.node.commands import docker_inspect, output
@@ -11,38 +12,43 @@ from operations.node.commands import docker_inspect, output
 _PROPERTIES = ("ActiveState", "SubState", "UnitFileState", "ActiveEnterTimestamp", "NRestarts", "Result")
 
 
-def main(units: list[str], images: list[str]) -> dict[str, Any]:
+def main(units: Sequence[str]) -> dict[str, Any]:
     """`units`: name -> systemd's properties, with spec, topology and image id of its container;
-    `strays`: containers named tandem-* that no unit has; `images`: name -> {id, content, architecture}.
+    `strays`: containers named tandem-* that no unit has.
     """
     containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
+    states = unit_states(units)
+    for unit, state in states.items():
+        if unit in containers:
+            state.update(_started_from(containers[unit]))
+    return {"units": states, "strays": sorted(set(containers) - set(units))}
+
+
+def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
+    """systemd's view of each unit."""
+    names = [f"{unit}.service" for unit in units]
+    blocks = output("systemctl", "show", *names, f"--property={','.join(_PROPERTIES)}").strip().split("\n\n")
     return {
-        "units": {unit: unit_state(unit, containers.get(unit)) for unit in units},
-        "strays": sorted(set(containers) - set(units)),
-        "images": image_states(images),
+        unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for unit, block in zip(units, [*blocks, *[""] * len(units)])
     }
 
 
-def unit_state(unit: str, container: dict[str, Any] | None) -> dict[str, str]:
-    """systemd's view of a unit, and what its container was started from."""
-    text = output("systemctl", "show", f"{unit}.service", f"--property={','.join(_PROPERTIES)}")
-    state = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    if container:
-        labels = container["Config"]["Labels"] or {}
-        state["spec"] = labels.get("tandem.spec", "")
-        state["topology"] = labels.get("tandem.topology", "")
-        state["recipe"] = labels.get("tandem.recipe", "")
-        state["image"] = container["Image"]
-        state["image_name"] = container["Config"]["Image"]
-    return state
+def _started_from(container: dict[str, Any]) -> dict[str, str]:
+    labels = container["Config"]["Labels"] or {}
+    return {
+        **{key: labels.get(f"tandem.{key}", "") for key in ("spec", "topology", "recipe")},
+        "image": container["Image"],
+        "image_name": container["Config"]["Image"],
+    }
 
 
-def image_states(names: list[str]) -> dict[str, dict[str, str]]:
+def image_states(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Images that are there, by the name that was asked for."""
     found = {}
-    for name in names:
-        for image in docker_inspect("image", name):
-            found[name] = {"id": image["Id"], "content": content_id(image), "architecture": image["Architecture"]}
+    for image in docker_inspect("image", *names):
+        identity = {"id": image["Id"], "content": content_id(image), "architecture": image["Architecture"]}
+        found.update({name: identity for name in names if name in image["RepoTags"]})
     return found
 
 

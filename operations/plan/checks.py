@@ -71,15 +71,15 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     if serves and memory["total_mib"] < need * 1024:
         yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
     # A running engine gives its memory back before the next one starts.
-    elif serves and not survey["engine_active"] and memory["available_mib"] < need * 1024:
+    elif serves and not survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") == "active" and memory["available_mib"] < need * 1024:
         yield (
             f"has {memory['available_mib'] / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
             "end what holds it: ps aux --sort -rss | head",
         )
     wanted: dict[int, tuple[str, float]] = {}
-    missing_image = any(image.role == "engine" and image.local not in survey["images"] for image in images)
+    missing_image = any(image.role == "engine" and not _has(survey, image) for image in images)
     for name, size in (
-        ("store", 0 if survey["model"]["present"] else recipe.needs.model_disk_gib),
+        ("store", 0 if survey["state"]["model"]["present"] else recipe.needs.model_disk_gib),
         ("docker", recipe.needs.image_disk_gib if missing_image else 0),
     ):
         disk = survey["disks"][name]
@@ -91,6 +91,10 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
                 f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
                 "make room, or point model_store at another disk",
             )
+
+
+def _has(survey: Survey, image: Image) -> bool:
+    return bool(survey["state"]["images"].get(image.local, {}).get("image"))
 
 
 def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
@@ -111,7 +115,7 @@ def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
 def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     if knobs.topology == "solo" and not node.rails:
         return
-    links = survey["links"]
+    links = survey["state"]["links"]
     for rail in node.rails:
         if rail not in links:
             yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
@@ -138,9 +142,8 @@ def _sets_address(text: str, device: str) -> bool:
 
 
 def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
-    model = survey["model"]
     if node.is_head and knobs.model_from != "hub":
-        for problem in model["source"]:
+        for problem in survey["source"]:
             yield problem, "put the whole model there, or set model_from=hub"
     for problem in survey["archives"].values():
         if problem:

@@ -33,6 +33,11 @@ class Image:
         return self.source.partition(":")[2]
 
     @property
+    def archive(self) -> str:
+        """The archive's path on the head; empty for what comes from elsewhere."""
+        return self.place if self.kind == "archive" else ""
+
+    @property
     def local(self) -> str:
         """`tandem/<role>:<12 hex digits of where it comes from>`."""
         origin = f"{self.reference} {self.source} {self.build_digest}"

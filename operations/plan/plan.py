@@ -17,8 +17,10 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
 ETC = "/etc/tandem"
+NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 ENGINE = "tandem-engine"
 PROXY = "tandem-proxy"
+UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in (ENGINE, PROXY))
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 #: Stands in rendered files where the spec will be, which is a hash over those files.
 SPEC = "@SPEC@"
@@ -222,4 +224,4 @@ def _netplan(knobs: Knobs, node: Node) -> File | None:
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     ]
     content = render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu)
-    return File("/etc/netplan/90-tandem-fabric.yaml", content, "600")
+    return File(NETPLAN, content, "600")

@@ -1,0 +1,64 @@
+"""What the phases compare with the plan: one look at each node, good until something is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+
+from operations.plan.knobs import Knobs
+from operations.plan.plan import NETPLAN, UNIT_FILES, Plan
+from operations.plan.recipe import Recipe
+from operations.remote import ask
+
+P = ParamSpec("P")
+
+#: Looks of this run, by node. There is one run in a process.
+_looks: dict[str, dict[str, Any]] = {}
+
+
+def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[str, Any]:
+    """What a look needs to know; `archives`: local image name -> archive on that node, or empty."""
+    return {
+        "store": knobs.model_store,
+        "folder": recipe.model.folder,
+        "revision": recipe.model.revision,
+        "archives": archives,
+        "paths": [NETPLAN, *UNIT_FILES],
+    }
+
+
+def at(host: Host, plan: Plan) -> dict[str, Any]:
+    """The state of a node; asked anew when something has been changed since."""
+    if host.name not in _looks:
+        services = [s for s in plan.of(host.name).services.values() if s]
+        archives = {s.image.local: s.image.archive if host.name == plan.head.node.name else "" for s in services}
+        look = arguments(plan.recipe, plan.knobs, archives)
+        _looks[host.name] = ask(host, "look", login=host.data.get("ssh_user") or "", **look)
+    return _looks[host.name]
+
+
+def remember(name: str, state: dict[str, Any]) -> None:
+    """A survey has looked already."""
+    _looks[name] = state
+
+
+def forget() -> None:
+    """Something has been changed, or somebody else was at work."""
+    _looks.clear()
+
+
+def step(function: Callable[Concatenate[Plan, P], Iterator[PyinfraCommand]]) -> Callable[..., Any]:
+    """An operation of a phase: whatever it runs makes the looks of all nodes stale."""
+
+    @wraps(function)
+    def run(plan: Plan, *args: P.args, **kwargs: P.kwargs) -> Iterator[PyinfraCommand]:
+        for command in function(plan, *args, **kwargs):
+            yield command
+            forget()
+
+    return operation()(run)

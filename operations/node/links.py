@@ -1,0 +1,35 @@
+"""The netdevs of a node that can be rails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from operations.node.commands import output, read
+
+NET = Path("/sys/class/net")
+#: A multi-port NIC's names end in port and port name, `f0np0`: the ConnectX-7 of a GB10 has them, its 10 GbE has not.
+PORT_NAME = re.compile(r"^en[pP]\d+(p\d+)?s\d+f\d+np\d+$")
+
+
+def links() -> dict[str, dict[str, Any]]:
+    """Interfaces that can be rails, by name: driven by mlx5, or named like a port of it where no driver shows."""
+    addresses = {link["ifname"]: link for link in json.loads(output("ip", "-j", "addr") or "[]")}
+    found = {}
+    for folder in sorted(NET.iterdir()):
+        driver = os.path.basename(os.path.realpath(folder / "device/driver")) if (folder / "device").exists() else ""
+        if driver not in ("mlx5_core", "") or not PORT_NAME.match(folder.name):
+            continue
+        rdma = sorted(path.name for path in (folder / "device/infiniband").glob("*"))
+        link = addresses.get(folder.name, {})
+        found[folder.name] = {
+            "carrier": read(folder / "carrier") == "1",
+            "up": "UP" in link.get("flags", []),
+            "mtu": link.get("mtu", 0),
+            "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
+            "rdma": rdma[0] if rdma else None,
+        }
+    return found
