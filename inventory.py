@@ -1,7 +1,7 @@
 """The nodes: the first is the head. Edit the two names (or addresses), and the login if it is not yours.
 
-    pyinfra inventory.py deploy.py --dry --diff    shows what would change
-    pyinfra -y inventory.py deploy.py              makes it so
+pyinfra inventory.py deploy.py --dry --diff    shows what would change
+pyinfra -y inventory.py deploy.py              makes it so
 """
 
 from pyinfra import config

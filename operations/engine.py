@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from functools import cache
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -58,18 +59,17 @@ def ray_token(plan: Plan) -> Iterator[PyinfraCommand]:
     if len(hashes) == 1 and "" not in hashes:
         host.noop("all nodes have the same token")
         return
-    # Every node writes the same new one: the generator of this run (one per process) is shared through the plan's id.
+    aside = f"{RAY_TOKEN}.part"
     yield StringCommand(
-        f"install -d -m 700 $(dirname {RAY_TOKEN}) && umask 077 && cat > {RAY_TOKEN}.part && mv {RAY_TOKEN}.part {RAY_TOKEN}",
-        _stdin=_token_of_this_run(plan),
+        f"install -d -m 700 $(dirname {RAY_TOKEN}) && umask 077 && cat > {aside} && mv {aside} {RAY_TOKEN}",
+        _stdin=_token_of_this_run(),
     )
 
 
-_tokens: dict[int, str] = {}
-
-
-def _token_of_this_run(plan: Plan) -> str:
-    return _tokens.setdefault(id(plan), secrets.token_hex(32))
+@cache
+def _token_of_this_run() -> str:
+    """The same for all nodes: one process is one run."""
+    return secrets.token_hex(32)
 
 
 @looking.step
@@ -106,10 +106,7 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
 @looking.step
 def ready(plan: Plan) -> Iterator[PyinfraCommand]:
     """Wait for a real answer of each engine: bounded, explained, and ended early when it can't come any more."""
-    if state.is_executing and host.name in plan.endpoints:
-        if problem := await_engine(plan, host):
-            yield fail(problem)
-            return
+    if state.is_executing and host.name in plan.endpoints and (problem := await_engine(plan, host)):
+        yield fail(problem)
+        return
     host.noop("answers")
-
-

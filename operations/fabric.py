@@ -43,7 +43,7 @@ def _apply(path: str) -> Any:
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
             answer = ask(host, "fabric", action="apply", path=path)
-        except Exception:  # noqa: BLE001  (whatever paramiko raises when the link goes)
+        except Exception:
             answer = {}
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
@@ -55,11 +55,11 @@ def _apply(path: str) -> Any:
                 tether.quicken(host)
                 if ask(host, "fabric", action="keep", path=path)["kept"]:
                     return True
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
-                        f"the node is out of reach since netplan was applied ({error}); it restores the old file by itself "
-                        "after 60 s. Look at what shares an interface with the management network"
+                        f"the node is out of reach since netplan was applied ({error}); it restores the old file "
+                        "by itself after 60 s. Look at what shares an interface with the management network"
                     ) from None
                 gevent.sleep(2)
                 continue
@@ -111,5 +111,3 @@ def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
             break
         gevent.sleep(1 + attempt)
     return problems
-
-

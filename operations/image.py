@@ -44,7 +44,9 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
             yield StringCommand("docker tag", QuoteString(image.reference), image.local)
             yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
         case _:
-            build = StringCommand("base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image))
+            build = StringCommand(
+                "base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image)
+            )
             yield patiently(f"building {image.local} from {image.place}", build)
 
 
@@ -75,7 +77,9 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
 def without_tag(reference: str) -> str:
     """`name:tag@sha256:...` as Docker stores it: `name@sha256:...`; other references stay."""
     name, at, digest = reference.partition("@")
-    return f"{name.rpartition(':')[0] or name}@{digest}" if at and ":" in name.rpartition("/")[2] else name + at + digest
+    return (
+        f"{name.rpartition(':')[0] or name}@{digest}" if at and ":" in name.rpartition("/")[2] else name + at + digest
+    )
 
 
 def _content(plan: Plan, where: Host, image: Image) -> str:

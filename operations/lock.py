@@ -15,7 +15,6 @@ from operations.patience import fail
 from operations.plan.plan import Plan
 from operations.tether import Tether, can_tether
 
-
 #: The lock's generation when the nodes were surveyed.
 seen = ""
 

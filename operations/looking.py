@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
@@ -56,7 +56,7 @@ def step(function: Callable[Concatenate[Plan, P], Iterator[PyinfraCommand]]) -> 
     """An operation of a phase: whatever it runs makes the looks of all nodes stale."""
 
     @wraps(function)
-    def run(plan: Plan, *args: P.args, **kwargs: P.kwargs) -> Iterator[PyinfraCommand]:
+    def run(plan: Plan, *args: P.args, **kwargs: P.kwargs) -> Generator[PyinfraCommand, None, None]:
         for command in function(plan, *args, **kwargs):
             yield command
             forget()

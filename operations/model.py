@@ -82,7 +82,12 @@ def _install(plan: Plan, store: str) -> Any:
 
     def install(_state: State, host: Host) -> bool:
         tether = Tether(
-            host, "model_install", store=store, folder=model.folder, revision=model.revision, source=plan.knobs.model_from
+            host,
+            "model_install",
+            store=store,
+            folder=model.folder,
+            revision=model.revision,
+            source=plan.knobs.model_from,
         )
         try:
             follow(host, f"model from {plan.knobs.model_from}", tether)

@@ -27,7 +27,7 @@ def patiently(label: str, command: StringCommand) -> FunctionCommand:
                 command,
                 print_output=state.print_output,
                 print_input=state.print_input,
-                **{**command.connector_arguments, "_sudo": True},  # type: ignore[arg-type]
+                **{**command.connector_arguments, "_sudo": True},
             )
         if not done:
             raise RuntimeError(f"{label}: {_last(output.stderr_lines or output.stdout_lines)}")

@@ -1,4 +1,4 @@
-"""Putting rendered files on a node: compared by content and mode in one round trip, shown as a diff, replaced atomically."""
+"""Putting rendered files on a node: compared by content and mode, shown as a diff, replaced atomically."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ def settle() -> Plan:
 def _settle(hosts: list[Host]) -> Plan:
     absent = [host.name for host in hosts if not host.connected]
     if absent:
-        raise Refusal(*(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent))
+        raise Refusal(
+            *(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent)
+        )
     knobs = read_knobs(dict(hosts[0].data.dict()))
     recipe = load_recipe(knobs.recipe)
     check_topology(recipe, knobs, len(hosts))
@@ -87,8 +89,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
             "token_file": knobs.hub_token_file if on_head else "",
         }
-        answer: dict[str, Any] = host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
-        return answer
+        return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
     return [task.get() for task in [gevent.spawn(ask, index, host) for index, host in enumerate(hosts)]]
 

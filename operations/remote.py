@@ -45,7 +45,7 @@ def command(program: str, arguments: dict[str, Any]) -> StringCommand:
 class Program(FactBase[dict[str, Any]]):
     """A fact that a node program answers."""
 
-    def command(self, program: str, arguments: dict[str, Any]) -> StringCommand:  # type: ignore[override]
+    def command(self, program: str, arguments: dict[str, Any]) -> StringCommand:
         return command(program, arguments)
 
     def process(self, output: list[str]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Program(FactBase[dict[str, Any]]):
 class Survey(FactBase[dict[str, Any]]):
     """The survey: runs as the login, takes root by itself, and says so when it can't."""
 
-    def command(self, arguments: dict[str, Any]) -> StringCommand:  # type: ignore[override]
+    def command(self, arguments: dict[str, Any]) -> StringCommand:
         as_root = StringCommand("sudo -n", command("survey", arguments))
         return StringCommand(
             "if ! command -v python3 >/dev/null; then cat >/dev/null; echo '{\"python\": false}';",
@@ -68,6 +68,5 @@ class Survey(FactBase[dict[str, Any]]):
 
 
 def ask(host: Host, program: str, **arguments: Any) -> dict[str, Any]:
-    """What a program says on a node, as a fact: read-only, in one round trip."""
-    answer = host.get_fact(Program, program=program, arguments=arguments, _stdin=programs())
-    return cast("dict[str, Any]", answer)
+    """What a program says on a node, run as root, in one round trip."""
+    return host.get_fact(Program, program=program, arguments=arguments, _stdin=programs(), _sudo=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
+from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.operation import operation
 
 from operations.placing import place
 from operations.plan.plan import ETC, Service
+from operations.remote import ask
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
@@ -23,7 +26,10 @@ def is_stale(state: dict[str, Any], service: Service) -> bool:
 
     A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
     """
-    unit, image = state["services"]["units"][service.unit], state["images"].get(service.image.local, {}).get("image", {})
+    unit, image = (
+        state["services"]["units"][service.unit],
+        state["images"].get(service.image.local, {}).get("image", {}),
+    )
     if not is_running(state, service.unit) or "spec" not in unit:
         return False
     return bool(unit["spec"] != service.spec or unit["image"] != image.get("id"))
@@ -64,3 +70,11 @@ def start(unit: str) -> Iterator[StringCommand]:
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
 
 
+@operation()
+def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
+    """Remove units that are here."""
+    here = [name for name in names if ask(host, "services", units=[name])["units"][name].get("UnitFileState")]
+    for name in here:
+        yield from remove(name)
+    if not here:
+        host.noop("nothing of Tandem's is here")

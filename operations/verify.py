@@ -51,10 +51,9 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
 @looking.step
 def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     """A token through the proxy, under the name that clients use."""
-    if _on_head(plan):
-        if problem := await_proxy(plan, host):
-            yield fail(problem)
-            return
+    if _on_head(plan) and (problem := await_proxy(plan, host)):
+        yield fail(problem)
+        return
     host.noop(f"{plan.url} serves {plan.recipe.served_name}")
 
 
@@ -90,9 +89,7 @@ def _await(plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_
 
 
 def _probe(where: Host, unit: str, url: str, model: str, key_file: str, lines: int = 0) -> dict[str, Any]:
-    return ask(
-        where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, lines=lines
-    )
+    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, lines=lines)
 
 
 def _failure(where: Host, unit: str, url: str, why: str, plan: Plan, key_file: str) -> str:

@@ -95,7 +95,7 @@ def gather(listener: socket.socket, ranks: int, spec: str) -> dict[int, Peer]:
 
 def _admit(caller: Peer, message: dict[str, object], spec: str, present: dict[int, Peer]) -> None:
     if message.get("spec") != spec:
-        say(f"rank {message.get('rank')} has another spec ({message.get('spec')}); the next deploy will bring it in line")
+        say(f"rank {message.get('rank')} has another spec, {message.get('spec')}: a deploy is still on its way")
         caller.connection.close()
         return
     rank = int(str(message["rank"]))

@@ -17,8 +17,9 @@ GUARD = "tandem-netplan-guard"
 
 def main(action: str, **arguments: Any) -> dict[str, Any]:
     """`apply` (path), `keep` (path) or `prove` (peers, mtu)."""
-    actions = {"apply": _apply, "keep": _keep, "prove": _prove}
-    return actions[action](**arguments)
+    if action == "prove":
+        return _prove(**arguments)
+    return _apply(**arguments) if action == "apply" else _keep(**arguments)
 
 
 def _apply(path: str) -> dict[str, Any]:
@@ -55,11 +56,11 @@ def _prove(peers: dict[str, list[list[str]]], mtu: int) -> dict[str, Any]:
     # 20 bytes of IPv4 header and 8 of ICMP.
     targets = [(peer, device, address) for peer, rails in peers.items() for device, address in rails]
     with ThreadPoolExecutor() as pool:
-        answers = pool.map(lambda target: _lost(*target, size=mtu - 28), targets)
+        answers = pool.map(lambda target: _lost(mtu - 28, *target), targets)
     return {"problems": [answer for answer in answers if answer]}
 
 
-def _lost(peer: str, device: str, address: str, size: int) -> str:
+def _lost(size: int, peer: str, device: str, address: str) -> str:
     """What does not get through; empty: all does."""
     ping = ("ping", "-W", "1", "-q", "-I", device)
     # A first packet may be lost to address resolution.
@@ -68,4 +69,6 @@ def _lost(peer: str, device: str, address: str, size: int) -> str:
     ):
         return ""
     small = output(*ping, "-c", "1", address)
-    return f"{device} -> {peer} ({address}): {f'small packets do, {size + 28} bytes do not' if small else 'nothing does'}"
+    return (
+        f"{device} -> {peer} ({address}): {f'small packets do, {size + 28} bytes do not' if small else 'nothing does'}"
+    )

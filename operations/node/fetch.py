@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle
-from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -58,9 +57,12 @@ def main(what: str, addresses: list[str], port: int, store: str, **arguments: An
 
 def _image(address: str, port: int) -> dict[str, Any]:
     meter = Meter()
-    with _get(address, port, "/image") as body, subprocess.Popen(
-        ["docker", "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as load:
+    with (
+        _get(address, port, "/image") as body,
+        subprocess.Popen(
+            ["docker", "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as load,
+    ):
         assert load.stdin is not None and load.stderr is not None
         try:
             while chunk := body.read(CHUNK):
@@ -107,6 +109,6 @@ def _get(address: str, port: int, path: str, start: int = 0) -> Iterator[BinaryI
         response = connection.getresponse()
         if response.status not in (200, 206):
             raise OSError(f"the head answered {response.status} for {path}")
-        yield response  # type: ignore[misc]
+        yield response
     finally:
         connection.close()

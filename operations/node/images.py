@@ -23,7 +23,9 @@ def main(local: str, archive_path: str) -> dict[str, Any]:
 def states(archives: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Local name -> its identity ({}: not here), and whether its archive is another one now than it was loaded from."""
     found = image_states(list(archives))
-    return {local: {"image": found.get(local, {}), "replaced": _replaced(local, path)} for local, path in archives.items()}
+    return {
+        local: {"image": found.get(local, {}), "replaced": _replaced(local, path)} for local, path in archives.items()
+    }
 
 
 def _replaced(local: str, archive_path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The deploy lock of a cluster, on its head. The kernel holds it for a process that dies with the deploy: it can't go stale."""
+"""The deploy lock, on the head. The kernel holds it for a process that dies with the deploy: it can't go stale."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def generation() -> str:
 
 
 def main(owner: str) -> dict[str, Any]:
-    """Print {"held": true, "before": its generation until now} and hold the lock until the deploy lets go, or say who has it."""
+    """Print {"held": true, "before": generation} and hold the lock until the deploy lets go; or say who has it."""
     file = os.open(PLACE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

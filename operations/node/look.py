@@ -13,8 +13,10 @@ FOLDERS = ("/etc/tandem/engine", "/etc/tandem/proxy")
 UNITS = ("tandem-engine", "tandem-proxy")
 
 
-def main(login: str, store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
-    """See the keys. `archives`: local image name -> archive on this node, or empty; `paths`: secrets and single files."""
+def main(
+    login: str, store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]
+) -> dict[str, Any]:
+    """See the keys. `archives`: local image name -> archive on this node, or empty; `paths`: single files."""
     store = expand(store, login)
     with ThreadPoolExecutor() as pool:
         tasks = {

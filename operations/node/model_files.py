@@ -54,7 +54,9 @@ def structure_problems(snapshot: Path) -> list[str]:
         except (ValueError, KeyError, AttributeError):
             problems.append(f"{index} is not an index of shards")
             continue
-        problems += [f"{snapshot / s} is missing: the index names it" for s in sorted(shards) if not _there(snapshot / s)]
+        problems += [
+            f"{snapshot / s} is missing: the index names it" for s in sorted(shards) if not _there(snapshot / s)
+        ]
     if not any(snapshot.glob("*.safetensors")) and not any(snapshot.glob("*.bin")):
         problems.append(f"{snapshot} has no weights (*.safetensors)")
     return problems

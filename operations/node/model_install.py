@@ -108,7 +108,9 @@ class Installer:
             raise OSError(f"{part.name} broke off at {part.stat().st_size} of {size} bytes; the next run goes on there")
         if hasher.hexdigest() != entry["blob"]:
             part.unlink()
-            raise OSError(f"{entry['blob'][:12]}: what arrived has another hash; it was thrown away, run the deploy again")
+            raise OSError(
+                f"{entry['blob'][:12]}: what arrived has another hash; it was thrown away, run the deploy again"
+            )
 
     def _make(self, folder: Path) -> None:
         """A folder and its parents, owned by whoever owns the store."""
@@ -133,5 +135,3 @@ def _reader(file: Path) -> Source:
                 yield chunk
 
     return read
-
-

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-
 #: Tandem's secrets on a node.
 PATHS = ("/etc/tandem/engine/secrets/ray.token", "/etc/tandem/proxy/secrets/master.key")
 

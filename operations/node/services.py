@@ -30,14 +30,14 @@ def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
     blocks = output("systemctl", "show", *names, f"--property={','.join(_PROPERTIES)}").strip().split("\n\n")
     return {
         unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        for unit, block in zip(units, [*blocks, *[""] * len(units)])
+        for unit, block in zip(units, [*blocks, *[""] * len(units)], strict=False)
     }
 
 
 def _started_from(container: dict[str, Any]) -> dict[str, str]:
     labels = container["Config"]["Labels"] or {}
     return {
-        **{key: labels.get(f"tandem.{key}", "") for key in ("spec", "topology", "recipe")},
+        **{key: labels.get(f"tandem.{key}", "") for key in ("spec", "topology", "recipe", "url", "model")},
         "image": container["Image"],
         "image_name": container["Config"]["Image"],
     }

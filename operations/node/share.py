@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.peers, self.snapshot, self.image = peers, snapshot, image
         super().__init__(*arguments)
 
-    def do_GET(self) -> None:  # noqa: N802  (http.server's name)
+    def do_GET(self) -> None:
         """Answer a peer; anybody else gets nothing."""
         if self.client_address[0] not in self.peers:
             self.close_connection = True
@@ -65,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
 
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *arguments: Any) -> None:
         """Standard error is the deploy's."""
 
     def _json(self, value: object) -> None:

@@ -17,7 +17,9 @@ from operations.node.look import expand
 from operations.node.look import main as main_look
 
 
-def main(login: str, look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str) -> dict[str, Any]:
+def main(
+    login: str, look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str
+) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive."""
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))

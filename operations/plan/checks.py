@@ -29,7 +29,7 @@ def check_survey(
     if not survey.get("python", True):
         return [Finding(node.name, "has no python3", "apt install python3")]
     if not survey.get("sudo"):
-        remedy = f"on {node.name}: echo \"$USER ALL=(ALL) NOPASSWD:ALL\" | sudo tee /etc/sudoers.d/tandem"
+        remedy = f'on {node.name}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem'
         return [Finding(node.name, "sudo wants a password for this login", remedy)]
     checks = (
         _machine(survey, head, recipe),
@@ -58,9 +58,14 @@ def _gpu(survey: Survey, recipe: Recipe) -> Findings:
     if not recipe.needs.gpu:
         return
     if not survey["nvidia"]:
-        yield "no NVIDIA driver is loaded, and this recipe needs a GPU", "nvidia-smi must work; or choose another recipe"
+        yield (
+            "no NVIDIA driver is loaded, and this recipe needs a GPU",
+            "nvidia-smi must work; or choose another recipe",
+        )
     if "nvidia" not in survey["docker"]["runtimes"] and not survey["cdi"]:
-        remedy = "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
+        remedy = (
+            "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
+        )
         yield "Docker has no NVIDIA runtime", remedy
 
 
@@ -71,7 +76,11 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     if serves and memory["total_mib"] < need * 1024:
         yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
     # A running engine gives its memory back before the next one starts.
-    elif serves and not survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") == "active" and memory["available_mib"] < need * 1024:
+    elif (
+        serves
+        and survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") != "active"
+        and memory["available_mib"] < need * 1024
+    ):
         yield (
             f"has {memory['available_mib'] / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
             "end what holds it: ps aux --sort -rss | head",
@@ -105,7 +114,9 @@ def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         wanted |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
     for listener in survey["ports"]:
         if listener["port"] in wanted and not listener["ours"]:
-            holder = f"{listener['process'] or 'another program'}" + (f" (pid {listener['pid']})" if listener["pid"] else "")
+            holder = f"{listener['process'] or 'another program'}" + (
+                f" (pid {listener['pid']})" if listener["pid"] else ""
+            )
             yield (
                 f"port {listener['port']} is held by {holder}",
                 f"end it, or change `{wanted[listener['port']]}` in group_data/all.py",

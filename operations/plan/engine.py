@@ -41,7 +41,9 @@ def mp_serve(recipe: Recipe, knobs: Knobs, head: Node, rank: int, ranks: int) ->
 
 def ray_start(knobs: Knobs, node: Node, head: Node) -> list[str]:
     """`ray start` with every port pinned: a firewall can name them, and two clusters can't meet by chance."""
-    place = ["--head", f"--port={knobs.port('gcs')}"] if node.is_head else [f"--address={head.fabric}:{knobs.port('gcs')}"]
+    place = (
+        ["--head", f"--port={knobs.port('gcs')}"] if node.is_head else [f"--address={head.fabric}:{knobs.port('gcs')}"]
+    )
     argv = ["ray", "start", *place, f"--node-ip-address={node.fabric}"]
     argv += [
         f"--node-manager-port={knobs.port('node_manager')}",
@@ -58,6 +60,11 @@ def ray_start(knobs: Knobs, node: Node, head: Node) -> list[str]:
     if node.is_head:
         return [*argv, f"--ray-client-server-port={knobs.port('ray_client')}", "--include-dashboard=false"]
     return [*argv, "--block"]
+
+
+def url(knobs: Knobs, node: Node) -> str:
+    """Base URL of the engine that answers on a node."""
+    return f"http://{engine_address(knobs, node)}:{knobs.engine_port}"
 
 
 def engine_address(knobs: Knobs, node: Node) -> str:

@@ -72,10 +72,7 @@ class Plan:
     def endpoints(self) -> dict[str, str]:
         """Base URL of each engine, by the node that answers on it."""
         answering = self.serving if self.knobs.topology == "replicas" else (self.head,)
-        return {
-            each.node.name: f"http://{engine.engine_address(self.knobs, each.node)}:{self.knobs.engine_port}"
-            for each in answering
-        }
+        return {each.node.name: engine.url(self.knobs, each.node) for each in answering}
 
     @property
     def url(self) -> str:
@@ -93,7 +90,9 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     if node_count + 11 > min(subnet.num_addresses for subnet in knobs.rail_subnets) - 2:
-        problem = f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"
+        problem = (
+            f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"
+        )
         raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
     if knobs.topology != "solo" and node_count < 2:
         problem = f"topology={knobs.topology!r} needs two nodes or more; the inventory has {node_count}"
@@ -138,10 +137,14 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     folder = f"{ETC}/engine"
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
-        File(f"{folder}/start.sh", render("engine/start.sh.j2", commands=_commands(recipe, knobs, node, serving)), "755"),
+        File(
+            f"{folder}/start.sh", render("engine/start.sh.j2", commands=_commands(recipe, knobs, node, serving)), "755"
+        ),
         File(
             f"{folder}/ready.sh",
-            render("engine/ready.sh.j2", address=node.fabric, memory_mib=round(recipe.memory_gib(knobs.topology) * 1024)),
+            render(
+                "engine/ready.sh.j2", address=node.fabric, memory_mib=round(recipe.memory_gib(knobs.topology) * 1024)
+            ),
             "755",
         ),
     ]
@@ -152,7 +155,9 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
-    files.append(File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755"))
+    files.append(
+        File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755")
+    )
     unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC)
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
@@ -176,6 +181,9 @@ def _commands(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node])
 def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
     argv = [*_docker_run(ENGINE), "--ipc", "host", "--env-file", f"{ETC}/engine/engine.env"]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
+    argv += ["--label", f"tandem.model={recipe.served_name}"]
+    if node.is_head or knobs.topology == "replicas":
+        argv += ["--label", f"tandem.url={engine.url(knobs, node)}"]
     argv += ["--volume", f"{ETC}/engine:{environment.MOUNT}:ro"]
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
@@ -200,6 +208,7 @@ def _proxy_service(plan: Plan) -> Service:
         File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
     ]
     docker = [*_docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker += ["--label", f"tandem.url={plan.url}", "--label", f"tandem.model={plan.recipe.served_name}"]
     docker += ["--volume", f"{folder}:{environment.MOUNT}:ro"]
     docker += ["--entrypoint", f"{environment.MOUNT}/start.sh", image.local]
     files.append(File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"))

@@ -31,8 +31,19 @@ def daemon() -> Iterator[None]:
     with (HOME / "builder.log").open("w") as log:
         process = subprocess.Popen(
             # No bridge and no iptables: builds use nothing but files, and the host's firewall stays as it is.
-            ["dockerd", "--data-root", str(ROOT), "--exec-root", str(RUN / "exec"), "-H", SOCKET]
-            + ["--pidfile", str(RUN / "pid"), "--bridge=none", "--iptables=false"],
+            [
+                "dockerd",
+                "--data-root",
+                str(ROOT),
+                "--exec-root",
+                str(RUN / "exec"),
+                "-H",
+                SOCKET,
+                "--pidfile",
+                str(RUN / "pid"),
+                "--bridge=none",
+                "--iptables=false",
+            ],
             stdout=log,
             stderr=log,
             start_new_session=True,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import builder, rootfs
-from tests.lab.settings import ARTEFACTS, CACHE
+from tests.lab.settings import ARTEFACTS, CACHE, DEBIAN_SUITE
 from tests.lab.shell import run, run_with_progress, say, step
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ class LabImage:
     @property
     def digest(self) -> str:
         """Hash of everything that the image is made from."""
-        content = hashlib.sha256(f"{self.tag} {rootfs.DEBIAN_SUITE} {rootfs.IMAGE_PACKAGES}".encode())
+        content = hashlib.sha256(f"{self.tag} {DEBIAN_SUITE} {rootfs.IMAGE_PACKAGES}".encode())
         for path in sorted(p for p in self.context.rglob("*") if p.is_file()):
             content.update(str(path.relative_to(self.context)).encode() + b"\0" + path.read_bytes())
         return content.hexdigest()[:12]

@@ -113,7 +113,7 @@ def _write_weights(plain: Path) -> None:
 
     random = np.random.default_rng(20)
 
-    def matrix(rows: int, columns: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float16]]":
+    def matrix(rows: int, columns: int) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:
         return (random.standard_normal((rows, columns)) * 0.05).astype(np.float16)
 
     tensors: dict[str, object] = {

@@ -12,13 +12,13 @@ from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
 #: udev: `netplan apply` calls udevadm. The rest is what a DGX OS has anyway.
-NODE_PACKAGES = (
-    "systemd systemd-sysv udev dbus openssh-server docker.io iproute2 iptables python3 rsync sudo "
-    "ca-certificates procps iputils-ping netplan.io ethtool curl"
-).split()
+NODE_PACKAGES = [
+    *("systemd", "systemd-sysv", "udev", "dbus", "openssh-server", "docker.io", "iproute2", "iptables", "python3"),
+    *("sudo", "ca-certificates", "procps", "iputils-ping", "netplan.io", "ethtool", "curl"),
+]
 
 #: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
-IMAGE_PACKAGES = "python3 python3-venv libnuma1 ca-certificates".split()
+IMAGE_PACKAGES = ["python3", "python3-venv", "libnuma1", "ca-certificates"]
 
 
 def node_root() -> Path:
@@ -80,4 +80,3 @@ def _prepare_node(root: Path) -> None:
     udevadm.chmod(0o755)
     for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service"):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
-

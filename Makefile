@@ -1,0 +1,78 @@
+# The verbs. Each takes INVENTORY=: `make apply` is the cluster of inventory.py, `make apply INVENTORY=tests/lab/inventory.py`
+# the lab. DATA passes knobs for one run: `make apply DATA="topology=solo"`.
+INVENTORY ?= inventory.py
+LAB := tests/lab/inventory.py
+TOPOLOGY ?= cluster
+EXECUTOR ?= ray
+DATA ?=
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+PYINFRA := PYINFRA_PROGRESS=off $(BIN)/pyinfra -y
+data = $(foreach pair,$(1),--data $(pair))
+# What only asks: pyinfra's own words are shown when it fails.
+ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
+
+.DEFAULT_GOAL := help
+.PHONY: help plan apply status endpoint down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  INVENTORY=FILE chooses the nodes ($(INVENTORY)), DATA=\"knob=value ...\" sets knobs for one run"
+
+plan: $(VENV)/.deploy ## show what a deploy would change, file by file
+	@PYINFRA_PROGRESS=off $(BIN)/pyinfra $(INVENTORY) deploy.py --dry --diff $(call data,$(DATA))
+
+apply: $(VENV)/.deploy ## make the nodes what the knobs say; again: no changes
+	@$(PYINFRA) $(INVENTORY) deploy.py $(call data,$(DATA))
+
+status: $(VENV)/.deploy ## what runs on each node, and whether it answers
+	$(call ask,status)
+
+endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
+	$(call ask,endpoint)
+
+down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
+	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py
+
+rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, deploy, chat (TOPOLOGY= EXECUTOR=)
+	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)
+	@$(BIN)/python -m tests.lab.chat
+
+lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2); the first time it builds their images
+	@$(BIN)/python -m tests.lab up
+
+lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
+	@$(BIN)/python -m tests.lab down
+
+lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
+	@sh tests/lab/packages.sh
+
+test: lint lab-packages $(VENV)/.dev ## every test, those on the lab included (root)
+	@$(BIN)/pytest
+
+test-fast: $(VENV)/.dev ## the tests that need no lab
+	@$(BIN)/pytest -m "not lab"
+
+lint: $(VENV)/.dev ## ruff and mypy --strict
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+
+bench-converge: lab-up ## a deploy with nothing to change, against an empty one on the same hosts
+	@$(BIN)/python -m tests.bench.converge
+
+lock: ## renew the lock files from requirements*.in (needs uv)
+	@sh tests/lock.sh
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make a virtual environment: apt install python3-venv" >&2; exit 1; }
+
+$(VENV)/.deploy: requirements.lock | $(VENV)/bin/python
+	@echo "installing what a deploy needs into $(VENV) (once)" >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.deploy
+	@echo "installing what the lab and the tests need into $(VENV) (once)" >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,46 @@
+"""What runs on this node and whether it answers, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operations.node import probe, secrets, services
+from operations.node.commands import output
+
+UNITS = ("tandem-engine", "tandem-proxy")
+
+
+def main() -> dict[str, Any]:
+    """`rows`: one for each unit that is installed."""
+    found = services.main(UNITS)["units"]
+    return {"rows": [_row(unit, state) for unit, state in found.items() if state.get("UnitFileState")]}
+
+
+def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
+    row = {
+        "unit": unit,
+        "state": f"{state.get('ActiveState')} ({state.get('SubState')})",
+        "since": state.get("ActiveEnterTimestamp", ""),
+        "recipe": " ".join(filter(None, (state.get("recipe"), state.get("topology")))),
+        "image": state.get("image_name", ""),
+        "model": state.get("model", ""),
+    }
+    restarts = int(state.get("NRestarts") or 0)
+    if restarts:
+        row["state"] += f", {restarts} restarts"
+    if state.get("url"):
+        key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
+        answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=20)
+        row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else f"no: {answer['problem']}"
+    elif state.get("spec"):
+        row["health"] = "a rank: the head answers"
+    else:
+        row["health"] = "no container"
+    if state.get("ActiveState") != "active" or row["health"].startswith("no"):
+        row["why"] = _why(unit, state)
+    return row
+
+
+def _why(unit: str, state: dict[str, str]) -> str:
+    log = output("journalctl", "--unit", unit, "--no-pager", "--output=cat", "--lines=8")
+    return f"{state.get('Result')}; the end of its log (journalctl -u {unit}):\n{log.rstrip()}"

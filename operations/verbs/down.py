@@ -1,0 +1,9 @@
+"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay."""
+
+from pyinfra import host
+
+from operations import tether, units
+from operations.plan.plan import ENGINE, PROXY
+
+tether.quicken(host)
+units.take_down([PROXY, ENGINE], name="Down | engine and proxy")

@@ -1,0 +1,62 @@
+"""The end of a rehearsal: one chat through the proxy, and how to have another."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+
+import requests
+
+from operations.plan.plan import PROXY_KEY
+from tests.lab.settings import LabNode
+
+
+def endpoint() -> dict[str, str]:
+    """What `make endpoint` prints, read back."""
+    argv = ["pyinfra", "-y", "tests/lab/inventory.py", "operations/verbs/endpoint.py"]
+    done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return {name: shlex.split(value)[0] for name, value in (line.split("=", 1) for line in done.stdout.splitlines())}
+
+
+def ask(base_url: str, key: str, model: str, prompt: str, max_tokens: int = 16) -> dict[str, object]:
+    """One chat completion; the answer's JSON. Raises requests.HTTPError."""
+    answer = requests.post(
+        f"{base_url}/chat/completions",
+        headers={"Authorization": f"Bearer {key}"},
+        json={"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens},
+        timeout=120,
+    )
+    answer.raise_for_status()
+    found: dict[str, object] = answer.json()
+    return found
+
+
+def main() -> None:
+    """Chat, and print address, key's place and a command to try."""
+    at = endpoint()
+    url, model = at["OPENAI_BASE_URL"], at["OPENAI_MODEL"]
+    start = time.monotonic()
+    answer = ask(url, at["OPENAI_API_KEY"], model, "Are you two?")
+    seconds = time.monotonic() - start
+    head = LabNode(0)
+    print(f"""
+The rehearsal has ended well: a chat was answered in {seconds:.1f} s ({answer["usage"]}).
+The model's weights are random, so its words are noise; everything around it is real.
+
+  address   {url}
+  key       {PROXY_KEY} on {head.name} (mode 0600); `make -s endpoint INVENTORY=tests/lab/inventory.py` prints it
+  try       eval "$(make -s endpoint INVENTORY=tests/lab/inventory.py)"
+            curl -s $OPENAI_BASE_URL/chat/completions -H "Authorization: Bearer $OPENAI_API_KEY" \\
+              -H 'Content-Type: application/json' \\
+              -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}], "max_tokens": 16}}'
+  look      make status INVENTORY=tests/lab/inventory.py
+  end       make lab-down
+""")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Installs what the lab needs from Debian or Ubuntu, where it is not there yet.
+set -eu
+wanted="systemd-container mmdebstrap debian-archive-keyring iproute2 iptables openssh-client python3-venv"
+# Somebody's Docker is as good as Debian's.
+command -v dockerd >/dev/null || wanted="$wanted docker.io"
+
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" -ne 0 ]; then
+    echo "the lab boots hosts, which needs root, and these packages:$missing. Run it again with sudo" >&2
+    exit 1
+fi
+echo "lab: installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# A Docker that comes now shall not start here: the lab runs one of its own, while it builds.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
+# shellcheck disable=SC2086
+apt-get install -y -qq --no-install-recommends $missing >/dev/null
