@@ -6,4 +6,4 @@ from operations import tether, units
 from operations.plan.plan import ENGINE, PROXY
 
 tether.quicken(host)
-units.take_down([PROXY, ENGINE], name="Down | engine and proxy")
+units.take_down(names=[PROXY, ENGINE], name="Down | engine and proxy")

@@ -1,0 +1,80 @@
+"""Knobs, nodes and surveys to plan with."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+from operations.plan.knobs import Knobs, read_knobs
+from operations.plan.nodes import Node
+from operations.plan.plan import Plan, make_plan
+from operations.plan.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+
+
+def knob_data(**changes: Any) -> dict[str, Any]:
+    """group_data/all.py as it is shipped, with changes."""
+    shipped = runpy.run_path(str(ROOT / "group_data/all.py"))
+    return {key: value for key, value in shipped.items() if not key.startswith("_")} | changes
+
+
+def knobs(**changes: Any) -> Knobs:
+    return read_knobs(knob_data(**changes))
+
+
+def nodes(count: int, of: Knobs, *, rdma: bool = True) -> list[Node]:
+    """Nodes as a survey of DGX Sparks gives them."""
+    rails = ("enp1s0f0np0", "enP2p1s0f0np0") if count > 1 else ()
+    return [
+        Node(
+            name=f"spark-{index + 1}",
+            index=index,
+            management=f"10.0.0.{11 + index}",
+            home="/home/spark",
+            rails=rails,
+            rdma=("rocep1s0f0", "roceP2p1s0f0") if rdma and rails else (),
+            subnets=of.rail_subnets if rails else (),
+        )
+        for index in range(count)
+    ]
+
+
+def plan(count: int = 2, **changes: Any) -> Plan:
+    wanted = knobs(**changes)
+    return make_plan(load_recipe(wanted.recipe), wanted, nodes(count, wanted))
+
+
+def survey(**changes: Any) -> dict[str, Any]:
+    """A healthy DGX Spark with nothing deployed."""
+    link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "rdma": None}
+    found: dict[str, Any] = {
+        "sudo": True,
+        "home": "/home/spark",
+        "machine": "aarch64",
+        "kernel": "6.17.0-1032-nvidia",
+        "docker": {"version": "28.0.0", "runtimes": ["nvidia", "runc"]},
+        "nvidia": "580.95.05",
+        "cdi": False,
+        "memory": {"total_mib": 122_000, "available_mib": 115_000},
+        "disks": {
+            "store": {"path": "/home/spark/.cache/huggingface/hub", "free": 900 << 30, "device": 1},
+            "docker": {"path": "/var/lib/docker", "free": 900 << 30, "device": 1},
+        },
+        "ports": [],
+        "netplan": {},
+        "archives": {},
+        "source": [],
+        "token": "",
+        "lock": "",
+        "state": {
+            "services": {"units": {"tandem-engine": {}, "tandem-proxy": {}}, "strays": []},
+            "images": {},
+            "files": {},
+            "links": {"enp1s0f0np0": dict(link), "enP2p1s0f0np0": dict(link)},
+            "model": {"present": False, "problems": [], "files": {}, "proven": False},
+            "secrets": {},
+        },
+    }
+    return found | changes

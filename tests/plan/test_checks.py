@@ -1,0 +1,104 @@
+"""What a survey says against a deploy: each finding with its remedy, all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.plan.checks import check_survey
+from operations.plan.images import Image
+from operations.plan.recipe import load_recipe
+from tests.plan.samples import knobs, nodes, survey
+
+IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]
+
+
+def findings(found: dict[str, Any], index: int = 0, **changes: Any) -> str:
+    wanted = knobs(**changes)
+    node = nodes(2, wanted)[index]
+    said = check_survey(node, found, survey(), load_recipe(wanted.recipe), wanted, IMAGES)
+    return "\n".join(f"{finding.problem} -> {finding.remedy}" for finding in said)
+
+
+def links(**changes: Any) -> dict[str, Any]:
+    found = survey()
+    for name, change in changes.items():
+        found["state"]["links"][name] |= change
+    return found
+
+
+def listener(port: int, *, ours: bool = False) -> dict[str, Any]:
+    return survey(ports=[{"port": port, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": ours}])
+
+
+def test_a_healthy_node_has_no_findings() -> None:
+    assert findings(survey()) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"python": False}, "has no python3"),
+        ({"sudo": False}, "sudo wants a password"),
+        (survey(machine="x86_64"), "is x86_64, the head is aarch64"),
+        (survey(kernel="7.0.0-1019-nvidia"), "runs the kernel 7.0.0-1019-nvidia"),
+        (survey(docker={"version": "", "runtimes": []}), "Docker does not answer"),
+        (survey(nvidia=""), "no NVIDIA driver is loaded"),
+        (survey(docker={"version": "28", "runtimes": ["runc"]}), "Docker has no NVIDIA runtime"),
+        (survey(memory={"total_mib": 64_000, "available_mib": 60_000}), "has 62.5 GiB of memory, the recipe needs 100"),
+        (survey(memory={"total_mib": 122_000, "available_mib": 60_000}), "58.6 GiB of memory available"),
+        (listener(8000), "port 8000 is held by nginx (pid 77) -> end it, or change `proxy_port`"),
+        (listener(26000), "port 26000 is held by nginx"),
+        (links(enP2p1s0f0np0={"carrier": False}), "no carrier on `enP2p1s0f0np0`"),
+        (survey(source=["/models/x/config.json is missing"]), "config.json is missing"),
+        (survey(archives={"tandem/proxy:1": "/srv/proxy.tar is no image archive"}), "is no image archive"),
+        (survey(token="/root/token has mode 644"), "has mode 644"),
+        (
+            survey(netplan={"/etc/netplan/40-cx7.yaml": "network:\n  ethernets:\n    enp1s0f0np0:\n      addresses: [10.9.0.1/24]\n"}),
+            "40-cx7.yaml gives `enp1s0f0np0` an address too",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_a_finding_is_named_with_its_remedy(found: dict[str, Any], said: str) -> None:
+    assert said in findings(found, model_from="/models")
+
+
+def test_model_and_image_on_one_disk_are_added_up() -> None:
+    found = survey()
+    for disk in found["disks"].values():
+        disk["free"] = 90 << 30
+    assert "has 90.0 GiB free, 105 GiB are needed" in findings(found)
+    found["disks"]["docker"]["device"] = 2
+    assert findings(found) == ""
+
+
+def test_what_is_there_needs_no_room() -> None:
+    found = survey()
+    found["state"]["model"]["present"] = True
+    found["disks"]["store"]["free"] = found["disks"]["docker"]["free"] = 30 << 30
+    assert findings(found) == ""
+
+
+def test_a_running_engine_gives_its_memory_back() -> None:
+    found = survey(memory={"total_mib": 122_000, "available_mib": 9_000})
+    found["state"]["services"]["units"]["tandem-engine"] = {"ActiveState": "active"}
+    assert findings(found) == ""
+
+
+def test_our_own_listeners_are_no_finding() -> None:
+    assert findings(listener(8000, ours=True)) == ""
+
+
+def test_a_worker_needs_no_proxy_port() -> None:
+    assert findings(listener(8000), index=1) == ""
+
+
+def test_a_netplan_file_without_addresses_may_name_a_rail() -> None:
+    text = "network:\n  ethernets:\n    enp1s0f0np0:\n      link-local: []\n    eth0:\n      addresses: [10.0.0.2/24]\n"
+    assert findings(survey(netplan={"/etc/netplan/01.yaml": text})) == ""
+
+
+def test_solo_does_without_a_carrier() -> None:
+    assert findings(links(enp1s0f0np0={"carrier": False}), topology="solo") == ""

@@ -1,0 +1,72 @@
+"""Every knob that can't be is refused in one message that names it, what was expected and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operations.plan.knobs import Knobs, read_knobs
+from operations.plan.refusal import Refusal
+from tests.plan.samples import ROOT, knob_data
+
+WRONG: list[tuple[dict[str, Any], list[str]]] = [
+    ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
+    ({"quux": 1}, ["no knob is named `quux`", "the knobs are: recipe, topology"]),
+    ({"topology": "duo"}, ["topology='duo'", "expected one of: solo, cluster, replicas"]),
+    ({"executor": "dask"}, ["executor='dask'", "expected one of: ray, mp"]),
+    ({"routing": "round-robin"}, ["routing='round-robin'", "simple-shuffle, least-busy"]),
+    ({"proxy_port": "8000"}, ["proxy_port='8000'"]),
+    ({"proxy_port": 0}, ["proxy_port=0"]),
+    ({"proxy_port": 8001}, ["proxy_port and engine_port are both 8001"]),
+    ({"engine_port": 26005}, ["engine_port lies within the 300 ports"]),
+    ({"proxy_bind": "everywhere"}, ["proxy_bind='everywhere'"]),
+    ({"fabric_subnets": "10.1.0.0/24"}, ["expected two subnets"]),
+    ({"fabric_subnets": "10.1.0.0/24,10.1.0.0/24"}, ["both rails in one subnet"]),
+    ({"fabric_subnets": "10.1.0.0/16,10.1.7.0/24"}, ["both rails in one subnet"]),
+    ({"fabric_subnets": "10.1.0.0/30,10.1.1.0/30"}, ["/28 or wider"]),
+    ({"fabric_subnets": "rail"}, ["fabric_subnets='rail'"]),
+    ({"fabric_mtu": 90000}, ["fabric_mtu=90000"]),
+    ({"engine_image_from": "archive"}, ["engine_image_from='archive'", "`archive:/path/on/the/head.tar`"]),
+    ({"proxy_image_from": "docker.io"}, ["proxy_image_from='docker.io'"]),
+    ({"model_from": "models"}, ["model_from='models'", "`hub`, or an absolute path"]),
+    ({"model_store": "models"}, ["model_store='models'"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG, ids=lambda value: str(value)[:40])
+def test_a_wrong_knob_is_named_with_its_remedy(changes: dict[str, Any], said: list[str]) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_knobs(knob_data(**changes))
+    for words in said:
+        assert words in str(refused.value)
+
+
+def test_all_wrong_knobs_are_named_at_once() -> None:
+    with pytest.raises(Refusal) as refused:
+        read_knobs(knob_data(topology="duo", executor="dask", colour="red"))
+    assert [finding.problem.split("=")[0] for finding in refused.value.findings] == [
+        "no knob is named `colour`",
+        "topology",
+        "executor",
+    ]
+
+
+def test_a_missing_knob_is_named() -> None:
+    data = knob_data()
+    del data["recipe"]
+    with pytest.raises(Refusal, match="the knob `recipe` is not set"):
+        read_knobs(data)
+
+
+def test_connector_and_node_data_are_no_knobs() -> None:
+    read_knobs(knob_data(ssh_user="spark", _sudo=True, fabric_interfaces=["a", "b"]))
+
+
+def test_every_knob_is_explained_where_it_is_set() -> None:
+    lines = (ROOT / "group_data/all.py").read_text().splitlines()
+    for name in Knobs.model_fields:
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"{name} = "))
+        # Its comment is above it, or above the knob before it in the same paragraph.
+        paragraph = "\n".join(lines[:at]).rpartition("\n\n")[2]
+        assert paragraph.lstrip().startswith("#"), f"{name} has no comment"

@@ -1,0 +1,115 @@
+"""What depends on what: specs, endpoints, and topologies that can't be."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.plan.files import File
+from operations.plan.nodes import Link, choose_rails
+from operations.plan.plan import make_plan
+from operations.plan.recipe import load_recipe
+from operations.plan.refusal import Refusal
+from tests.plan.samples import knobs, nodes, plan
+
+
+def specs(of: object) -> list[str]:
+    return [each.engine.spec for each in of.nodes if each.engine]  # type: ignore[attr-defined]
+
+
+def test_a_cluster_has_one_spec_over_all_ranks() -> None:
+    assert len(set(specs(plan(topology="cluster")))) == 1
+
+
+def test_replicas_have_a_spec_each() -> None:
+    assert len(set(specs(plan(topology="replicas")))) == 2
+
+
+def test_a_change_to_one_rank_restarts_every_rank() -> None:
+    wanted = knobs(topology="cluster")
+    recipe = load_recipe(wanted.recipe)
+    before = nodes(2, wanted)
+    after = [before[0], before[1].__class__(**{**before[1].__dict__, "rails": ("enp1s0f1np1", "enP2p1s0f1np1")})]
+    old, new = make_plan(recipe, wanted, before), make_plan(recipe, wanted, after)
+    assert set(specs(old)).isdisjoint(specs(new))
+
+
+def test_the_spec_stands_in_the_container_s_label_and_nothing_else_is_left_to_fill_in() -> None:
+    engine = plan(topology="cluster").head.engine
+    assert engine is not None
+    run = next(file for file in engine.files if file.path.endswith("run.sh"))
+    assert f"--label tandem.spec={engine.spec}" in run.content
+    assert not any("@SPEC@" in file.content for file in engine.files)
+
+
+def test_a_proxy_knob_does_not_restart_engines() -> None:
+    assert specs(plan(topology="cluster", proxy_port=9000)) == specs(plan(topology="cluster"))
+
+
+@pytest.mark.parametrize(
+    ("topology", "engines"),
+    [
+        ("solo", {"spark-1": "http://127.0.0.1:8001"}),
+        ("cluster", {"spark-1": "http://192.168.177.11:8001"}),
+        ("replicas", {"spark-1": "http://192.168.177.11:8001", "spark-2": "http://192.168.177.12:8001"}),
+    ],
+)
+def test_engines_listen_on_loopback_or_the_fabric(topology: str, engines: dict[str, str]) -> None:
+    assert plan(topology=topology).endpoints == engines
+
+
+def test_clients_know_one_address_in_every_topology() -> None:
+    urls = {plan(topology=topology, proxy_bind="all").url for topology in ("solo", "cluster", "replicas")}
+    assert urls == {"http://10.0.0.11:8000"}
+
+
+@pytest.mark.parametrize("topology", ["cluster", "replicas"])
+def test_one_node_is_no_cluster(topology: str) -> None:
+    with pytest.raises(Refusal, match="needs two nodes or more; the inventory has 1"):
+        plan(1, topology=topology)
+
+
+def test_a_recipe_runs_where_it_says() -> None:
+    wanted = knobs(topology="cluster")
+    solo_only = load_recipe(wanted.recipe).model_copy(update={"topologies": ("solo",)})
+    with pytest.raises(Refusal, match=r"topology='cluster': the recipe .* runs in: solo"):
+        make_plan(solo_only, wanted, nodes(2, wanted))
+
+
+def test_a_subnet_has_room_for_every_node() -> None:
+    with pytest.raises(Refusal, match="too small for 4 nodes"):
+        plan(4, topology="replicas", fabric_subnets="10.1.0.0/28,10.1.1.0/28")
+
+
+def test_secrets_are_in_no_planned_file() -> None:
+    for each in plan(topology="cluster").nodes:
+        files: list[File] = [file for service in each.services.values() if service for file in service.files]
+        assert not [file.path for file in files if "secrets" in file.path]
+
+
+@pytest.mark.parametrize(
+    ("links", "rails"),
+    [
+        # One cable in port 0.
+        (
+            [("enP2p1s0f0np0", True), ("enP2p1s0f1np1", False), ("enp1s0f0np0", True), ("enp1s0f1np1", False)],
+            ("enp1s0f0np0", "enP2p1s0f0np0"),
+        ),
+        # One cable in port 1.
+        (
+            [("enP2p1s0f0np0", False), ("enP2p1s0f1np1", True), ("enp1s0f0np0", False), ("enp1s0f1np1", True)],
+            ("enp1s0f1np1", "enP2p1s0f1np1"),
+        ),
+        # Two cables: the twins of one port are enough.
+        (
+            [("enP2p1s0f0np0", True), ("enP2p1s0f1np1", True), ("enp1s0f0np0", True), ("enp1s0f1np1", True)],
+            ("enp1s0f0np0", "enP2p1s0f0np0"),
+        ),
+        ([], ()),
+    ],
+)
+def test_rails_are_the_twins_of_the_port_with_the_cable(links: list[tuple[str, bool]], rails: tuple[str, ...]) -> None:
+    assert choose_rails([Link(name, carrier) for name, carrier in links]) == rails
+
+
+def test_a_node_may_name_its_rails() -> None:
+    assert choose_rails([Link("enp1s0f0np0", True)], ["eth1", "eth2"]) == ("eth1", "eth2")

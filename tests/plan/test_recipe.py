@@ -1,0 +1,82 @@
+"""The loader is strict: whatever it does not understand, it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from operations.plan.recipe import FOLDER, Recipe, load_recipe
+from operations.plan.refusal import Refusal
+from tests.lab import model
+
+GOOD = (FOLDER / "lab-tiny-llama.yaml").read_text()
+
+
+def loaded(tmp_path: Path, text: str) -> Recipe:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text)
+    return load_recipe(str(file))
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_loads_under_its_own_name(file: Path) -> None:
+    assert load_recipe(file.stem).name == file.stem
+
+
+def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
+    assert load_recipe("lab-tiny-llama").model.revision == model.own_hash()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("served_name: tiny-llama", "served_names: tiny-llama", ["unknown key `served_names`", "`served_name` is missing"]),
+        ("engine: vllm", "engine: sglang", ["engine: Input should be 'vllm'"]),
+        ("topologies: [solo, cluster, replicas]", "topologies: [duo]", ["topologies.0"]),
+        ("revision: ", "revision: main-", ["model.revision"]),
+        ("repo: tandem-lab/tiny-llama", "repo: tiny-llama", ["model.repo"]),
+        ('OMP_NUM_THREADS: "1"', "OMP_NUM_THREADS: 1", ["`OMP_NUM_THREADS` is 1: quote it"]),
+        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is computed for each node"]),
+        ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),
+        ("max-num-seqs: 8", "tensor_parallel_size: 2", ["`tensor_parallel_size` is not a recipe's"]),
+        ("max-num-seqs: 8", "--max-num-seqs: 8", ["without the leading dashes"]),
+        ("load_minutes: 4", "load_minutes: 0", ["load_minutes"]),
+        ("load_minutes: 4", "load_minutes: 4\nload_minutes: 5", ["`load_minutes` is given twice"]),
+        ("needs:", "needs: [", ["is not YAML"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_fault_is_named(tmp_path: Path, old: str, new: str, said: list[str]) -> None:
+    assert old in GOOD
+    with pytest.raises(Refusal) as refused:
+        loaded(tmp_path, GOOD.replace(old, new))
+    for words in said:
+        assert words in str(refused.value)
+
+
+def test_a_recipe_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="is not a recipe"):
+        loaded(tmp_path, "- a\n- b\n")
+
+
+def test_a_recipe_that_does_not_exist_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Refusal, match="did you mean `lab-tiny-llama`"):
+        load_recipe("lab-tiny-lama")
+
+
+def test_flags_become_words_in_their_order(tmp_path: Path) -> None:
+    text = GOOD[: GOOD.index("flags:")] + (
+        "flags:\n"
+        "  trust-remote-code: true\n"
+        "  enforce-eager: false\n"
+        "  max-model-len: 1024\n"
+        "  speculative-config: {method: mtp, num_speculative_tokens: 3}\n"
+    )
+    assert loaded(tmp_path, text).flag_argv == [
+        "--trust-remote-code",
+        "--max-model-len",
+        "1024",
+        "--speculative-config",
+        '{"method":"mtp","num_speculative_tokens":3}',
+    ]
