@@ -1,0 +1,134 @@
+"""Model copies between two stores over loopback: the real share and fetch programs, and what breaks them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.node import fetch, model_files, model_install
+from tests.lab import model
+from tests.node.models import FOLDER, make
+
+SHARD = "model-00001-of-00002.safetensors"
+PORT = 26987
+
+
+@pytest.fixture(autouse=True)
+def _proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make(tmp_path / "source")
+
+
+@pytest.fixture
+def share(source: Path) -> Iterator[None]:
+    """The share program in a process of its own, held by its standard input."""
+    arguments = {
+        "addresses": ["127.0.0.1"],
+        "port": PORT,
+        "peers": ["127.0.0.1"],
+        "store": str(source.parents[2]),
+        "folder": FOLDER,
+        "revision": model.revision(),
+    }
+    program = f"import json; from operations.node import share; print(json.dumps(share.main(**{arguments!r})))"
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdin is not None
+    assert json.loads(process.stdout.readline()) == {"ready": True}
+    yield
+    process.stdin.close()
+    assert process.wait(timeout=5) == 0
+
+
+def copy(store: Path) -> dict[str, Any]:
+    return fetch.main("model", ["127.0.0.1"], PORT, str(store), folder=FOLDER, revision=model.revision())
+
+
+def snapshot_in(store: Path) -> Path:
+    return store / FOLDER / "snapshots" / model.revision()
+
+
+def whole(store: Path) -> bool:
+    state = model_files.main(str(store), FOLDER, model.revision(), prove=True)
+    return bool(state["present"] and state["proven"] and not state["problems"])
+
+
+@pytest.mark.usefixtures("share")
+def test_a_copy_is_whole_and_the_second_moves_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert copy(store)["done"]
+    assert whole(store)
+    assert copy(store)["bytes"] == 0
+
+
+@pytest.mark.usefixtures("share")
+@pytest.mark.parametrize("cut", [0, 1, 1000])
+def test_a_copy_goes_on_where_it_broke_off(tmp_path: Path, source: Path, cut: int) -> None:
+    store = tmp_path / "store"
+    blob = Path(os.path.realpath(source / SHARD))
+    part = store / FOLDER / "blobs" / f"{blob.name}.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(blob.read_bytes()[:-cut] if cut else blob.read_bytes())
+    answer = copy(store)
+    assert answer["done"] and whole(store)
+    total = sum(file.stat().st_size for file in source.iterdir())
+    assert answer["bytes"] == total - blob.stat().st_size + cut
+
+
+@pytest.mark.usefixtures("share")
+def test_a_bad_beginning_is_thrown_away_and_the_next_run_is_whole(tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "store"
+    blob = Path(os.path.realpath(source / SHARD))
+    part = store / FOLDER / "blobs" / f"{blob.name}.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"\0" * 100)
+    assert "another hash" in copy(store)["error"]
+    assert not (store / FOLDER / "blobs" / blob.name).exists()
+    assert copy(store)["done"] and whole(store)
+
+
+@pytest.mark.usefixtures("share")
+def test_a_byte_flipped_on_the_source_never_gets_a_good_name(tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "store"
+    blob = Path(os.path.realpath(source / SHARD))
+    content = bytearray(blob.read_bytes())
+    content[-1] ^= 1
+    blob.write_bytes(content)
+    assert "another hash" in copy(store)["error"]
+    assert not (snapshot_in(store) / SHARD).exists()
+
+
+@pytest.mark.usefixtures("share")
+def test_a_truncated_shard_is_fetched_again_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    copy(store)
+    blob = Path(os.path.realpath(snapshot_in(store) / SHARD))
+    size = blob.stat().st_size
+    os.truncate(blob, size // 2)
+    assert copy(store)["bytes"] == size
+    assert whole(store)
+    assert not list(blob.parent.glob("*.broken"))
+
+
+def test_nobody_there_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:
+    assert "error" in copy(tmp_path / "store")
+
+
+@pytest.mark.parametrize("layout", ["cache", "plain"])
+def test_a_model_is_installed_from_a_folder(tmp_path: Path, source: Path, layout: str) -> None:
+    folder = source.parents[2] if layout == "cache" else source
+    store = tmp_path / "store"
+    answer = model_install.main(str(store), FOLDER, model.revision(), str(folder))
+    assert answer == {"done": True}
+    assert whole(store)
+    assert (store / FOLDER / "refs/main").read_text() == model.revision()

@@ -1,0 +1,118 @@
+"""The ranks' meeting, with real processes and sockets: all or none, in any order, and again after a death."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+MEET = Path(__file__).parents[2] / "files/engine/meet.py"
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a rank; whatever is still there at the end of the test is killed."""
+    running: list[subprocess.Popen[bytes]] = []
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    def rank(number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60") -> subprocess.Popen[bytes]:
+        folder = tmp_path / f"rank-{number}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(MEET, folder)
+        meeting = {"address": "127.0.0.1", "port": port, "ranks": ranks, "rank": number}
+        (folder / "meeting.json").write_text(json.dumps(meeting))
+        script = folder / "start.sh"
+        script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
+        script.chmod(0o755)
+        process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
+        running.append(process)
+        return process
+
+    yield rank
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def has_started(tmp_path: Path, *ranks: int, within_s: float = 10) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if all((tmp_path / f"rank-{number}/started").exists() for number in ranks):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_ranks_meet_in_any_order(start: Start, tmp_path: Path, order: tuple[int, ...]) -> None:
+    for number in order:
+        start(number, ranks=3)
+        time.sleep(0.2)
+    assert has_started(tmp_path, 0, 1, 2)
+
+
+def test_nobody_starts_before_all_are_there(start: Start, tmp_path: Path) -> None:
+    start(0, ranks=3)
+    start(1, ranks=3)
+    assert not has_started(tmp_path, 0, within_s=1.5)
+    assert not has_started(tmp_path, 1, within_s=0.1)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_when_one_dies_the_other_leaves(start: Start, tmp_path: Path, victim: int) -> None:
+    ranks = [start(0), start(1)]
+    assert has_started(tmp_path, 0, 1)
+    ranks[victim].kill()
+    assert ranks[1 - victim].wait(timeout=10) == 1
+
+
+def test_when_one_s_program_ends_both_leave_even_with_code_0(start: Start, tmp_path: Path) -> None:
+    ranks = [start(0, serve="sleep 1; exit 0"), start(1)]
+    assert has_started(tmp_path, 0, 1)
+    assert [rank.wait(timeout=15) for rank in ranks] == [1, 1]
+
+
+def test_they_meet_again(start: Start, tmp_path: Path) -> None:
+    ranks = [start(0), start(1)]
+    assert has_started(tmp_path, 0, 1)
+    ranks[1].kill()
+    ranks[0].wait(timeout=10)
+    for number in (0, 1):
+        (tmp_path / f"rank-{number}/started").unlink()
+        start(number)
+    assert has_started(tmp_path, 0, 1)
+
+
+def test_a_silent_peer_is_left(start: Start, tmp_path: Path) -> None:
+    ranks = [start(0), start(1)]
+    assert has_started(tmp_path, 0, 1)
+    ranks[1].send_signal(signal.SIGSTOP)
+    assert ranks[0].wait(timeout=25) == 1
+
+
+def test_ranks_of_different_specs_do_not_meet(start: Start, tmp_path: Path) -> None:
+    start(0, spec="one")
+    start(1, spec="two")
+    assert not has_started(tmp_path, 0, within_s=2)
+
+
+def test_a_stop_is_polite_and_takes_the_program_along(start: Start, tmp_path: Path) -> None:
+    ranks = [start(0, serve=f"trap 'touch {tmp_path}/told; exit' TERM; while :; do sleep 0.1; done"), start(1)]
+    assert has_started(tmp_path, 0, 1)
+    ranks[0].terminate()
+    assert ranks[0].wait(timeout=10) == 0
+    assert (tmp_path / "told").exists()
+    assert ranks[1].wait(timeout=10) == 1
