@@ -9,7 +9,7 @@ from functools import cache
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from operations import looking, units
+from operations import looking, stopwatch, units
 from operations.patience import fail
 from operations.plan.plan import ENGINE, RAY_TOKEN, Plan
 from operations.verify import await_engine
@@ -34,6 +34,7 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         return
     of_another_topology = found["services"]["units"][ENGINE].get("topology") != plan.knobs.topology
     if units.is_stale(found, planned.engine) and (of_another_topology or plan.knobs.topology != "replicas"):
+        stopwatch.mark_first("stopped")
         yield units.stop(ENGINE)
     else:
         host.noop("nothing to stop")
@@ -84,6 +85,7 @@ def start(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         host.noop("runs")
         return
     yield from units.start(ENGINE)
+    stopwatch.mark("started")
 
 
 @looking.step
@@ -109,4 +111,5 @@ def ready(plan: Plan) -> Iterator[PyinfraCommand]:
     if state.is_executing and host.name in plan.endpoints and (problem := await_engine(plan, host)):
         yield fail(problem)
         return
+    stopwatch.mark("answers")
     host.noop("answers")

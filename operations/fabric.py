@@ -34,7 +34,7 @@ def rails(plan: Plan) -> Iterator[PyinfraCommand]:
         host.log(line)
     show_diff(wanted)
     # netplan reads *.yaml alone, so the new file is not in force before its guard is armed.
-    yield write(File(f"{wanted.path}.tandem-new", wanted.content, wanted.mode))
+    yield write(File(f"{wanted.path}.pending", wanted.content, wanted.mode))
     yield quietly(_apply(wanted.path))
 
 

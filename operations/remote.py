@@ -25,6 +25,13 @@ _BOOTSTRAP = (
 )
 
 
+class _Line(str):
+    """A long line that shows as a word where pyinfra prints what it sends (-v)."""
+
+    def __format__(self, _spec: str) -> str:
+        return "(programs)"
+
+
 @cache
 def programs() -> str:
     """All node programs as one line of base64."""
@@ -34,7 +41,7 @@ def programs() -> str:
         archive.write(package / "__init__.py", "operations/__init__.py")
         for file in sorted((package / "node").glob("*.py")):
             archive.write(file, f"operations/node/{file.name}")
-    return base64.b64encode(buffer.getvalue()).decode()
+    return _Line(base64.b64encode(buffer.getvalue()).decode() + "\n")
 
 
 def command(program: str, arguments: dict[str, Any]) -> StringCommand:

@@ -27,7 +27,7 @@ class Tether:
         self._channel = transport.open_session()
         self._channel.exec_command(f"sudo -n {command(program, arguments).get_raw_value()}")
         self._out = self._channel.makefile("r")
-        self._send(programs())
+        self._send(programs().strip())
         self._beats = gevent.spawn(self._beat)
 
     def read(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
-from operations import looking
+from operations import looking, stopwatch
 from operations.patience import fail
 from operations.plan.environment import MOUNT
 from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, Plan
@@ -54,6 +54,8 @@ def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     if _on_head(plan) and (problem := await_proxy(plan, host)):
         yield fail(problem)
         return
+    if _on_head(plan) and (away := stopwatch.switch_report()):
+        host.log(away)
     host.noop(f"{plan.url} serves {plan.recipe.served_name}")
 
 

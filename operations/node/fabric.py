@@ -23,7 +23,7 @@ def main(action: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _apply(path: str) -> dict[str, Any]:
-    """Put `path`.tandem-new in place and apply it, with a timer armed that undoes it."""
+    """Put `path`.pending in place and apply it, with a timer armed that undoes it."""
     file, old = Path(path), Path(f"{path}.tandem-old")
     if not old.exists():
         if file.exists():
@@ -34,7 +34,7 @@ def _apply(path: str) -> dict[str, Any]:
     subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
     armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", "-c", undo]
     subprocess.run(armed, check=True, capture_output=True)
-    Path(f"{path}.tandem-new").rename(path)
+    Path(f"{path}.pending").rename(path)
     applied = subprocess.run(["netplan", "apply"], capture_output=True, text=True, check=False)
     if applied.returncode != 0:
         subprocess.run(["/bin/sh", "-c", undo], check=False, capture_output=True)

@@ -31,7 +31,11 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("served_name: tiny-llama", "served_names: tiny-llama", ["unknown key `served_names`", "`served_name` is missing"]),
+        (
+            "served_name: tiny-llama",
+            "served_names: tiny-llama",
+            ["unknown key `served_names`", "`served_name` is missing"],
+        ),
         ("engine: vllm", "engine: sglang", ["engine: Input should be 'vllm'"]),
         ("topologies: [solo, cluster, replicas]", "topologies: [duo]", ["topologies.0"]),
         ("revision: ", "revision: main-", ["model.revision"]),

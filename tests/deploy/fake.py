@@ -1,0 +1,120 @@
+"""Whole deploys on pyinfra's @fake connector: real deploy.py, real pyinfra, nodes that answer from a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from operations.plan.nodes import Node
+from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN, Plan, make_plan
+from operations.plan.recipe import load_recipe
+from tests.plan.samples import ROOT, knobs, survey
+
+NAMES = ("@fake/spark-1", "@fake/spark-2")
+_INVENTORY = """
+import json, re
+from pathlib import Path
+from pyinfra import config
+config.FAIL_PERCENT = 0
+_answers = json.loads(Path({answers!r}).read_text())
+nodes = [
+    (_name, {{"fake_delay": 0, "fake_delay_jitter": 0, "ssh_user": "spark",
+              "fake_responses": {{re.compile("' " + program + " "): answer for program, answer in _by.items()}}}})
+    for _name, _by in _answers.items()
+]
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of pyinfra did: exit code, its words, and the commands of operations by node, in order."""
+
+    code: int
+    text: str
+    json: str
+    commands: list[tuple[str, str]]
+
+    def position(self, node: int, command: str) -> int:
+        """Where a command of a node (1, 2) stands among all; fails when it was not run."""
+        return next(i for i, (at, ran) in enumerate(self.commands) if at == f"spark-{node}" and command in ran)
+
+
+def planned(**changes: Any) -> Plan:
+    """The plan that a deploy of two fake nodes makes."""
+    wanted = knobs(**changes)
+    rails = ("enp1s0f0np0", "enP2p1s0f0np0")
+    nodes = [Node(name, i, name, "/home/spark", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)]
+    return make_plan(load_recipe(wanted.recipe), wanted, nodes)
+
+
+def look(plan: Plan, name: str) -> dict[str, Any]:
+    """A node exactly as the plan wants it."""
+    mine = plan.of(name)
+    services = {unit: service for unit, service in mine.services.items() if service}
+    files = [file for service in services.values() for file in service.files] + ([mine.netplan] if mine.netplan else [])
+    units: dict[str, dict[str, str]] = {ENGINE: {}, PROXY: {}}
+    for unit, service in services.items():
+        units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
+        units[unit]["topology"] = plan.knobs.topology
+    image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
+    return {
+        "services": {"units": units, "strays": []},
+        "images": {service.image.local: image for service in services.values()},
+        "files": {file.path: {"sha256": file.sha256, "mode": file.mode} for file in files},
+        "links": {
+            rail: {
+                "carrier": True,
+                "up": True,
+                "mtu": plan.knobs.fabric_mtu,
+                "addresses": [f"{address}/24"],
+                "rdma": None,
+            }
+            for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)
+        },
+        "model": {"present": True, "problems": [], "files": {"a": {"size": 1, "blob": "b"}}, "proven": True},
+        "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
+    }
+
+
+def fresh(plan: Plan, name: str) -> dict[str, Any]:
+    """A node with images and model, and nothing else of Tandem's."""
+    state = look(plan, name)
+    state["services"]["units"] = {ENGINE: {}, PROXY: {}}
+    state["files"] = {}
+    state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
+    return state
+
+
+def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
+    """Run the deploy on two nodes in these states; `surveys` changes what both surveys say."""
+    answers = {}
+    for name, state in zip(NAMES, states, strict=True):
+        said = survey(state=state, **surveys)
+        answers[name] = {
+            "survey": json.dumps(said),
+            "look": json.dumps(state),
+            "fabric": json.dumps({"problems": [], "kept": True}),
+            "probe": json.dumps({"ok": True, "seconds": 0.1}),
+            "files": json.dumps({}),
+            "secrets": json.dumps({"hash": "k", "mode": "600"}),
+        }
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    inventory = tmp_path / "nodes.py"
+    inventory.write_text(_INVENTORY.format(answers=str(tmp_path / "answers.json")))
+    argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), "deploy.py", *arguments]
+    environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    return Outcome(done.returncode, text, done.stdout, _commands(text))
+
+
+def _commands(text: str) -> list[tuple[str, str]]:
+    """Commands of operations: what -vv prints, less the questions that facts ask."""
+    found = re.findall(r"^\[@fake/(spark-\d)\] >>> (.*)$", text, re.MULTILINE)
+    return [(node, command) for node, command in found if "memfd_create" not in command]

@@ -1,0 +1,155 @@
+"""What a deploy does to nodes in a given state, in which order; and what it refuses before it does anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.plan.plan import ENGINE, NETPLAN
+from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+
+START = "systemctl start --no-block tandem-engine.service"
+STOP = "systemctl stop tandem-engine.service"
+
+EVERY = [
+    {"topology": "solo"},
+    {"topology": "cluster", "executor": "ray"},
+    {"topology": "cluster", "executor": "mp"},
+    {"topology": "replicas"},
+]
+
+
+def flags(**changes: Any) -> list[str]:
+    return [word for name, value in changes.items() for word in ("--data", f"{name}={value}")]
+
+
+def as_planned(**changes: Any) -> list[dict[str, Any]]:
+    plan = planned(**changes)
+    return [look(plan, name) for name in NAMES]
+
+
+@pytest.mark.parametrize("changes", EVERY, ids=lambda changes: "-".join(changes.values()))
+def test_nodes_that_are_as_planned_see_no_change(tmp_path: Path, changes: dict[str, str]) -> None:
+    outcome = deploy(tmp_path, as_planned(**changes), "-y", "--json", *flags(**changes))
+    assert outcome.code == 0, outcome.text
+    totals = json.loads(outcome.json)["results"]["totals"]
+    assert totals["no_change"] > 30
+    assert totals["no_change"] == totals["hosts"]
+    assert outcome.commands == []
+
+
+def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y")
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, "ray.token") < outcome.position(2, START) < outcome.position(1, START)
+    assert outcome.position(1, START) < outcome.position(1, "systemctl start --no-block tandem-proxy.service")
+    assert not [command for node, command in outcome.commands if node == "spark-2" and "tandem-proxy" in command]
+
+
+def test_a_switch_stops_the_head_first_and_starts_it_last(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="cluster"))
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, STOP) < outcome.position(2, STOP) < outcome.position(2, "engine.env")
+
+
+def test_to_solo_the_worker_s_engine_is_removed(tmp_path: Path) -> None:
+    outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(topology="solo"))
+    assert outcome.code == 0, outcome.text
+    outcome.position(2, "systemctl disable --now --quiet tandem-engine.service")
+    outcome.position(2, "rm -f /etc/systemd/system/tandem-engine.service")
+    assert not [command for _, command in outcome.commands if "rm" in command.split() and "hub" in command]
+
+
+def test_replicas_are_renewed_one_at_a_time(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    for state in states:
+        state["services"]["units"][ENGINE]["spec"] = "older"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    assert (
+        outcome.position(1, STOP) < outcome.position(1, START) < outcome.position(2, STOP) < outcome.position(2, START)
+    )
+
+
+def test_one_changed_file_is_written_again_alone(tmp_path: Path) -> None:
+    states = as_planned(topology="cluster")
+    states[1]["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "edited by hand"
+    outcome = deploy(tmp_path, states, "-y")
+    assert outcome.code == 0, outcome.text
+    (only,) = outcome.commands
+    assert only[0] == "spark-2" and "/etc/tandem/engine/start.sh" in only[1]
+
+
+def test_what_does_not_belong_to_the_plan_is_removed(tmp_path: Path) -> None:
+    states = as_planned(topology="cluster")
+    states[0]["files"]["/etc/tandem/engine/old.sh"] = {"sha256": "", "mode": "644"}
+    states[1]["services"]["strays"] = ["tandem-by-hand"]
+    outcome = deploy(tmp_path, states, "-y")
+    outcome.position(1, "rm /etc/tandem/engine/old.sh")
+    outcome.position(2, "docker rm --force tandem-by-hand")
+
+
+def test_a_rail_that_lost_its_mtu_is_repaired(tmp_path: Path) -> None:
+    states = as_planned(topology="cluster")
+    states[1]["links"]["enp1s0f0np0"]["mtu"] = 1500
+    outcome = deploy(tmp_path, states, "--dry")
+    assert "enp1s0f0np0 has MTU 1500, not 9000" in outcome.text
+
+
+def test_dry_and_diff_tell_what_would_change_and_change_nothing(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    states = as_planned(topology="cluster")
+    del states[0]["files"][NETPLAN]
+    outcome = deploy(tmp_path, states, "--dry", "--diff")
+    assert outcome.code == 0, outcome.text
+    assert plan.head.netplan is not None
+    assert NETPLAN in outcome.text and "+       mtu: 9000" in outcome.text
+    assert outcome.commands == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
+        ({"topology": "duo"}, ["topology='duo'", "solo, cluster, replicas"]),
+        ({"recipe": "nemotron"}, ["recipe='nemotron': no such recipe"]),
+        ({"executor": "dask"}, ["executor='dask'"]),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_mistake_is_one_message_and_no_change(tmp_path: Path, changes: dict[str, str], said: list[str]) -> None:
+    outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(**changes))
+    assert outcome.code == 1
+    for words in said:
+        assert words in outcome.text
+    assert "Traceback" not in outcome.text
+    assert outcome.commands == []
+
+
+def test_findings_of_all_nodes_come_in_one_table(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    ports = [{"port": 8001, "address": "*", "process": "nginx", "pid": "7", "ours": False}]
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", kernel="7.0.0-1019-nvidia", ports=ports)
+    assert outcome.code == 1
+    assert outcome.text.count("port 8001 is held by nginx") == 2
+    assert outcome.text.count("runs the kernel 7.0.0-1019-nvidia") == 2
+    assert "Traceback" not in outcome.text
+    assert outcome.commands == []
+
+
+def test_least_busy_is_accepted_with_the_reason_against_it(tmp_path: Path) -> None:
+    changes = {"topology": "replicas", "routing": "least-busy"}
+    outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes))
+    assert outcome.code == 0
+    assert "chooses an engine before it counts the request" in outcome.text
+
+
+def test_a_limited_deploy_is_refused(tmp_path: Path) -> None:
+    outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", "--limit", NAMES[0])
+    assert outcome.code == 1
+    assert "leave out --limit" in outcome.text

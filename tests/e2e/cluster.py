@@ -1,0 +1,142 @@
+"""Handling the lab in tests: deploying to it, asking it, breaking it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.lab import chat, node
+from tests.lab.settings import LabNode
+
+ROOT = Path(__file__).parents[2]
+HEAD, WORKER = LabNode(0), LabNode(1)
+INVENTORY = "tests/lab/inventory.py"
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """A finished run of pyinfra."""
+
+    code: int
+    text: str
+    results: dict[str, Any]
+
+    @property
+    def changes(self) -> int:
+        """Operations, counted for each node, that were anything but `No changes`."""
+        totals = self.results["results"]["totals"]
+        return int(totals["hosts"] - totals["no_change"])
+
+
+def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY, **knobs: object) -> Deploy:
+    """`pyinfra -y INVENTORY deploy.py --data ...`; never raises, says all."""
+    argv = [sys.executable, "-m", "pyinfra", "-y", "--json", inventory, file, *arguments]
+    argv += [word for name, value in knobs.items() for word in ("--data", f"{name}={value}")]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    return Deploy(done.returncode, text, json.loads(done.stdout) if done.stdout.startswith("{") else {})
+
+
+def on(where: LabNode, command: str, *, check: bool = True) -> str:
+    """A command on a node, as root."""
+    argv = [*node.ssh_argv(where), f"sudo sh -c {json.dumps(command).replace('$', chr(92) + '$')}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{where.name}: `{command}` ended with {done.returncode}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def lab(*words: str) -> None:
+    """A verb of the lab."""
+    subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=ROOT, check=True, capture_output=True)
+
+
+def complete(at: dict[str, str], max_tokens: int = 8) -> int:
+    """One chat through the proxy; the number of tokens of its answer."""
+    answer = chat.ask(at["OPENAI_BASE_URL"], at["OPENAI_API_KEY"], at["OPENAI_MODEL"], "Hello", max_tokens)
+    usage = answer["usage"]
+    assert isinstance(usage, dict)
+    return int(usage["completion_tokens"])
+
+
+def complete_many(at: dict[str, str], count: int, at_once: int = 8) -> list[int]:
+    """Many chats; raises when one fails."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(lambda _: complete(at), range(count)))
+
+
+def wait_until_served(at: dict[str, str], within_s: float = 180) -> float:
+    """Seconds until the proxy answers with tokens again."""
+    start = time.monotonic()
+    while time.monotonic() - start < within_s:
+        try:
+            if complete(at, 1):
+                return time.monotonic() - start
+        except requests.RequestException:
+            time.sleep(1)
+    raise AssertionError(f"no answer within {within_s} s")
+
+
+def containers(where: LabNode) -> list[str]:
+    """Names of all containers of a node, running or not."""
+    return sorted(on(where, "docker ps --all --format '{{.Names}}'").split())
+
+
+def requests_served(where: LabNode, address: str) -> float:
+    """How many requests an engine has finished, from its own metrics."""
+    metrics = on(where, f"curl -s http://{address}:8001/metrics")
+    return sum(
+        float(line.split()[-1]) for line in metrics.splitlines() if line.startswith("vllm:request_success_total")
+    )
+
+
+def link_bytes(where: LabNode, device: str) -> int:
+    """Bytes sent and received on an interface."""
+    return sum(int(on(where, f"cat /sys/class/net/{device}/statistics/{way}_bytes")) for way in ("rx", "tx"))
+
+
+@dataclass
+class Load:
+    """A client that goes on asking; what became of its requests."""
+
+    answered: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def load(at: dict[str, str], clients: int = 4) -> Iterator[Load]:
+    """Ask continuously while the body runs."""
+    seen, stop, lock = Load(), threading.Event(), threading.Lock()
+
+    def client() -> None:
+        while not stop.is_set():
+            try:
+                complete(at)
+                with lock:
+                    seen.answered += 1
+            except requests.RequestException as error:
+                with lock:
+                    seen.failed.append(str(error))
+                time.sleep(0.5)
+
+    threads = [threading.Thread(target=client, daemon=True) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(timeout=130)

@@ -1,0 +1,33 @@
+"""The lab for the tests: booted when it is not up, and taken away again when it was not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import cluster
+from tests.lab import cgroup, chat
+from tests.lab.settings import known_nodes
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[None]:
+    """Two booted nodes."""
+    if os.geteuid() != 0:
+        pytest.fail("the lab boots hosts, which needs root; `make test-fast` runs the tests that need no lab")
+    was_up = bool(known_nodes()) and all(cgroup.is_running(node) for node in known_nodes())
+    argv = [sys.executable, "-m", "tests.lab"]
+    subprocess.run([*argv, "up"], cwd=cluster.ROOT, check=True)
+    yield
+    if not was_up:
+        subprocess.run([*argv, "down"], cwd=cluster.ROOT, check=True)
+
+
+@pytest.fixture
+def at() -> dict[str, str]:
+    """Where the proxy is, with its key."""
+    return chat.endpoint()

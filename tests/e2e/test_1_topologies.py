@@ -1,0 +1,130 @@
+"""Every topology and executor on the lab, with the real engine: deployed, proven, deployed again without a change."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.plan.plan import PROXY_KEY, RAY_TOKEN
+from tests.e2e import cluster
+from tests.e2e.cluster import HEAD, WORKER, deploy, on
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
+
+
+def assert_settled(**knobs: object) -> None:
+    """A second run changes nothing."""
+    again = deploy(**knobs)
+    assert again.code == 0, again.text
+    assert again.changes == 0, again.text
+
+
+def test_a_first_deploy_of_a_ray_cluster_shows_no_secret_and_answers() -> None:
+    first = deploy("-vvv", "--diff", topology="cluster", executor="ray")
+    assert first.code == 0, first.text[-5000:]
+    key = on(HEAD, f"cat {PROXY_KEY}").strip()
+    token = on(HEAD, f"cat {RAY_TOKEN}").strip()
+    assert len(key) > 30 and len(token) > 30
+    assert key not in first.text
+    assert token not in first.text
+
+
+def test_a_cluster_is_settled(at: dict[str, str]) -> None:
+    assert cluster.complete(at) == 8
+    assert_settled(topology="cluster", executor="ray")
+
+
+def test_no_secret_can_be_read_where_others_look() -> None:
+    key = on(HEAD, f"cat {PROXY_KEY}").strip()
+    token = on(HEAD, f"cat {RAY_TOKEN}").strip()
+    for node in (HEAD, WORKER):
+        seen = {
+            "argv": on(node, "ps axww -o args"),
+            "units": on(node, "cat /etc/systemd/system/tandem-*"),
+            "scripts": on(node, "cat /etc/tandem/engine/* /etc/tandem/proxy/* 2>/dev/null", check=False),
+            "journal": on(node, "journalctl --no-pager"),
+            "inspect": on(node, "docker inspect $(docker ps --all --quiet)"),
+        }
+        for where, text in seen.items():
+            assert key not in text, f"the key is in {where} of {node.name}"
+            assert token not in text, f"the token is in {where} of {node.name}"
+        modes = on(node, "stat --format='%a %U' /etc/tandem/*/secrets/*").split("\n")
+        assert {mode for mode in modes if mode} == {"600 root"}
+
+
+def test_a_cluster_s_traffic_takes_the_rails(at: dict[str, str]) -> None:
+    links = ("enp1s0f0np0", "enP7s7")
+    before = [cluster.link_bytes(WORKER, link) for link in links]
+    cluster.complete_many(at, 20)
+    rail, management = (cluster.link_bytes(WORKER, link) - b for link, b in zip(links, before, strict=True))
+    # Each token of each layer is summed up over both ranks: with 8 tokens some 50 kB and more for each request.
+    assert rail > 20 * 50_000
+    assert management < rail / 10
+
+
+def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> None:
+    switched = deploy(topology="replicas")
+    assert switched.code == 0, switched.text
+    assert "s were the engine's own start" in switched.text
+    assert cluster.containers(HEAD) == ["tandem-engine", "tandem-proxy"]
+    assert cluster.containers(WORKER) == ["tandem-engine"]
+    assert "replicas" in on(WORKER, "docker inspect tandem-engine")
+    addresses = {HEAD: "192.168.177.11", WORKER: "192.168.177.12"}
+    before = {node: cluster.requests_served(node, address) for node, address in addresses.items()}
+    assert cluster.complete_many(at, 40) == [8] * 40
+    served = [cluster.requests_served(node, address) - before[node] for node, address in addresses.items()]
+    assert sum(served) == 40
+    assert min(served) > 0, served
+    assert_settled(topology="replicas")
+
+
+def test_a_dead_replica_costs_no_request(at: dict[str, str]) -> None:
+    with cluster.load(at, clients=4) as seen:
+        while seen.answered < 10:
+            pass
+        on(WORKER, "docker kill --signal KILL tandem-engine")
+        target = seen.answered + 60
+        while seen.answered < target and not seen.failed:
+            pass
+    assert seen.failed == []
+
+
+def test_a_changed_recipe_renews_replicas_one_at_a_time_and_costs_no_request(
+    at: dict[str, str], tmp_path: object
+) -> None:
+    from pathlib import Path
+
+    recipe = Path(str(tmp_path)) / "lab-tiny-llama.yaml"
+    shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
+    recipe.write_text(shipped.replace("max-num-seqs: 8", "max-num-seqs: 6"))
+    cluster.wait_until_served(at)
+    assert_settled(topology="replicas")
+    with cluster.load(at, clients=2) as seen:
+        renewed = deploy(topology="replicas", recipe=str(recipe))
+    assert renewed.code == 0, renewed.text
+    assert seen.answered > 20
+    assert seen.failed == []
+
+
+def test_mp_needs_no_ray(at: dict[str, str]) -> None:
+    switched = deploy(topology="cluster", executor="mp")
+    assert switched.code == 0, switched.text
+    assert cluster.complete(at) == 8
+    assert "ray" not in on(WORKER, "ps ax -o comm").split()
+    assert_settled(topology="cluster", executor="mp")
+
+
+def test_solo_leaves_the_worker_empty(at: dict[str, str]) -> None:
+    switched = deploy(topology="solo")
+    assert switched.code == 0, switched.text
+    assert cluster.complete(at) == 8
+    assert cluster.containers(WORKER) == []
+    assert on(WORKER, "ls /etc/systemd/system/tandem-* 2>/dev/null", check=False) == ""
+    assert on(WORKER, "docker images --quiet").strip() != ""
+    assert_settled(topology="solo")
+
+
+def test_back_to_the_cluster(at: dict[str, str]) -> None:
+    switched = deploy(topology="cluster", executor="ray")
+    assert switched.code == 0, switched.text
+    assert cluster.complete(at) == 8
+    assert_settled(topology="cluster", executor="ray")
