@@ -49,7 +49,7 @@ lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
 lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 	@sh tests/lab/packages.sh
 
-test: lint lab-packages $(VENV)/.dev ## every test, those on the lab included (root)
+test: lab-packages lint lab-up ## every test, those on the lab included (root); takes the lab down at the end
 	@$(BIN)/pytest
 
 test-fast: $(VENV)/.dev ## the tests that need no lab

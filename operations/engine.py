@@ -6,13 +6,16 @@ import secrets
 from collections.abc import Iterator
 from functools import cache
 
+import gevent
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.host import Host
 
 from operations import looking, stopwatch, units
-from operations.patience import fail
+from operations.patience import fail, quietly
 from operations.plan.plan import ENGINE, RAY_TOKEN, Plan
-from operations.verify import await_engine
+from operations.plan.proxy import COOLDOWN_S
+from operations.verify import await_engine, engine_answers
 
 
 @looking.step
@@ -81,7 +84,7 @@ def start(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         host.noop("its turn is another step")
         return
     found = looking.at(host, plan)
-    if planned.engine is None or units.is_running(found, ENGINE):
+    if planned.engine is None or units.is_up(found, ENGINE):
         host.noop("runs")
         return
     yield from units.start(ENGINE)
@@ -99,10 +102,19 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     if planned.engine is None or not units.is_stale(found, planned.engine):
         host.noop("is as planned")
         return
+    yield quietly(lambda _, host: _let_cooldowns_end(plan, host))
     yield units.stop(ENGINE)
     yield from units.start(ENGINE)
     if problem := await_engine(plan, host):
         yield fail(problem)
+
+
+def _let_cooldowns_end(plan: Plan, where: Host) -> None:
+    """An engine that has just come up is still left alone by the proxy: stopping the other one now would leave none."""
+    others = [state.inventory.get_host(name) for name in plan.endpoints if name != where.name]
+    if any(engine_answers(plan, other) for other in others):
+        where.log(f"waiting {COOLDOWN_S + 2} s, until the proxy has taken every other engine back")
+        gevent.sleep(COOLDOWN_S + 2)
 
 
 @looking.step

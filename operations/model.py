@@ -12,13 +12,11 @@ from pyinfra.api.state import State
 
 from operations import looking
 from operations.patience import follow, patiently, quietly
+from operations.plan.files import as_is
 from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
-
-#: Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file.
-_DOWNLOAD = "import sys; from huggingface_hub import snapshot_download as get; get(sys.argv[1], revision=sys.argv[2])"
 
 
 @looking.step
@@ -99,7 +97,8 @@ def _install(plan: Plan, store: str) -> Any:
 
 
 def _download(plan: Plan, store: str) -> StringCommand:
-    argv = ["docker run --rm --network host --pull never --name tandem-download"]
+    """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
+    argv = ["docker run --rm --interactive --network host --pull never --name tandem-download"]
     argv += ["--env HF_HUB_CACHE=/hub --env HF_HUB_DISABLE_TELEMETRY=1 --env HF_HUB_DISABLE_PROGRESS_BARS=1"]
     argv += ["--env HF_HUB_DISABLE_SHARED_BLOBS=1 --env"]
     words: list[Any] = [*argv, QuoteString(f"HF_ENDPOINT={plan.knobs.hub_endpoint}")]
@@ -107,5 +106,5 @@ def _download(plan: Plan, store: str) -> StringCommand:
     if plan.knobs.hub_token_file:
         words += ["--env HF_TOKEN_PATH=/hub-token --volume", QuoteString(f"{plan.knobs.hub_token_file}:/hub-token:ro")]
     image = plan.head.engine.image.local if plan.head.engine else ""
-    words += ["--entrypoint python3", image, "-c", QuoteString(_DOWNLOAD)]
-    return StringCommand(*words, plan.recipe.model.repo, plan.recipe.model.revision)
+    words += ["--entrypoint python3", image, "-", plan.recipe.model.repo, plan.recipe.model.revision]
+    return StringCommand(*words, _stdin=as_is("model/download.py"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import Any
 
@@ -69,7 +70,7 @@ def _settle(hosts: list[Host]) -> Plan:
     ]
     if findings:
         raise Refusal(*findings)
-    lock.seen = surveys[hosts[0]]["lock"]
+    lock.seen, lock.seen_at = surveys[hosts[0]]["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
     return make_plan(recipe, knobs, nodes)

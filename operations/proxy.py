@@ -38,7 +38,7 @@ def run(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     if units.is_stale(found, planned.proxy):
         yield units.stop(PROXY)
-    elif units.is_running(found, PROXY):
+    elif units.is_up(found, PROXY):
         host.noop("runs")
         return
     yield from units.start(PROXY)

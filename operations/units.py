@@ -21,15 +21,18 @@ def is_running(state: dict[str, Any], unit: str) -> bool:
     return state["services"]["units"][unit].get("ActiveState") in RUNNING
 
 
+def is_up(state: dict[str, Any], unit: str) -> bool:
+    """Whether it runs now, and will after a reboot."""
+    return is_running(state, unit) and state["services"]["units"][unit].get("UnitFileState") == "enabled"
+
+
 def is_stale(state: dict[str, Any], service: Service) -> bool:
     """Whether what runs was started from another spec or from another image than the plan's.
 
     A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
     """
-    unit, image = (
-        state["services"]["units"][service.unit],
-        state["images"].get(service.image.local, {}).get("image", {}),
-    )
+    unit = state["services"]["units"][service.unit]
+    image = state["images"].get(service.image.local, {}).get("image", {})
     if not is_running(state, service.unit) or "spec" not in unit:
         return False
     return bool(unit["spec"] != service.spec or unit["image"] != image.get("id"))

@@ -30,6 +30,11 @@ def await_engine(plan: Plan, where: Host) -> str:
     return _await(plan, where, ENGINE, plan.endpoints[where.name], plan.recipe.load_minutes * 60)
 
 
+def engine_answers(plan: Plan, where: Host) -> bool:
+    """Whether the engine of this node gives a token now."""
+    return bool(_probe(where, ENGINE, plan.endpoints[where.name], plan.recipe.served_name, "")["ok"])
+
+
 def await_proxy(plan: Plan, where: Host) -> str:
     """Wait until the proxy gives a token; else returns why not."""
     return _await(plan, where, PROXY, plan.url, PROXY_S, key_file=PROXY_KEY)

@@ -11,6 +11,8 @@ from operations.plan.recipe import Recipe
 
 #: Seconds until an answer must be complete. LiteLLM's own default, 6000, is a hang.
 TIMEOUT_S = 900
+#: Seconds for which the proxy leaves an engine alone after a failure.
+COOLDOWN_S = 20
 #: Seconds until the first token of a stream: above the worst that the benchmarks saw (22.8 s at c64, seed 000).
 STREAM_TIMEOUT_S = 120
 
@@ -36,7 +38,7 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
             # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; these lost none of 20.
             "num_retries": 3,
             "allowed_fails": 0,
-            "cooldown_time": 30,
+            "cooldown_time": COOLDOWN_S,
             "timeout": TIMEOUT_S,
         },
         "litellm_settings": {"telemetry": False},

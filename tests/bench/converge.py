@@ -50,7 +50,9 @@ def main() -> int:
         table.add_row(name, f"{medians[name]:.2f}", f"{min(times):.2f}", f"{max(times):.2f}")
     Console().print(table)
     print(f"ratio {ratio:.2f} over {ROUNDS} rounds, two nodes, every operation `No changes`")
-    RESULT.write_text(json.dumps({"rounds": ROUNDS, "seconds": runs, "median": medians, "ratio": ratio}, indent=1) + "\n")
+    RESULT.write_text(
+        json.dumps({"rounds": ROUNDS, "seconds": runs, "median": medians, "ratio": ratio}, indent=1) + "\n"
+    )
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -40,7 +41,7 @@ class Deploy:
         return int(totals["hosts"] - totals["no_change"])
 
 
-def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY, **knobs: object) -> Deploy:
+def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY, **knobs: Any) -> Deploy:
     """`pyinfra -y INVENTORY deploy.py --data ...`; never raises, says all."""
     argv = [sys.executable, "-m", "pyinfra", "-y", "--json", inventory, file, *arguments]
     argv += [word for name, value in knobs.items() for word in ("--data", f"{name}={value}")]
@@ -51,7 +52,7 @@ def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY,
 
 def on(where: LabNode, command: str, *, check: bool = True) -> str:
     """A command on a node, as root."""
-    argv = [*node.ssh_argv(where), f"sudo sh -c {json.dumps(command).replace('$', chr(92) + '$')}"]
+    argv = [*node.ssh_argv(where), f"sudo sh -c {shlex.quote(command)}"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise AssertionError(f"{where.name}: `{command}` ended with {done.returncode}: {done.stderr or done.stdout}")
@@ -113,6 +114,12 @@ class Load:
 
     answered: int = 0
     failed: list[str] = field(default_factory=list)
+
+    def wait_for(self, answered: int, within_s: float = 120) -> None:
+        """Return when so many were answered, or one failed."""
+        deadline = time.monotonic() + within_s
+        while self.answered < answered and not self.failed and time.monotonic() < deadline:
+            time.sleep(0.05)
 
 
 @contextmanager

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from operations.plan.plan import PROXY_KEY, RAY_TOKEN
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab.hub import serve
+from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
 
 
-def assert_settled(**knobs: object) -> None:
+def assert_settled(**knobs: Any) -> None:
     """A second run changes nothing."""
     again = deploy(**knobs)
     assert again.code == 0, again.text
@@ -79,21 +86,14 @@ def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> 
 
 def test_a_dead_replica_costs_no_request(at: dict[str, str]) -> None:
     with cluster.load(at, clients=4) as seen:
-        while seen.answered < 10:
-            pass
+        seen.wait_for(10)
         on(WORKER, "docker kill --signal KILL tandem-engine")
-        target = seen.answered + 60
-        while seen.answered < target and not seen.failed:
-            pass
+        seen.wait_for(seen.answered + 60)
     assert seen.failed == []
 
 
-def test_a_changed_recipe_renews_replicas_one_at_a_time_and_costs_no_request(
-    at: dict[str, str], tmp_path: object
-) -> None:
-    from pathlib import Path
-
-    recipe = Path(str(tmp_path)) / "lab-tiny-llama.yaml"
+def test_a_rolling_renewal_costs_no_request(at: dict[str, str], tmp_path: Path) -> None:
+    recipe = tmp_path / "lab-tiny-llama.yaml"
     shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
     recipe.write_text(shipped.replace("max-num-seqs: 8", "max-num-seqs: 6"))
     cluster.wait_until_served(at)
@@ -121,6 +121,45 @@ def test_solo_leaves_the_worker_empty(at: dict[str, str]) -> None:
     assert on(WORKER, "ls /etc/systemd/system/tandem-* 2>/dev/null", check=False) == ""
     assert on(WORKER, "docker images --quiet").strip() != ""
     assert_settled(topology="solo")
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    """A Hub on the management network that wants a token; its URL."""
+    server = serve(ARTEFACTS / "hub", 8099, token="hf_lab")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://{MANAGEMENT_NET}.1:8099"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_model_comes_from_the_hub_with_a_token(at: dict[str, str], hub: str) -> None:
+    wanted = {
+        "topology": "solo",
+        "model_from": "hub",
+        "hub_endpoint": hub,
+        "hub_token_file": "/root/hub.token",
+        "model_store": "/home/spark/another/hub",
+    }
+    on(HEAD, "umask 077; echo hf_wrong > /root/hub.token")
+    refused = deploy(**wanted)
+    assert refused.code == 1
+    assert "is gated: accept its terms" in refused.text
+    assert "Traceback" not in refused.text
+    # The old store's engine serves on.
+    assert cluster.complete(at) == 8
+
+    on(HEAD, "echo hf_lab > /root/hub.token")
+    done = deploy("-vvv", "--diff", **wanted)
+    assert done.code == 0, done.text[-5000:]
+    assert "hf_lab" not in done.text
+    assert cluster.complete(at) == 8
+    owners = on(HEAD, "find /home/spark/another -printf '%u\\n' | sort -u").split()
+    assert owners == ["spark"]
+    assert_settled(**wanted)
+
+    on(HEAD, "chmod 644 /root/hub.token")
+    assert "others can read the token" in deploy(**wanted).text
 
 
 def test_back_to_the_cluster(at: dict[str, str]) -> None:

@@ -56,9 +56,7 @@ def test_a_healthy_node_has_no_findings() -> None:
         (survey(token="/root/token has mode 644"), "has mode 644"),
         (
             survey(
-                netplan={
-                    "/etc/netplan/40-cx7.yaml": "network:\n  ethernets:\n    enp1s0f0np0:\n      addresses: [10.9.0.1/24]\n"
-                }
+                netplan={"/etc/netplan/40-cx7.yaml": "  ethernets:\n    enp1s0f0np0:\n      addresses: [10.9.0.1/24]\n"}
             ),
             "40-cx7.yaml gives `enp1s0f0np0` an address too",
         ),
