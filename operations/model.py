@@ -34,8 +34,6 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
         # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
         yield patiently(f"downloading {plan.recipe.model.repo}", _download(plan, store))
-        repo = QuoteString(f"{store}/{plan.recipe.model.folder}")
-        yield StringCommand("chown -R --reference", home, repo)
     else:
         yield quietly(_install(plan, store))
     yield quietly(lambda _, host: _prove(plan, host))
@@ -107,4 +105,7 @@ def _download(plan: Plan, store: str) -> StringCommand:
         words += ["--env HF_TOKEN_PATH=/hub-token --volume", QuoteString(f"{plan.knobs.hub_token_file}:/hub-token:ro")]
     image = plan.head.engine.image.local if plan.head.engine else ""
     words += ["--entrypoint python3", image, "-", plan.recipe.model.repo, plan.recipe.model.revision]
+    # Root in the container can read the token; what it wrote is given to the login, also when it broke off.
+    made = [QuoteString(f"{store}/{name}") for name in (plan.recipe.model.folder, ".locks", "CACHEDIR.TAG")]
+    words += ["; code=$?; chown -R --reference", QuoteString(plan.head.node.home), *made, "2>/dev/null; exit $code"]
     return StringCommand(*words, _stdin=as_is("model/download.py"))

@@ -19,12 +19,12 @@ from urllib.parse import unquote
 
 from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET
 
-API = re.compile(r"^/api/models/(?P<repo>[^/]+/[^/]+)(/revision/(?P<revision>[^/?]+))?")
+API = re.compile(r"^/api/models/(?P<repo>[^/]+/[^/]+)/(?P<what>revision|tree)/(?P<revision>[^/?]+)")
 FILE = re.compile(r"^/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<name>[^?]+)")
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Answers /api/models/ORG/NAME/revision/REV and /ORG/NAME/resolve/REV/FILE, with ranges."""
+    """Answers /api/models/ORG/NAME/{revision,tree}/REV and /ORG/NAME/resolve/REV/FILE, with ranges."""
 
     protocol_version = "HTTP/1.1"
 
@@ -41,7 +41,7 @@ class Hub(BaseHTTPRequestHandler):
         if self.token and self.headers.get("Authorization") != f"Bearer {self.token}":
             self._refuse(401, "GatedRepo", "Access to this model is restricted: log in")
         elif match := API.match(self.path):
-            self._metadata(match["repo"], match["revision"] or "main")
+            self._metadata(match["repo"], match["revision"], match["what"])
         elif match := FILE.match(self.path):
             self._file(match["repo"], match["revision"], unquote(match["name"]))
         else:
@@ -63,12 +63,15 @@ class Hub(BaseHTTPRequestHandler):
             return None
         return snapshot
 
-    def _metadata(self, repo: str, revision: str) -> None:
+    def _metadata(self, repo: str, revision: str, what: str) -> None:
         snapshot = self._snapshot(repo, revision)
-        if snapshot is not None:
-            siblings = [{"rfilename": file.name, "size": file.stat().st_size} for file in sorted(snapshot.iterdir())]
-            body = {"id": repo, "modelId": repo, "sha": snapshot.name, "private": False, "siblings": siblings}
-            self._answer(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        if snapshot is None:
+            return
+        files = [_entry(file) for file in sorted(snapshot.iterdir())]
+        siblings = [{"rfilename": entry["path"], "size": entry["size"]} for entry in files]
+        whole = {"id": repo, "modelId": repo, "sha": snapshot.name, "private": False, "siblings": siblings}
+        body = json.dumps(files if what == "tree" else whole).encode()
+        self._answer(200, body, {"Content-Type": "application/json"})
 
     def _file(self, repo: str, revision: str, name: str) -> None:
         snapshot = self._snapshot(repo, revision)
@@ -99,6 +102,15 @@ class Hub(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    """A file in the Hub's tree: what lies in LFS has its sha256 beside git's own hash of the pointer."""
+    etag, size = Path(os.path.realpath(file)).name, file.stat().st_size
+    entry: dict[str, Any] = {"type": "file", "path": file.name, "size": size, "oid": etag[:40]}
+    if len(etag) == 64:
+        entry["lfs"] = {"oid": etag, "size": size, "pointerSize": 134}
+    return entry
 
 
 def serve(folder: Path, port: int, token: str = "", address: str = f"{MANAGEMENT_NET}.1") -> ThreadingHTTPServer:
