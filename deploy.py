@@ -10,7 +10,7 @@ only where one node has both.
 from pyinfra import host
 
 from operations import engine, fabric, image, lock, model, preflight, proxy, verify
-from operations.plan.plan import ENGINE, PROXY
+from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
 plan = preflight.settle()

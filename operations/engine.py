@@ -13,7 +13,8 @@ from pyinfra.api.host import Host
 
 from operations import looking, stopwatch, units
 from operations.patience import fail, quietly
-from operations.plan.plan import ENGINE, RAY_TOKEN, Plan
+from operations.plan.places import ENGINE, RAY_TOKEN
+from operations.plan.plan import Plan
 from operations.plan.proxy import COOLDOWN_S
 from operations.verify import await_engine, engine_answers
 

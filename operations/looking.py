@@ -11,7 +11,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations.plan.knobs import Knobs
-from operations.plan.plan import NETPLAN, UNIT_FILES, Plan
+from operations.plan.places import NETPLAN, UNIT_FILES
+from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.remote import ask
 

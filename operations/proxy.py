@@ -9,7 +9,8 @@ from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, units
 from operations.patience import quietly
-from operations.plan.plan import PROXY, PROXY_KEY, Plan
+from operations.plan.places import PROXY, PROXY_KEY
+from operations.plan.plan import Plan
 from operations.remote import ask
 
 

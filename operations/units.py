@@ -10,7 +10,8 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.operation import operation
 
 from operations.placing import place
-from operations.plan.plan import ETC, Service
+from operations.plan.places import folder_of
+from operations.plan.service import Service
 from operations.remote import ask
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
@@ -46,7 +47,7 @@ def stop(unit: str) -> StringCommand:
 def place_service(service: Service, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
     """The files of a unit; systemd reads its unit again when that changed."""
     reload = False
-    for command in place(service.files, present, f"{ETC}/{service.unit.removeprefix('tandem-')}"):
+    for command in place(service.files, present, folder_of(service.unit)):
         reload = reload or f"{service.unit}.service" in str(command)
         yield command
     if reload:
@@ -55,10 +56,9 @@ def place_service(service: Service, present: dict[str, Any]) -> Iterator[Pyinfra
 
 def remove(unit: str) -> Iterator[PyinfraCommand]:
     """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
-    folder = f"{ETC}/{unit.removeprefix('tandem-')}"
     yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
     yield StringCommand("rm -f", f"/etc/systemd/system/{unit}.service")
-    yield StringCommand("find", QuoteString(folder), "-maxdepth 1 -type f -delete")
+    yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
     yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
 
 

@@ -14,7 +14,8 @@ from pyinfra.api.host import Host
 from operations import looking, stopwatch
 from operations.patience import fail
 from operations.plan.environment import MOUNT
-from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, Plan
+from operations.plan.places import ENGINE, PROXY, PROXY_KEY
+from operations.plan.plan import Plan
 from operations.remote import ask
 
 #: Seconds that one answer may take when the engine is warm.

@@ -13,6 +13,7 @@ from operations.node.commands import output
 #: Seconds until the old file comes back by itself, unless the deploy says that it still reaches the node.
 GUARD_S = 60
 GUARD = "tandem-netplan-guard"
+UNDO = Path("/run/tandem-netplan-undo.sh")
 
 
 def main(action: str, **arguments: Any) -> dict[str, Any]:
@@ -30,14 +31,15 @@ def _apply(path: str) -> dict[str, Any]:
             shutil.copy2(file, old)
         else:
             old.touch()
-    undo = f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi; netplan apply"
+    # A file, and not `sh -c`: systemd-run (252) escapes the semicolons of a script, and sh then refuses it.
+    UNDO.write_text(f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi\nnetplan apply\n")
     subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
-    armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", "-c", undo]
+    armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", str(UNDO)]
     subprocess.run(armed, check=True, capture_output=True)
     Path(f"{path}.pending").rename(path)
     applied = subprocess.run(["netplan", "apply"], capture_output=True, text=True, check=False)
     if applied.returncode != 0:
-        subprocess.run(["/bin/sh", "-c", undo], check=False, capture_output=True)
+        subprocess.run(["/bin/sh", str(UNDO)], check=False, capture_output=True)
         subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], check=False, capture_output=True)
         return {"problem": f"netplan refused the file, the old one is back: {applied.stderr.strip()[-300:]}"}
     return {"problem": ""}

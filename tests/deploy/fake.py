@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.nodes import Node
-from operations.plan.plan import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN, Plan, make_plan
+from operations.plan.places import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN
+from operations.plan.plan import Plan, make_plan
 from operations.plan.recipe import load_recipe
 from tests.plan.samples import ROOT, knobs, survey
 

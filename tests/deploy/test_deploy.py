@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.plan import ENGINE, NETPLAN
+from operations.plan.places import ENGINE, NETPLAN
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 
 START = "systemctl start --no-block tandem-engine.service"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.plan import PROXY_KEY, RAY_TOKEN
+from operations.plan.places import PROXY_KEY, RAY_TOKEN
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab.hub import serve

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.plan.plan import NETPLAN
+from operations.plan.places import NETPLAN
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab import model

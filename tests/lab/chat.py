@@ -9,7 +9,7 @@ import time
 
 import requests
 
-from operations.plan.plan import PROXY_KEY
+from operations.plan.places import PROXY_KEY
 from tests.lab.settings import LabNode
 
 

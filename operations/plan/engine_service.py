@@ -1,0 +1,97 @@
+"""The engine's unit, container, environment and scripts on each node that serves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from operations.plan import engine, environment
+from operations.plan.files import File, as_is, render
+from operations.plan.images import Image
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ENGINE, ETC, folder_of
+from operations.plan.recipe import Recipe
+from operations.plan.service import SPEC, Service, docker_run, seal
+
+
+def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> dict[str, Service]:
+    """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one."""
+    image = Image("engine", recipe.image, knobs.engine_image_from)
+    files = {node.name: _engine_files(recipe, knobs, node, serving, image) for node in serving}
+    if knobs.topology != "cluster":
+        return {name: seal(ENGINE, image, own, own) for name, own in files.items()}
+    everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in files for file in files[name]]
+    return {name: seal(ENGINE, image, own, everything) for name, own in files.items()}
+
+
+def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], image: Image) -> list[File]:
+    head, ranks = serving[0], len(serving)
+    env = environment.common_environment(recipe)
+    if knobs.topology == "cluster":
+        env |= environment.rank_environment(node)
+        if knobs.executor == "ray":
+            env |= environment.ray_environment(node, head, knobs)
+    # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
+    env |= recipe.env
+    folder = folder_of(ENGINE)
+    files = [
+        File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
+        File(
+            f"{folder}/start.sh", render("engine/start.sh.j2", commands=_commands(recipe, knobs, node, serving)), "755"
+        ),
+        File(
+            f"{folder}/ready.sh",
+            render(
+                "engine/ready.sh.j2", address=node.fabric, memory_mib=round(recipe.memory_gib(knobs.topology) * 1024)
+            ),
+            "755",
+        ),
+    ]
+    if knobs.topology == "cluster":
+        meeting = {"address": head.fabric, "port": knobs.port("meeting"), "ranks": ranks, "rank": node.index}
+        files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
+        files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
+        if knobs.executor == "ray":
+            files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
+    role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
+    files.append(
+        File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755")
+    )
+    unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC)
+    return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
+
+
+def _commands(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
+    """What runs in the container, in order; the last one stays."""
+    head, ranks = serving[0], len(serving)
+    if knobs.topology != "cluster":
+        return [engine.serve(recipe, knobs, node, 1)]
+    if knobs.executor == "mp":
+        return [engine.mp_serve(recipe, knobs, head, node.index, ranks)]
+    if not node.is_head:
+        return [engine.ray_start(knobs, node, head)]
+    return [
+        engine.ray_start(knobs, node, head),
+        ["python3", f"{environment.MOUNT}/ray_nodes.py", str(ranks)],
+        engine.ray_serve(recipe, knobs, head, ranks),
+    ]
+
+
+def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
+    argv = [*docker_run(ENGINE), "--ipc", "host", "--env-file", f"{folder_of(ENGINE)}/engine.env"]
+    argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
+    argv += ["--label", f"tandem.model={recipe.served_name}"]
+    if node.is_head or knobs.topology == "replicas":
+        argv += ["--label", f"tandem.url={engine.url(knobs, node)}"]
+    argv += ["--volume", f"{folder_of(ENGINE)}:{environment.MOUNT}:ro"]
+    argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
+    # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
+    argv += ["--volume", f"/var/lib/tandem/cache/{image.local.rpartition(':')[2]}:/root/.cache"]
+    if recipe.needs.gpu:
+        argv += ["--gpus", "all", "--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+    if node.rdma:
+        argv += ["--device", "/dev/infiniband"]
+    if knobs.topology == "cluster":
+        return [*argv, "--entrypoint", "python3", image.local, f"{environment.MOUNT}/meet.py", SPEC]
+    return [*argv, "--entrypoint", f"{environment.MOUNT}/start.sh", image.local]

@@ -1,0 +1,34 @@
+"""The proxy's unit, container and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import yaml
+
+from operations.plan.environment import MOUNT
+from operations.plan.files import File, render
+from operations.plan.images import Image
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ETC, PROXY, folder_of
+from operations.plan.proxy import bind_address, client_url, proxy_config
+from operations.plan.recipe import Recipe
+from operations.plan.service import Service, docker_run, seal
+
+
+def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
+    """The proxy on the head, over engines at these base URLs."""
+    image = Image("proxy", knobs.proxy_image, knobs.proxy_image_from)
+    folder, bind = folder_of(PROXY), bind_address(knobs, head)
+    docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
+    config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)
+    files = [
+        File(f"{folder}/config.yaml", config),
+        File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
+        File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
+        File(f"/etc/systemd/system/{PROXY}.service", render("proxy/tandem-proxy.service.j2", etc=ETC, wait_for=bind)),
+    ]
+    return seal(PROXY, image, files, files)
