@@ -79,21 +79,22 @@ def _await(plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_
         waited = time.monotonic() - start
         restarts = int(answer["state"].get("NRestarts") or 0)
         first_restarts = restarts if first_restarts < 0 else first_restarts
-        failed = answer["state"].get("ActiveState") in ("failed", "inactive")
-        if failed or waited > patience_s or restarts - first_restarts >= RESTARTS:
-            why = (
-                f"{unit} is {answer['state'].get('ActiveState')}"
-                if failed
-                else f"it has restarted {restarts - first_restarts} times"
-                if waited <= patience_s
-                else f"no answer in {patience_s / 60:.0f} minutes"
-            )
+        if why := _hopeless(answer["state"], restarts - first_restarts, waited, patience_s):
             return _failure(where, unit, url, f"{why} ({answer['problem']})", plan, key_file)
         if time.monotonic() - said >= 10:
             said = time.monotonic()
             last = next((line for line in reversed(answer["log"]) if line.strip()), "")
             where.log(f"{unit}: {waited:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
         gevent.sleep(1)
+
+
+def _hopeless(state: dict[str, str], restarts: int, waited_s: float, patience_s: float) -> str:
+    """Why to wait no longer; empty: it may come yet."""
+    if state.get("ActiveState") in ("failed", "inactive"):
+        return f"its unit is {state['ActiveState']}"
+    if restarts >= RESTARTS:
+        return f"it has restarted {restarts} times"
+    return f"no answer in {patience_s / 60:.0f} minutes" if waited_s > patience_s else ""
 
 
 def _probe(where: Host, unit: str, url: str, model: str, key_file: str, lines: int = 0) -> dict[str, Any]:

@@ -47,6 +47,13 @@ class Model(BaseModel):
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
+    @field_validator("revision", mode="before")
+    @classmethod
+    def _revision(cls, revision: Any) -> Any:
+        if isinstance(revision, int | float):
+            raise ValueError("YAML reads it as a number: quote it")
+        return revision
+
     @property
     def folder(self) -> str:
         """The repository's folder in an HF cache."""

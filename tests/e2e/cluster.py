@@ -24,6 +24,8 @@ from tests.lab.settings import LabNode
 ROOT = Path(__file__).parents[2]
 HEAD, WORKER = LabNode(0), LabNode(1)
 INVENTORY = "tests/lab/inventory.py"
+#: The tiny model on a node.
+STORE = "/home/spark/.cache/huggingface/hub/models--tandem-lab--tiny-llama"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,13 @@ def lab() -> Iterator[None]:
         subprocess.run([*argv, "down"], cwd=cluster.ROOT, check=True)
 
 
+@pytest.fixture(scope="module")
+def ray_cluster(lab: None) -> None:
+    """The lab with a cluster over Ray deployed, whatever was there before."""
+    done = cluster.deploy(topology="cluster", executor="ray")
+    assert done.code == 0, done.text
+
+
 @pytest.fixture
 def at() -> dict[str, str]:
     """Where the proxy is, with its key."""

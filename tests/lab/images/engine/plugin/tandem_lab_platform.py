@@ -13,11 +13,6 @@ from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicat
 from vllm.platforms.cpu import CpuPlatform
 
 
-def register() -> str:
-    """Entry point of `vllm.platform_plugins`: the class that vLLM shall use as its platform."""
-    return "tandem_lab_platform.LabPlatform"
-
-
 class LabPlatform(CpuPlatform):
     """CpuPlatform that Ray may schedule."""
 
