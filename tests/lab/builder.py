@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab import mounts
 from tests.lab.settings import CACHE, HOME
-from tests.lab.shell import LabError, run, succeeds
+from tests.lab.shell import LabError, succeeds
 
 ROOT = CACHE / "builder"
 RUN = HOME / "builder-run"
@@ -75,7 +76,5 @@ def clean_up() -> None:
             continue
         if str(RUN / "exec") in argv or any(a.startswith(f"{RUN}/exec/") for a in argv):
             os.kill(int(entry.name), signal.SIGKILL)
-    for line in reversed(Path("/proc/mounts").read_text().splitlines()):
-        mount = line.split()[1]
-        if mount.startswith((f"{RUN}/", f"{ROOT}/")):
-            run("umount", "-l", mount, check=False)
+    for folder in (RUN, ROOT):
+        mounts.release(folder)

@@ -31,10 +31,18 @@ def kill(node: LabNode) -> None:
 
 def remove(node: LabNode) -> None:
     """Remove the node's empty groups."""
+    deadline = time.monotonic() + 20
     for group in _groups(node):
-        folders = [Path(path) for path, _, _ in os.walk(group)]
-        for folder in sorted(folders, key=lambda p: len(p.parts), reverse=True):
-            folder.rmdir()
+        while group.exists():
+            folders = [Path(path) for path, _, _ in os.walk(group)]
+            try:
+                for folder in sorted(folders, key=lambda p: len(p.parts), reverse=True):
+                    folder.rmdir()
+            except OSError:
+                # A process that has been killed is busy dying for a moment.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
 
 def is_running(node: LabNode) -> bool:

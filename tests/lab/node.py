@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.lab import cgroup, network
+from tests.lab import cgroup, mounts, network
 from tests.lab.settings import (
     ARTEFACTS,
     ARTEFACTS_ON_HEAD,
@@ -88,16 +88,7 @@ def remove(node: LabNode) -> None:
     """Stop the node and delete its files."""
     power_off(node)
     cgroup.remove(node)
-    for _ in range(20):
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        ours = [mount for mount in mounts if mount.startswith(f"{node.home}/")]
-        if not ours:
-            break
-        for mount in reversed(ours):
-            run("umount", mount, check=False)
-        time.sleep(0.2)
-    else:
-        raise LabError(f"{ours[0]} can't be unmounted; `fuser -vm {ours[0]}` names who holds it")
+    mounts.release(node.home)
     shutil.rmtree(node.home, ignore_errors=False)
 
 

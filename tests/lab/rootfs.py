@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.lab import mounts
 from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
@@ -45,6 +46,7 @@ def _made(kind: str, packages: list[str], prepare: Callable[[Path], None]) -> Pa
         return root
     aside = root.with_suffix(".part")
     if aside.exists():
+        mounts.release(aside)
         shutil.rmtree(aside)
     CACHE.mkdir(parents=True, exist_ok=True)
     with step(f"Debian {DEBIAN_SUITE} for the {kind}s (once, about 40 s)"):

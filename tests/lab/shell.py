@@ -47,12 +47,23 @@ def step(text: str) -> Iterator[None]:
     say(f"{text}: done in {time.monotonic() - start:.0f} s")
 
 
+#: Runs a command so that it, all that it starts and all that it mounts are gone when it ends or when we do.
+CONTAINED = [
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
+]
+
+
 def run_with_progress(argv: Sequence[str | Path], label: str, log: Path, env: dict[str, str] | None = None) -> None:
-    """Run something long, its output in `log`, with a line every 15 s that shows where it is."""
+    """Run something long, its output in `log`, with a line every 15 s that shows where it is.
+
+    It is contained: a mmdebstrap that outlived a killed `up` would leave /dev mounted below a folder to be deleted.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     with log.open("w") as out:
-        process = subprocess.Popen([str(word) for word in argv], stdout=out, stderr=subprocess.STDOUT, env=env)
+        words = [*CONTAINED, *(str(word) for word in argv)]
+        process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT, env=env)
         try:
             while True:
                 try:
