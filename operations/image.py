@@ -13,6 +13,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
+from operations.node.archive import ARCHITECTURES
 from operations.patience import patiently, quietly
 from operations.plan.images import Image
 from operations.plan.plan import Plan
@@ -48,6 +49,18 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
                 "base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image)
             )
             yield patiently(f"building {image.local} from {image.place}", build)
+    yield quietly(lambda _, host: _check_architecture(plan, host, image))
+
+
+def _check_architecture(plan: Plan, where: Host, image: Image) -> None:
+    """A digest can name another machine's image: Docker pulls it, and nothing in it can run."""
+    looking.forget()
+    found = looking.at(where, plan)["images"][image.local]["image"].get("architecture")
+    wanted = ARCHITECTURES.get(plan.of(where.name).node.machine)
+    if wanted and found != wanted:
+        raise RuntimeError(
+            f"{image.reference} is for {found}, this node is {wanted}: name its {wanted} image in the recipe"
+        )
 
 
 @looking.step
@@ -77,9 +90,10 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
 def without_tag(reference: str) -> str:
     """`name:tag@sha256:...` as Docker stores it: `name@sha256:...`; other references stay."""
     name, at, digest = reference.partition("@")
-    return (
-        f"{name.rpartition(':')[0] or name}@{digest}" if at and ":" in name.rpartition("/")[2] else name + at + digest
-    )
+    if not at:
+        return reference
+    path, colon, tag = name.rpartition(":")
+    return f"{path if colon and '/' not in tag else name}@{digest}"
 
 
 def _content(plan: Plan, where: Host, image: Image) -> str:

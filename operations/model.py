@@ -33,6 +33,8 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
         home = QuoteString(plan.head.node.home)
         # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
+        # The Hub's client takes a file that is there for a whole one.
+        yield quietly(lambda _, host: _set_aside(plan, host, store))
         yield patiently(f"downloading {plan.recipe.model.repo}", _download(plan, store))
     else:
         yield quietly(_install(plan, store))
@@ -71,6 +73,13 @@ def _prove(plan: Plan, where: Host) -> bool:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model is not whole: {problems}")
     return True
+
+
+def _set_aside(plan: Plan, where: Host, store: str) -> None:
+    model = plan.recipe.model
+    answer = ask(where, "model_mend", store=store, folder=model.folder, revision=model.revision)
+    for name in answer["aside"]:
+        where.log(f"{name} is not whole: set aside, fetched again")
 
 
 def _install(plan: Plan, store: str) -> Any:

@@ -104,6 +104,7 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
         index=index,
         management=host.data.get("ssh_hostname") or host.name,
         home=survey.get("home", ""),
+        machine=survey.get("machine", ""),
         rails=rails,
         rdma=tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"]),
         subnets=knobs.rail_subnets if rails else (),

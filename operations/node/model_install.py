@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from operations.node import model_files
+from operations.node import model_files, model_mend
 from operations.node.survey import source_snapshot
 
 #: Yields a file's bytes from an offset on.
@@ -56,9 +56,7 @@ class Installer:
             if good and Path(os.path.realpath(here)).name == entry["blob"]:
                 continue
             if here.exists() and not good:
-                # Kept until the right one has its place: a hash decides, not a size.
-                blob = Path(os.path.realpath(here))
-                blob.rename(blob.with_name(f"{blob.name}.broken"))
+                model_mend.set_aside(here)
             names.append(name)
         return names
 

@@ -24,6 +24,7 @@ class Node:
     index: int
     management: str
     home: str
+    machine: str = "aarch64"
     rails: tuple[str, ...] = ()
     rdma: tuple[str, ...] = ()
     subnets: tuple[IPv4Network, ...] = field(default=())

@@ -50,7 +50,9 @@ def planned(**changes: Any) -> Plan:
     """The plan that a deploy of two fake nodes makes."""
     wanted = knobs(**changes)
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
-    nodes = [Node(name, i, name, "/home/spark", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)]
+    nodes = [
+        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)
+    ]
     return make_plan(load_recipe(wanted.recipe), wanted, nodes)
 
 

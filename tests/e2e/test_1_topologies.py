@@ -12,8 +12,11 @@ import pytest
 from operations.plan.places import PROXY_KEY, RAY_TOKEN
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import model
 from tests.lab.hub import serve
 from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET
+
+FOLDER = model.RECIPE.model.folder
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
 
@@ -156,6 +159,14 @@ def test_a_model_comes_from_the_hub_with_a_token(at: dict[str, str], hub: str) -
     assert cluster.complete(at) == 8
     owners = on(HEAD, "find /home/spark/another -printf '%u\\n' | sort -u").split()
     assert owners == ["spark"]
+    assert_settled(**wanted)
+
+    # The Hub's client would take a truncated file for a whole one.
+    shard = f"/home/spark/another/hub/{FOLDER}/snapshots/{model.revision()}/model-00001-of-00002.safetensors"
+    on(HEAD, f"truncate --size=-100 $(readlink -f {shard})")
+    mended = deploy(**wanted)
+    assert mended.code == 0, mended.text
+    assert "model-00001-of-00002.safetensors is not whole: set aside" in mended.text
     assert_settled(**wanted)
 
     on(HEAD, "chmod 644 /root/hub.token")

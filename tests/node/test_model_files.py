@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files
+from operations.node import model_files, model_mend
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
@@ -85,3 +85,13 @@ def test_what_is_no_safetensors_file_is_named(snapshot: Path) -> None:
     blob(snapshot, SHARD).write_bytes(b"<html>")
     (problem,) = state(snapshot)["problems"]
     assert "is not a safetensors file (6 bytes)" in problem
+
+
+def test_what_is_not_whole_is_set_aside_alone(snapshot: Path) -> None:
+    shard, config = blob(snapshot, SHARD), blob(snapshot, "config.json")
+    os.truncate(shard, shard.stat().st_size - 1)
+    config.write_text("{}")
+    aside = model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"]
+    assert aside == ["config.json", SHARD]
+    assert not shard.exists() and shard.with_name(f"{shard.name}.broken").exists()
+    assert (snapshot / "tokenizer.json").exists()

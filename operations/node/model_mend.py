@@ -1,0 +1,28 @@
+"""Setting aside the files of a model that are not whole, so that they are fetched again, alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from operations.node import model_files
+
+
+def main(store: str, folder: str, revision: str) -> dict[str, Any]:
+    """`aside`: the names that were set aside; found by structure, and by content where that was not proven."""
+    snapshot = Path(store) / folder / "snapshots" / revision
+    if not snapshot.is_dir():
+        return {"aside": []}
+    files = model_files.manifest(snapshot)
+    problems = model_files.structure_problems(snapshot) + model_files.prove_content(snapshot, files, list(files))
+    bad = sorted({problem.split()[0].rstrip(":") for problem in problems} & {str(snapshot / name) for name in files})
+    for file in bad:
+        set_aside(Path(file))
+    return {"aside": [Path(file).name for file in bad]}
+
+
+def set_aside(file: Path) -> None:
+    """Its blob is kept under another name until the right one has its place: a hash decides, not a size."""
+    blob = Path(os.path.realpath(file))
+    blob.rename(blob.with_name(f"{blob.name}.broken"))
