@@ -15,11 +15,13 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help plan apply status endpoint down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
+.PHONY: help venv plan apply status endpoint audit down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  INVENTORY=FILE chooses the nodes ($(INVENTORY)), DATA=\"knob=value ...\" sets knobs for one run"
+
+venv: $(VENV)/.deploy ## pyinfra and what a deploy needs, pinned by hash, into .venv
 
 plan: $(VENV)/.deploy ## show what a deploy would change, file by file
 	@PYINFRA_PROGRESS=off $(BIN)/pyinfra $(INVENTORY) deploy.py --dry --diff $(call data,$(DATA))
@@ -32,6 +34,9 @@ status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
+
+audit: $(VENV)/.deploy ## what the model's weights are made of: modules by quantisation and bytes, from the head's store
+	$(call ask,audit)
 
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py

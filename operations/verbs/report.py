@@ -18,12 +18,12 @@ from operations.remote import ask
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
 
 
-def everywhere(hosts: list[Host], program: str) -> dict[str, dict[str, Any]]:
+def everywhere(hosts: list[Host], program: str, **arguments: Any) -> dict[str, dict[str, Any]]:
     """Ask all nodes the same at once; answers by node, in the inventory's order."""
 
     def one(host: Host) -> dict[str, Any]:
         tether.quicken(host)
-        return ask(host, program)
+        return ask(host, program, **arguments)
 
     tasks = {host.name: gevent.spawn(one, host) for host in hosts}
     return {name: task.get() for name, task in tasks.items()}
@@ -41,6 +41,21 @@ def status_table(answers: dict[str, dict[str, Any]]) -> None:
         for row in answer["rows"]:
             if row.get("why"):
                 print(f"\n{name} {row['unit']}: {row['why']}")
+
+
+def audit_table(answers: dict[str, dict[str, Any]]) -> None:
+    """Modules by kind, the largest first, and what of it all is not quantised; raises DeployError without a model."""
+    answer = next(iter(answers.values()))
+    if "error" in answer:
+        raise DeployError(answer["error"])
+    table = Table("module", "count", "method", "MB", box=None, pad_edge=False)
+    shown = [row for row in answer["rows"] if row["bytes"] >= answer["total"] / 1000]
+    for row in shown:
+        table.add_row(row["module"], str(row["count"]), row["method"], f"{row['bytes'] / 1e6:,.1f}")
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    rest, hidden = answer["rows"][len(shown) :], answer["total"] - answer["quantised"]
+    print(f"\nand {sum(row['count'] for row in rest)} smaller ones, {sum(row['bytes'] for row in rest) / 1e6:,.1f} MB")
+    print(f"{hidden / 1e6:,.1f} of {answer['total'] / 1e6:,.1f} MB are not quantised")
 
 
 def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
