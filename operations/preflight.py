@@ -18,6 +18,7 @@ from operations import lock, looking, tether
 from operations.plan.checks import check_survey
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs, read_knobs
+from operations.plan.lint import lint
 from operations.plan.nodes import Link, Node, choose_rails
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe, load_recipe
@@ -52,6 +53,12 @@ def _settle(hosts: list[Host]) -> Plan:
     knobs = read_knobs(dict(hosts[0].data.dict()))
     recipe = load_recipe(knobs.recipe)
     check_topology(recipe, knobs, len(hosts))
+    remarks = lint(recipe, knobs)
+    for remark in remarks:
+        if not remark.error:
+            logger.warning(f"{recipe.name}: {remark.problem}; {remark.remedy}")
+    if errors := [Finding(recipe.name, remark.problem, remark.remedy) for remark in remarks if remark.error]:
+        raise Refusal(*errors)
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "

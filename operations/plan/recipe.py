@@ -80,6 +80,8 @@ class Recipe(BaseModel):
     description: str
     source: str
     engine: Literal["vllm"]
+    # The version of the engine in the image: what its variables, flags and choices are judged by.
+    engine_version: Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")]
     image: str
     model: Model
     served_name: Annotated[str, Field(pattern=r"^[\w.-]+$")]

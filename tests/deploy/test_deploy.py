@@ -10,6 +10,7 @@ import pytest
 
 from operations.plan.places import ENGINE, NETPLAN
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.plan.samples import ROOT
 
 START = "systemctl start --no-block tandem-engine.service"
 STOP = "systemctl stop tandem-engine.service"
@@ -153,3 +154,15 @@ def test_a_limited_deploy_is_refused(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", "--limit", NAMES[0])
     assert outcome.code == 1
     assert "leave out --limit" in outcome.text
+
+
+def test_a_recipe_that_its_image_does_not_understand_is_refused_with_all_its_faults(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    shipped = (ROOT / "files/recipes/nemotron-3-super-nvfp4-marlin.yaml").read_text()
+    wrong = shipped.replace("moe-backend: marlin", "moe-backend: marlinn").replace("nemotron_v3", "super_v3")
+    recipe.write_text(wrong.replace("  VLLM_MARLIN_USE", "  VLLM_NVFP4_MOE_BACKEND: marlin\n  VLLM_MARLIN_USE"))
+    outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(recipe=str(recipe)))
+    assert outcome.code == 1
+    for said in ("no vLLM reads `VLLM_NVFP4_MOE_BACKEND`", "knows no `marlinn`", "`super_v3` is in no release"):
+        assert said in outcome.text
+    assert outcome.commands == []
