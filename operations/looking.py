@@ -39,7 +39,7 @@ def at(host: Host, plan: Plan) -> dict[str, Any]:
         services = [s for s in plan.of(host.name).services.values() if s]
         archives = {s.image.local: s.image.archive if host.name == plan.head.node.name else "" for s in services}
         look = arguments(plan.recipe, plan.knobs, archives)
-        _looks[host.name] = ask(host, "look", login=host.data.get("ssh_user") or "", **look)
+        _looks[host.name] = ask(host, "look", **look)
     return _looks[host.name]
 
 

@@ -91,7 +91,6 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
         on_head = index == 0
         here = [image for image in images if on_head or image.role == "engine"]
         arguments = {
-            "login": host.data.get("ssh_user") or "",
             "look": looking.arguments(recipe, knobs, {image.local: image.archive if on_head else "" for image in here}),
             "references": {image.local: image.reference for image in here},
             "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
@@ -109,7 +108,7 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
     return Node(
         name=host.name,
         index=index,
-        management=host.data.get("ssh_hostname") or host.name,
+        management=survey.get("management") or host.data.get("ssh_hostname") or host.name,
         home=survey.get("home", ""),
         machine=survey.get("machine", ""),
         rails=rails,

@@ -20,9 +20,9 @@ PLAIN = frozenset(("F64", "F32", "BF16", "F16", "I64", "I32", "I16", "U32", "BOO
 SUFFIXES = ("_blocks", "_scales", "_bias")
 
 
-def main(login: str, store: str, folder: str, revision: str) -> dict[str, Any]:
+def main(store: str, folder: str, revision: str) -> dict[str, Any]:
     """`rows`: {module, count, method, bytes}, the largest first; `quantised` and `total`: bytes. Or `error`."""
-    snapshot = Path(expand(store, login)) / folder / "snapshots" / revision
+    snapshot = Path(expand(store)) / folder / "snapshots" / revision
     if not snapshot.is_dir():
         return {"error": f"{snapshot} is not there; `make apply` fetches it"}
     try:

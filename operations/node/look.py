@@ -13,11 +13,9 @@ FOLDERS = ("/etc/tandem/engine", "/etc/tandem/proxy")
 UNITS = ("tandem-engine", "tandem-proxy")
 
 
-def main(
-    login: str, store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]
-) -> dict[str, Any]:
+def main(store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
     """See the keys. `archives`: local image name -> archive on this node, or empty; `paths`: single files."""
-    store = expand(store, login)
+    store = expand(store)
     with ThreadPoolExecutor() as pool:
         tasks = {
             "services": pool.submit(services.main, UNITS),
@@ -30,6 +28,11 @@ def main(
         return {name: task.result() for name, task in tasks.items()}
 
 
-def expand(path: str, login: str) -> str:
-    """~ is the login's home, not root's."""
-    return os.path.expanduser(f"~{login}") + path[1:] if path.startswith("~/") else path
+def expand(path: str) -> str:
+    """~ is the home of whoever logged in, not root's."""
+    return home() + path[1:] if path.startswith("~/") else path
+
+
+def home() -> str:
+    """The login's home; programs run under sudo, which says whose it was."""
+    return os.path.expanduser(f"~{os.environ.get('SUDO_USER', '')}")

@@ -13,23 +13,23 @@ from typing import Any
 
 from operations.node import archive, lock, model_files
 from operations.node.commands import output, read
-from operations.node.look import expand
+from operations.node.look import expand, home
 from operations.node.look import main as main_look
 
 
-def main(
-    login: str, look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str
-) -> dict[str, Any]:
+def main(look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive."""
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
-        state = main_look(login=login, **look)
+        state = main_look(**look)
         info = docker.result()
-        store = expand(look["store"], login)
+        store = expand(look["store"])
         return {
             "sudo": True,
-            "home": os.path.expanduser(f"~{login}"),
+            "home": home(),
+            # The address that the deploy's ssh came in on: a name would not do to listen on.
+            "management": (os.environ.get("SSH_CONNECTION", "").split() + [""] * 3)[2],
             "machine": platform.machine(),
             "kernel": platform.release(),
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},

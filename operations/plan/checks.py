@@ -13,7 +13,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
 GIB = 1 << 30
-#: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead (facts/serving, section 6).
+#: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead.
 BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
     "6.17.0-1008-nvidia": "it panics under load; 6.17.0-1032 does not",

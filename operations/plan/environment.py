@@ -26,7 +26,7 @@ def common_environment(recipe: Recipe) -> dict[str, str]:
 def rank_environment(node: Node) -> dict[str, str]:
     """What the ranks of a cluster need to find each other over the fabric and nothing else.
 
-    Sources: eugr/spark-vllm-docker launch-cluster.sh, NVIDIA dgx-spark-playbooks nvidia/vllm/README.md.
+    Source: [F] in docs/sources.md.
     """
     first = node.rails[0]
     env = {

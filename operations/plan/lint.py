@@ -1,6 +1,6 @@
 """What a recipe says against the vLLM version that it names: flags and variables that do nothing, or too much.
 
-The table is from the wheels of 16 releases, 0.17.1 to 0.33.0 (`vllm/envs.py` of each). What is not in it is not judged.
+The table is from the wheels of 16 releases, 0.17.1 to 0.33.0: [G] in docs/sources.md. What is not in it is not judged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ VARIABLES = {
 }
 #: Variables that people set and no release ever read.
 NEVER = {
-    "VLLM_NVFP4_MOE_BACKEND": "the flag moe-backend (seed 004 lost hours to it)",
+    "VLLM_NVFP4_MOE_BACKEND": "the flag moe-backend ([E] lost hours to it)",
     "VLLM_MXFP4_BACKEND": "the flag moe-backend; up to 0.23 the variable VLLM_MXFP4_USE_MARLIN",
     "VLLM_ATTENTION_BACKEND": "the flag attention-backend",
     "VLLM_USE_V1": "nothing: there is no other engine",
@@ -140,7 +140,7 @@ def _memory(recipe: Recipe, flags: Flags, _knobs: Knobs) -> Iterator[Remark]:
         yield Remark(
             False,
             "with speculative decoding the CUDA-graph estimate comes out negative, and the KV cache too large",
-            "pin kv-cache-memory-bytes (seed 001; vLLM #44740, #46932)",
+            "pin kv-cache-memory-bytes ([B]; vLLM #44740, #46932)",
         )
 
 

@@ -13,7 +13,7 @@ from operations.plan.recipe import Recipe
 TIMEOUT_S = 900
 #: Seconds for which the proxy leaves an engine alone after a failure.
 COOLDOWN_S = 20
-#: Seconds until the first token of a stream: above the worst that the benchmarks saw (22.8 s at c64, seed 000).
+#: Seconds until the first token of a stream: above the worst that a benchmark saw (22.8 s, [A] in docs/sources.md).
 STREAM_TIMEOUT_S = 120
 
 

@@ -15,4 +15,4 @@ if host.name == next(iter(inventory)).name:
     except Refusal as refusal:
         raise DeployError(str(refusal)) from None
     where = {"store": knobs.model_store, "folder": model.folder, "revision": model.revision}
-    audit_table(everywhere(list(inventory)[:1], "audit", login=host.data.get("ssh_user") or "", **where))
+    audit_table(everywhere(list(inventory)[:1], "audit", **where))

@@ -25,7 +25,7 @@ MANAGEMENT_NET = "10.213.77"
 #: (a Docker on the host sets FORWARD to DROP and would cut bridged traffic).
 FABRIC_NAMESPACE = "tandem-fabric"
 
-#: Links of a node: name inside the node (those of a DGX Spark, facts/peers) by lab name.
+#: Links of a node: name inside the node (those of a DGX Spark) by lab name.
 LINKS = {"mgmt": "enP7s7", "rail0": "enp1s0f0np0", "rail1": "enP2p1s0f0np0"}
 
 DEBIAN_SUITE = "bookworm"

@@ -27,12 +27,12 @@ def shard(path: Path, tensors: dict[str, tuple[str, int]]) -> None:
 
 
 def audited(store: Path) -> dict[str, Any]:
-    return audit.main("", str(store), "models--org--name", REVISION)
+    return audit.main(str(store), "models--org--name", REVISION)
 
 
 def test_modules_are_counted_by_kind_and_method(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--org--name/snapshots" / REVISION
-    # Two layers of a hybrid as seed 001 found it: experts in FP4, the linear attention left in BF16.
+    # Two layers of a hybrid as [B] found it: experts in FP4, the linear attention left in BF16.
     for layer in range(2):
         at = f"model.layers.{layer}."
         tensors = {f"{at}linear_attn.in_proj_qkvz.weight": ("BF16", 1000), f"{at}norm.weight": ("F32", 4)}

@@ -28,18 +28,18 @@ def test_every_recipe_passes(file: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        # Seed 004: a variable that no version has.
+        # [E]: a variable that no version has.
         (
             {"env": {"VLLM_NVFP4_MOE_BACKEND": "marlin"}},
             "no vLLM reads `VLLM_NVFP4_MOE_BACKEND` -> use the flag moe-backend",
         ),
-        # Seeds 000, 002 and 004 on an image of today.
+        # [A], [C] and [E] on an image of today.
         (
             {"engine_version": "0.24.0", "env": {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}},
             "`VLLM_NVFP4_GEMM_BACKEND` is gone since vLLM 0.24.0, the image has 0.24.0 -> use the flag linear-backend",
         ),
         ({"env": {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"}}, "came with vLLM 0.18.1, the image has 0.17.1"),
-        # Seed 001 on a stock 0.20.1.
+        # [B] on a stock 0.20.1.
         (
             {"engine_version": "0.20.1", "env": {"VLLM_NVFP4_GEMM_BACKEND": "flashinfer-b12x"}},
             "VLLM_NVFP4_GEMM_BACKEND: 0.20.1 knows no `flashinfer-b12x`",
