@@ -173,6 +173,15 @@ def test_a_model_comes_from_the_hub_with_a_token(at: dict[str, str], hub: str) -
     assert "others can read the token" in deploy(**wanted).text
 
 
+def test_an_image_is_built_on_the_head(at: dict[str, str]) -> None:
+    wanted = {"topology": "solo", "engine_image_from": "build:tests/e2e/images/derived"}
+    built = deploy(**wanted)
+    assert built.code == 0, built.text
+    assert "DERIVED=1" in on(HEAD, "docker inspect tandem-engine")
+    assert cluster.complete(at) == 8
+    assert_settled(**wanted)
+
+
 def test_back_to_the_cluster(at: dict[str, str]) -> None:
     switched = deploy(topology="cluster", executor="ray")
     assert switched.code == 0, switched.text
