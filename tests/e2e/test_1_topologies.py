@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +43,27 @@ def test_a_first_deploy_of_a_ray_cluster_shows_no_secret_and_answers() -> None:
 
 def test_a_cluster_is_settled(at: dict[str, str]) -> None:
     assert cluster.complete(at) == 8
+    assert_settled(topology="cluster", executor="ray")
+
+
+def test_without_y_it_says_what_it_will_do_and_asks() -> None:
+    argv = [sys.executable, "-m", "pyinfra", cluster.INVENTORY, "deploy.py"]
+    asked = subprocess.run(argv, input="\n", capture_output=True, text=True, cwd=cluster.ROOT, check=False)
+    assert asked.returncode == 0, asked.stderr
+    assert "Press enter to execute" in asked.stderr
+    assert "Success" not in asked.stderr.split("Press enter")[1].split("Results")[0]
+
+
+def test_a_dry_run_tells_what_a_switch_would_change_and_changes_nothing() -> None:
+    before = on(HEAD, "docker inspect --format '{{.Id}}' tandem-engine")
+    argv = [sys.executable, "-m", "pyinfra", cluster.INVENTORY, "deploy.py", "--dry", "--diff"]
+    argv += ["--data", "topology=replicas"]
+    dry = subprocess.run(argv, capture_output=True, text=True, cwd=cluster.ROOT, check=False)
+    assert dry.returncode == 0, dry.stderr
+    text = re.sub(r"\x1b\[[0-9;]*m", "", dry.stderr)
+    assert "- Description=Tandem engine (lab-tiny-llama, rank 0 of 2)" in text
+    assert "+ Description=Tandem engine (lab-tiny-llama, replicas)" in text
+    assert on(HEAD, "docker inspect --format '{{.Id}}' tandem-engine") == before
     assert_settled(topology="cluster", executor="ray")
 
 
