@@ -16,10 +16,12 @@ from operations.remote import ask
 
 def place(files: Sequence[File], present: dict[str, Any], folder: str) -> Iterator[StringCommand]:
     """Commands that write what differs from what is `present`, and remove what lies in `folder` and is not planned."""
-    for file in files:
-        if differs(file, present):
-            show_diff(file)
-            yield write(file)
+    changed = [file for file in files if differs(file, present)]
+    # All of them before the first command: a dry run goes no further than that.
+    for file in changed:
+        show_diff(file)
+    for file in changed:
+        yield write(file)
     planned = {file.path for file in files}
     for stray in sorted(path for path in present if path.startswith(f"{folder}/") and path not in planned):
         host.log(f"{stray} does not belong to the plan: removed")
