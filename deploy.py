@@ -9,7 +9,7 @@ only where one node has both.
 
 from pyinfra import host
 
-from operations import engine, fabric, image, lock, model, preflight, proxy, verify
+from operations import engine, fabric, image, judging, lock, model, preflight, proxy, verify
 from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
@@ -21,6 +21,7 @@ fabric.prove(plan, name="Fabric | full frames reach every node")
 
 # Downloads and copies: the old topology still serves.
 image.obtain(plan, ENGINE, name="Image | the engine's, on the head")
+judging.understood(plan, name="Recipe | the image knows every word of it")
 image.obtain(plan, PROXY, name="Image | the proxy's, on the head")
 image.copy(plan, name="Image | the engine's, on the other nodes")
 model.obtain(plan, name="Model | on the head")

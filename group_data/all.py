@@ -5,7 +5,7 @@ _sudo = True
 
 # --- What is served ----------------------------------------------------------------------------------------------
 
-# A name in files/recipes (`ls files/recipes`), or the path of a recipe file.
+# A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
 recipe = "nemotron-3-super-nvfp4-marlin"
 
 # How engines lie on nodes.
@@ -48,7 +48,7 @@ fabric_mtu = 9000
 # --- Where images and models come from ----------------------------------------------------------------------------
 
 # The head gets an image, the other nodes get it from the head over the fabric.
-#   registry              pulled by the name in the recipe
+#   registry              what the recipe says: pulled by its name, or built where the recipe names a build
 #   archive:/PATH.tar     what `docker save` wrote, on the head
 #   build:files/images/X  built on the head from a folder of this repository
 engine_image_from = "registry"
@@ -59,6 +59,9 @@ proxy_image = "tandem-proxy"
 
 # hub, or a folder on the head: an HF cache (with models--ORG--NAME in it), or the model's own files.
 model_from = "hub"
+
+# A commit of the model's repository, for a recipe that names none (eugr's and most of sparkrun's).
+model_revision = ""
 
 # The HF cache on every node; what is in it already is used. ~ is the login's home.
 model_store = "~/.cache/huggingface/hub"

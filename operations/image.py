@@ -15,6 +15,7 @@ from pyinfra.api.state import State
 from operations import looking
 from operations.node.archive import ARCHITECTURES
 from operations.patience import patiently, quietly
+from operations.plan import mods
 from operations.plan.images import Image
 from operations.plan.plan import Plan
 from operations.remote import ask
@@ -34,22 +35,37 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
     if found["image"] and not found["replaced"]:
         host.noop(f"{image.reference} is there as {image.local}")
         return
+    yield from _from_its_source(image.base)
+    if image.mods:
+        names = ", ".join(mods.folder_of(mod).name for mod in image.mods)
+        yield _build(image.local, mods.context(image.mods, image.base.local), f"putting {names} into {image.local}")
+    if image.archive:
+        yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
+    yield quietly(lambda _, host: _check_architecture(plan, host, image))
+
+
+def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
+    """Pull, load or build an image without mods, and give it its local name."""
     match image.kind:
         case "registry":
             pulled = QuoteString(without_tag(image.reference))
-            yield patiently(f"pulling {image.reference}", StringCommand("docker pull --quiet", pulled))
+            pull = StringCommand("docker pull --quiet", pulled)
+            if "@" not in image.reference:
+                # A name without a digest is whatever the owner has built or pulled under it.
+                pull = StringCommand("docker image inspect", pulled, ">/dev/null 2>&1 ||", pull)
+            yield patiently(f"pulling {image.reference}", pull)
             yield StringCommand("docker tag", pulled, image.local)
         case "archive":
             load = StringCommand("docker load --quiet --input", QuoteString(image.archive))
             yield patiently(f"loading {image.archive} (about a minute for 4 GB)", load)
             yield StringCommand("docker tag", QuoteString(image.reference), image.local)
-            yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
         case _:
-            build = StringCommand(
-                "base64 -d | docker build --network host --tag", image.local, "-", _stdin=_context(image)
-            )
-            yield patiently(f"building {image.local} from {image.place}", build)
-    yield quietly(lambda _, host: _check_architecture(plan, host, image))
+            yield _build(image.local, image.build_files(), f"building {image.local} from {image.place}")
+
+
+def _build(local: str, context: list[tuple[str, bytes]], label: str) -> PyinfraCommand:
+    build = StringCommand("base64 -d | docker build --network host --tag", local, "-", _stdin=_context(context))
+    return patiently(label, build)
 
 
 def _check_architecture(plan: Plan, where: Host, image: Image) -> None:
@@ -102,11 +118,11 @@ def _content(plan: Plan, where: Host, image: Image) -> str:
     return str(found.get("image", {}).get("content", ""))
 
 
-def _context(image: Image) -> str:
-    """The build folder as a tar, in base64: standard input is text."""
+def _context(files: list[tuple[str, bytes]]) -> str:
+    """A build's files as a tar, in base64: standard input is text."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in image.build_files():
+        for name, content in files:
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o755
             archive.addfile(entry, io.BytesIO(content))

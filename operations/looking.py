@@ -27,7 +27,8 @@ def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[st
     return {
         "store": knobs.model_store,
         "folder": recipe.model.folder,
-        "revision": recipe.model.revision,
+        # A recipe without one gets no further than the survey.
+        "revision": recipe.model.revision or "none",
         "archives": archives,
         "paths": [NETPLAN, *UNIT_FILES],
     }

@@ -114,6 +114,7 @@ def _download(plan: Plan, store: str) -> StringCommand:
         words += ["--env HF_TOKEN_PATH=/hub-token --volume", QuoteString(f"{plan.knobs.hub_token_file}:/hub-token:ro")]
     image = plan.head.engine.image.local if plan.head.engine else ""
     words += ["--entrypoint python3", image, "-", plan.recipe.model.repo, plan.recipe.model.revision]
+    words += map(QuoteString, plan.recipe.model.ignore)
     # Root in the container can read the token; what it wrote is given to the login, also when it broke off.
     made = [QuoteString(f"{store}/{name}") for name in (plan.recipe.model.folder, ".locks", "CACHEDIR.TAG")]
     words += ["; code=$?; chown -R --reference", QuoteString(plan.head.node.home), *made, "2>/dev/null; exit $code"]

@@ -14,16 +14,17 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from operations import lock, looking, tether
+from operations import judging, lock, looking, tether
+from operations.plan import mods
 from operations.plan.checks import check_survey
-from operations.plan.images import Image
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.lint import lint
+from operations.plan.images import Image, engine_image
+from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails
 from operations.plan.plan import Plan, check_topology, make_plan
-from operations.plan.recipe import Recipe, load_recipe
+from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.remote import Survey, programs
+from operations.wanted import wanted
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
 _one_at_a_time = BoundedSemaphore()
@@ -50,37 +51,49 @@ def _settle(hosts: list[Host]) -> Plan:
         raise Refusal(
             *(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent)
         )
-    knobs = read_knobs(dict(hosts[0].data.dict()))
-    recipe = load_recipe(knobs.recipe)
+    knobs, recipe = wanted(hosts)
     check_topology(recipe, knobs, len(hosts))
-    remarks = lint(recipe, knobs)
-    for remark in remarks:
-        if not remark.error:
-            logger.warning(f"{recipe.name}: {remark.problem}; {remark.remedy}")
-    if errors := [Finding(recipe.name, remark.problem, remark.remedy) for remark in remarks if remark.error]:
-        raise Refusal(*errors)
+    if missing := mods.missing(recipe.mods):
+        raise Refusal(*missing)
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
             "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
         )
-    images = [
-        Image("engine", recipe.image, knobs.engine_image_from),
-        Image("proxy", knobs.proxy_image, knobs.proxy_image_from),
-    ]
+    engine = engine_image(recipe, knobs)
+    images = [engine, Image("proxy", knobs.proxy_image, knobs.proxy_image_from)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
-    findings = [
+    head = surveys[hosts[0]]
+    judging.remember(head.get("vocabularies", {}))
+    remarks = judging.judge(recipe, knobs, head, engine, len(hosts))
+    for remark in remarks:
+        if not remark.error:
+            logger.warning(f"{recipe.name}: {remark}")
+    findings = judging.errors(remarks, recipe.name)
+    findings += _unpinned(recipe, head)
+    findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(node, surveys[host], surveys[hosts[0]], recipe, knobs, images)
+        for finding in check_survey(node, surveys[host], head, recipe, knobs, images)
     ]
     if findings:
         raise Refusal(*findings)
-    lock.seen, lock.seen_at = surveys[hosts[0]]["lock"], time.monotonic()
+    lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
     return make_plan(recipe, knobs, nodes)
+
+
+def _unpinned(recipe: Recipe, head: dict[str, Any]) -> list[Finding]:
+    """A revision has to be named: what is called main today is another model tomorrow."""
+    if recipe.model.revision is not None:
+        return []
+    known = head.get("main") or ""
+    remedy = f'model_revision = "{known}" in group_data/all.py is what `main` is' if known else (
+        "set model_revision in group_data/all.py to a commit of it: its page on the Hub lists them"
+    )  # fmt: skip
+    return [Finding(recipe.name, f"names no revision of {recipe.model.repo}", remedy)]
 
 
 def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]) -> list[dict[str, Any]]:
@@ -95,6 +108,9 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "references": {image.local: image.reference for image in here},
             "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
             "token_file": knobs.hub_token_file if on_head else "",
+            "hub": {"endpoint": knobs.hub_endpoint, "repo": recipe.model.repo}
+            if on_head and recipe.model.revision is None
+            else {},
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 

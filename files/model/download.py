@@ -1,4 +1,4 @@
-"""Download one revision with the Hub's own client: `download.py REPO REVISION`, in the engine's container.
+"""Download a revision with the Hub's own client: `download.py REPO REVISION [IGNORED ...]`, in the engine's container.
 
 Resumes what broke off. Says in one line what went wrong, and ends with 1.
 """
@@ -8,10 +8,10 @@ import sys
 from huggingface_hub import errors, snapshot_download
 
 
-def main(repo: str, revision: str) -> str:
+def main(repo: str, revision: str, *ignored: str) -> str:
     """Returns why it failed; empty: the revision is there."""
     try:
-        snapshot_download(repo, revision=revision)
+        snapshot_download(repo, revision=revision, ignore_patterns=list(ignored) or None)
     except errors.GatedRepoError:
         return f"{repo} is gated: accept its terms on the Hub, and put a token that may read it in `hub_token_file`"
     except errors.RevisionNotFoundError:

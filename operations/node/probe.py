@@ -18,11 +18,11 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
     start = time.monotonic()
     try:
-        served = [entry["id"] for entry in _ask(f"{url}/v1/models", None, key, deadline_s)["data"]]
+        served = [entry["id"] for entry in ask(f"{url}/v1/models", None, key, deadline_s)["data"]]
         if model not in served:
             raise ValueError(f"serves {', '.join(served)}, not {model}")
         body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
-        usage = _ask(f"{url}/v1/chat/completions", body, key, deadline_s)["usage"]
+        usage = ask(f"{url}/v1/chat/completions", body, key, deadline_s)["usage"]
         if usage["completion_tokens"] < 1:
             raise ValueError("answered without a token")
     except urllib.error.HTTPError as error:
@@ -36,7 +36,8 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
     return {"ok": False, "problem": problem, "log": log, "state": state}
 
 
-def _ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:
+def ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:
+    """The JSON that a server answers; raises OSError or ValueError."""
     data = json.dumps(body).encode() if body else None
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=deadline_s) as response:

@@ -11,14 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import archive, lock, model_files
+from operations.node import archive, lock, model_facts, model_files, vocabulary
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
 
 
-def main(look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str) -> dict[str, Any]:
-    """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive."""
+def main(
+    look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str, hub: dict[str, str]
+) -> dict[str, Any]:
+    """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
+    `hub`: endpoint and repo of a model whose revision is not known yet, or nothing.
+    """
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
@@ -47,6 +51,15 @@ def main(look: dict[str, Any], references: dict[str, str], model_source: str, to
             "source": _source_problems(model_source, look, state["model"]),
             "token": _token_problem(token_file),
             "lock": lock.generation(),
+            "vocabularies": {
+                local: vocabulary.kept(image["image"]["id"])
+                for local, image in state["images"].items()
+                if image["image"]
+            },
+            "mtp": model_facts.has_mtp(Path(store) / look["folder"] / "snapshots" / look["revision"]),
+            "main": model_facts.main_commit(Path(store), look["folder"], hub["endpoint"], hub["repo"], token_file)
+            if hub
+            else "",
             "state": state,
         }
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
-from operations.plan import engine, environment
+from operations.plan import environment
+from operations.plan.addresses import engine_url
+from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
-from operations.plan.images import Image
+from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import ENGINE, ETC, folder_of
@@ -17,7 +20,7 @@ from operations.plan.service import SPEC, Service, docker_run, seal
 
 def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> dict[str, Service]:
     """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one."""
-    image = Image("engine", recipe.image, knobs.engine_image_from)
+    image = engine_image(recipe, knobs)
     files = {node.name: _engine_files(recipe, knobs, node, serving, image) for node in serving}
     if knobs.topology != "cluster":
         return {name: seal(ENGINE, image, own, own) for name, own in files.items()}
@@ -27,7 +30,8 @@ def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> di
 
 def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], image: Image) -> list[File]:
     head, ranks = serving[0], len(serving)
-    env = environment.common_environment(recipe)
+    runs = ENGINES[recipe.engine]
+    env = environment.common_environment() | runs.environment(recipe)
     if knobs.topology == "cluster":
         env |= environment.rank_environment(node)
         if knobs.executor == "ray":
@@ -35,25 +39,26 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= recipe.env
     folder = folder_of(ENGINE)
+    start = render(
+        "engine/start.sh.j2",
+        exports=recipe.exports,
+        folders=recipe.folders,
+        commands=runs.commands(recipe, knobs, node, serving),
+    )
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
-        File(
-            f"{folder}/start.sh", render("engine/start.sh.j2", commands=_commands(recipe, knobs, node, serving)), "755"
-        ),
-        File(
-            f"{folder}/ready.sh",
-            render(
-                "engine/ready.sh.j2", address=node.fabric, memory_mib=round(recipe.memory_gib(knobs.topology) * 1024)
-            ),
-            "755",
-        ),
+        File(f"{folder}/start.sh", start, "755"),
+        File(f"{folder}/ready.sh", _ready(recipe, knobs, node), "755"),
     ]
+    if recipe.needs.gpu:
+        files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
     if knobs.topology == "cluster":
         meeting = {"address": head.fabric, "port": knobs.port("meeting"), "ranks": ranks, "rank": node.index}
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
+    files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
     files.append(
         File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755")
@@ -62,20 +67,19 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
 
-def _commands(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
-    """What runs in the container, in order; the last one stays."""
-    head, ranks = serving[0], len(serving)
-    if knobs.topology != "cluster":
-        return [engine.serve(recipe, knobs, node, 1)]
-    if knobs.executor == "mp":
-        return [engine.mp_serve(recipe, knobs, head, node.index, ranks)]
-    if not node.is_head:
-        return [engine.ray_start(knobs, node, head)]
-    return [
-        engine.ray_start(knobs, node, head),
-        ["python3", f"{environment.MOUNT}/ray_nodes.py", str(ranks)],
-        engine.ray_serve(recipe, knobs, head, ranks),
-    ]
+def _ready(recipe: Recipe, knobs: Knobs, node: Node) -> str:
+    need = recipe.memory_gib(knobs.topology)
+    share = recipe.flag("gpu-memory-utilization")
+    percent = 0
+    if recipe.needs.gpu and not need and isinstance(share, str):
+        percent = round(float(share) * 100) if re.fullmatch(r"[01]?\.\d+|[01]", share) else 0
+    return render(
+        "engine/ready.sh.j2",
+        address=node.fabric,
+        memory_mib=round(need * 1024),
+        memory_percent=percent,
+        gpu=recipe.needs.gpu,
+    )
 
 
 def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
@@ -83,13 +87,13 @@ def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> li
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
     if node.is_head or knobs.topology == "replicas":
-        argv += ["--label", f"tandem.url={engine.url(knobs, node)}"]
+        argv += ["--label", f"tandem.url={engine_url(knobs, node)}"]
     argv += ["--volume", f"{folder_of(ENGINE)}:{environment.MOUNT}:ro"]
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
     argv += ["--volume", f"/var/lib/tandem/cache/{image.local.rpartition(':')[2]}:/root/.cache"]
     if recipe.needs.gpu:
-        argv += ["--gpus", "all", "--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+        argv += ["--gpus", "all", *ENGINES[recipe.engine].docker(recipe)]
     if node.rdma:
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":

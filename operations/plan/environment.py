@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
 
 #: Where the model store is mounted in the container.
 HUB = "/hub"
@@ -12,15 +11,9 @@ HUB = "/hub"
 MOUNT = "/tandem"
 
 
-def common_environment(recipe: Recipe) -> dict[str, str]:
-    """What every engine gets, in every topology."""
-    return {
-        # The model is in the store, complete: a start must not depend on the Hub.
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_CACHE": HUB,
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-    } | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
+def common_environment() -> dict[str, str]:
+    """What every engine gets, in every topology: the model is in the store, a start must not depend on the Hub."""
+    return {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": HUB}
 
 
 def rank_environment(node: Node) -> dict[str, str]:

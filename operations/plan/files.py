@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _templates = Environment(
 )
 _templates.filters["shell"] = shlex.quote
 _templates.filters["command"] = shlex.join
+# Within double quotes, where variables and nothing else are filled in.
+_templates.filters["inside_quotes"] = lambda text: re.sub(r'(["`\\]|\$\()', r"\\\1", text)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from operations.plan import mods
+from operations.plan.knobs import Knobs
+from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
 ROOT = Path(__file__).parents[2]
@@ -17,11 +21,18 @@ class Image:
 
     `reference` is what the source calls it, `source` how the head gets it (the knob's text), `local` the tag
     that units use on every node: a digest is known only to nodes that pulled, a tag can be put anywhere.
+    With `mods` it is derived from the image without them, `base`.
     """
 
     role: str
     reference: str
     source: str
+    mods: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> Image:
+        """The image that the mods are put onto; itself when there are none."""
+        return replace(self, mods=())
 
     @property
     def kind(self) -> str:
@@ -41,6 +52,8 @@ class Image:
     def local(self) -> str:
         """`tandem/<role>:<12 hex digits of where it comes from>`."""
         origin = f"{self.reference} {self.source} {self.build_digest}"
+        if self.mods:
+            origin = f"{self.base.local} {_digest(mods.context(self.mods, self.base.local))}"
         return f"tandem/{self.role}:{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
 
     @property
@@ -48,10 +61,7 @@ class Image:
         """Hash of the build folder's files; empty for what is not built."""
         if self.kind != "build":
             return ""
-        digest = hashlib.sha256()
-        for name, content in self.build_files():
-            digest.update(name.encode() + b"\0" + content)
-        return digest.hexdigest()
+        return _digest(self.build_files())
 
     def build_files(self) -> list[tuple[str, bytes]]:
         """Names and contents of the build folder; raises Refusal when there is no Dockerfile in it."""
@@ -60,4 +70,21 @@ class Image:
             problem = f"{self.role}_image_from=build:{self.place}: there is no {self.place}/Dockerfile"
             raise Refusal(Finding("data", problem, "name a folder of this repository that has one"))
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        return [(str(path.relative_to(folder)), path.read_bytes()) for path in files]
+        found = [(str(path.relative_to(folder)), path.read_bytes()) for path in files]
+        # A Dockerfile that runs mods on sources of its own gets them by naming them.
+        named = dict.fromkeys(re.findall(r"/mods/([\w-]+)/mod\.json", (folder / "Dockerfile").read_text()))
+        return [*found, *(mods.files(list(named)) if named else [])]
+
+
+def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
+    """The engine's image: where it comes from is the knob's, unless the recipe builds it."""
+    if recipe.image.startswith("build:") and knobs.engine_image_from == "registry":
+        return Image("engine", recipe.image, recipe.image, recipe.mods)
+    return Image("engine", recipe.image, knobs.engine_image_from, recipe.mods)
+
+
+def _digest(context: list[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, content in context:
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.refusal import Finding, Refusal, nearest
 
 Topology = Literal["solo", "cluster", "replicas"]
 
@@ -52,6 +52,7 @@ class Knobs(BaseModel):
     proxy_image_from: str
     proxy_image: str
     model_from: str
+    model_revision: str
     model_store: str
     hub_endpoint: str
     hub_token_file: str
@@ -90,6 +91,13 @@ class Knobs(BaseModel):
             raise ValueError("expected `hub`, or an absolute path on the head")
         return text
 
+    @field_validator("model_revision")
+    @classmethod
+    def _commit(cls, text: str) -> str:
+        if text and not re.fullmatch(r"[0-9a-f]{40}", text):
+            raise ValueError("expected a commit of the model's repository, 40 hexadecimal digits, or nothing")
+        return text
+
     @field_validator("model_store")
     @classmethod
     def _store(cls, text: str) -> str:
@@ -122,7 +130,7 @@ def read_knobs(data: Mapping[str, Any]) -> Knobs:
     """Knobs from a host's data; raises Refusal that names every knob that is wrong and its remedy."""
     names = tuple(Knobs.model_fields)
     findings = [
-        Finding("data", f"no knob is named `{key}`", _nearest(key, names))
+        Finding("data", f"no knob is named `{key}`", nearest(key, names, f"the knobs are: {', '.join(names)}"))
         for key in data
         if key not in names and key not in NODE_DATA and not key.startswith(CONNECTOR_PREFIXES)
     ]
@@ -133,11 +141,6 @@ def read_knobs(data: Mapping[str, Any]) -> Knobs:
     if findings:
         raise Refusal(*findings)
     return knobs
-
-
-def _nearest(key: str, names: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(key, names, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"the knobs are: {', '.join(names)}"
 
 
 def _finding(error: dict[str, Any]) -> Finding:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from operations.plan import engine, proxy
+from operations.plan import proxy
+from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
@@ -52,7 +53,7 @@ class Plan:
     def endpoints(self) -> dict[str, str]:
         """Base URL of each engine, by the node that answers on it."""
         answering = self.serving if self.knobs.topology == "replicas" else (self.head,)
-        return {each.node.name: engine.url(self.knobs, each.node) for each in answering}
+        return {each.node.name: engine_url(self.knobs, each.node) for each in answering}
 
     @property
     def url(self) -> str:
@@ -74,6 +75,9 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
             f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"
         )
         raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
+    if knobs.topology == "cluster" and node_count < recipe.min_nodes:
+        problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; the inventory has {node_count}"
+        raise Refusal(Finding("data", problem, "add nodes to the inventory, or choose another recipe"))
     if knobs.topology != "solo" and node_count < 2:
         problem = f"topology={knobs.topology!r} needs two nodes or more; the inventory has {node_count}"
         raise Refusal(Finding("data", problem, "add a node to the inventory, or set topology to solo"))

@@ -1,51 +1,48 @@
-"""A recipe: which model at which revision, which image, which flags and environment. Read strictly."""
+"""A recipe: which model at which revision, which image, which flags and environment.
+
+What readers of all formats make (operations/plan/formats), and what everything behind them works with.
+"""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from operations.plan.knobs import Topology
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.refusal import Remark
 
-FOLDER = Path(__file__).parents[2] / "files/recipes"
-
-#: Flags that follow from the plan; a recipe that sets one would contradict the knobs.
-OWNED_FLAGS = {
-    "model": "`model.repo` says it",
-    "host": "the engine binds to the fabric or loopback",
-    "port": "the knob `engine_port` says it",
-    "served-model-name": "`served_name` says it",
-    "tensor-parallel-size": "it follows from the topology and the number of nodes",
-    "pipeline-parallel-size": "the topologies of Tandem are tensor-parallel",
-    "data-parallel-size": "the topology `replicas` is the way to serve in parallel",
-    "distributed-executor-backend": "the knob `executor` says it",
-    "nnodes": "it is the number of nodes in the inventory",
-    "node-rank": "it follows from the node's place in the inventory",
-    "master-addr": "it is the head's fabric address",
-    "master-port": "the knob `cluster_ports` says it",
-    "headless": "the workers' ranks have it by themselves",
-    "api-key": "a key in argv can be read by everybody; the proxy has the key",
-}
 #: Environment that the plan computes from each node's own links.
 OWNED_ENV = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA")
+#: Stands in a flag's value where the path of the model's snapshot in the container will be.
+MODEL = "{model}"
 
-FlagValue = bool | int | float | str | dict[str, Any] | list[Any]
+EngineName = Literal["vllm", "tensorrt-llm"]
 
 
-class Model(BaseModel):
-    """A model on the Hub, at one commit."""
+class Strict(BaseModel):
+    """Unknown keys are refused, nothing is changed afterwards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+class Model(Strict):
+    """A model on the Hub, at one commit; `revision` None: the knob `model_revision` has to say it.
+
+    The facts below are for the lint: `weights_gib` GiB on disk, `mtp`: whether the checkpoint has layers for
+    multi-token prediction, `block_size`: tokens of a Mamba block in a hybrid at the recipe's context length.
+    """
+
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    # Files of the repository that are not fetched, as patterns.
+    ignore: tuple[str, ...] = ()
+    weights_gib: Annotated[float, Field(gt=0)] | None = None
+    mtp: bool | None = None
+    block_size: Annotated[int, Field(gt=0)] | None = None
 
     @field_validator("revision", mode="before")
     @classmethod
@@ -60,36 +57,112 @@ class Model(BaseModel):
         return "models--" + self.repo.replace("/", "--")
 
 
-class Needs(BaseModel):
-    """What a node must have. GiB."""
+class Needs(Strict):
+    """What a node must have. GiB; 0 and absent: the recipe does not say."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    gpu: bool
-    memory_gib: dict[Topology, float]
-    model_disk_gib: float
-    image_disk_gib: float
+    gpu: bool = True
+    memory_gib: dict[Topology, float] = {}
+    model_disk_gib: float = 0
+    image_disk_gib: float = 0
 
 
-class Recipe(BaseModel):
-    """One recipe file, checked. `flags` keeps its order: that is the order on the command line."""
+class Forbidden(Strict):
+    """A line that must not be in the engine's log, and what it means when it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    pattern: str
+    meaning: str
 
-    name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+
+class Proof(Strict):
+    """What the engine's log and answers must show before a deploy calls it good. Patterns are Python's `re`."""
+
+    expect: tuple[str, ...] = ()
+    forbid: tuple[Forbidden, ...] = ()
+    # True: an answer without reasoning in its own field is wrong. None: decided by whether there is a parser.
+    reasoning: bool | None = None
+    # False: the model's text is noise, do not judge it.
+    text: bool = True
+
+    @field_validator("expect", "forbid")
+    @classmethod
+    def _patterns(cls, patterns: tuple[Any, ...]) -> tuple[Any, ...]:
+        for each in patterns:
+            text = each.pattern if isinstance(each, Forbidden) else each
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise ValueError(f"`{text}` is not a regular expression: {error}") from None
+        return patterns
+
+
+class Flag(Strict):
+    """One flag of the engine's command line: its name in one spelling, and its words as they were written."""
+
+    name: str
+    words: tuple[str, ...]
+
+    @property
+    def value(self) -> str | Literal[True]:
+        """What is given; True: the bare flag."""
+        first, equals, rest = self.words[0].partition("=")
+        if equals and first.startswith("-"):
+            return rest
+        return " ".join(self.words[1:]) if len(self.words) > 1 else True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the flag stands alone, and the next word might be its value."""
+        return self.value is True
+
+
+def flag(name: str, value: Any) -> Flag | None:
+    """A flag from a recipe's mapping: true is the bare flag, false is none, mappings and lists are JSON."""
+    if value is False:
+        return None
+    words = [f"--{name}"]
+    if isinstance(value, Mapping | list):
+        words.append(json.dumps(value, separators=(",", ":")))
+    elif value is not True:
+        words.append(str(value))
+    return Flag(name=canonical(name), words=tuple(words))
+
+
+def canonical(name: str) -> str:
+    """A flag's name without dashes in front, one spelling for `max_num_seqs` and `max-num-seqs`."""
+    return name.lstrip("-").partition("=")[0].partition(".")[0].replace("_", "-")
+
+
+class Recipe(Strict):
+    """One recipe. `flags` keep their order: that is the order on the command line."""
+
+    name: Annotated[str, Field(pattern=r"^[\w.+-]+$")]
     description: str
     source: str
-    engine: Literal["vllm"]
-    # The version of the engine in the image: what its variables, flags and choices are judged by.
-    engine_version: Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")]
+    format: Literal["tandem", "eugr", "sparkrun"] = "tandem"
+    engine: EngineName
+    # The version of the engine in the image, where it is known: what its words are judged by before the image is asked.
+    engine_version: Annotated[str, Field(pattern=r"^\d+(\.\d+)+(rc\d+)?$")] | None = None
+    # A name in a registry, best with its digest, or `build:files/images/NAME`.
     image: str
+    # Folders in files/mods (or paths), applied to the image once, when it is obtained.
+    mods: tuple[str, ...] = ()
     model: Model
-    served_name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
-    topologies: tuple[Topology, ...]
-    needs: Needs
+    served_name: Annotated[str, Field(pattern=r"^[\w./:+-]+$")]
+    topologies: Annotated[tuple[Topology, ...], Field(min_length=1)]
+    # Nodes that a cluster must have at least.
+    min_nodes: Annotated[int, Field(ge=1)] = 1
+    needs: Needs = Needs()
     load_minutes: Annotated[float, Field(gt=0)]
     env: dict[str, str] = {}
-    flags: dict[str, FlagValue] = {}
+    # Variables whose value the shell in the container fills in (`/usr/local/cuda/bin:$PATH`).
+    exports: dict[str, str] = {}
+    # Folders that the engine expects to be there.
+    folders: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    # TensorRT-LLM: the file of extra LLM API options.
+    config: dict[str, Any] | None = None
+    proof: Proof = Proof()
+    remarks: tuple[Remark, ...] = ()
 
     @field_validator("env", mode="before")
     @classmethod
@@ -104,80 +177,15 @@ class Recipe(BaseModel):
                     raise ValueError(f"`{name}` can't be passed as environment: a name, and one line of text")
         return env
 
-    @field_validator("flags", mode="before")
-    @classmethod
-    def _flags(cls, flags: Any) -> Any:
-        if isinstance(flags, dict):
-            for name in flags:
-                plain = str(name).replace("_", "-")
-                if plain in OWNED_FLAGS:
-                    raise ValueError(f"`{name}` is not a recipe's: {OWNED_FLAGS[plain]}; remove it")
-                if str(name).startswith("-"):
-                    raise ValueError(f"`{name}`: write flags without the leading dashes")
-        return flags
-
     @property
     def flag_argv(self) -> list[str]:
-        """The recipe's own part of the engine's command line: `--name value`; true is the bare flag."""
-        argv: list[str] = []
-        for name, value in self.flags.items():
-            if value is False:
-                continue
-            argv.append(f"--{name}")
-            if isinstance(value, dict | list):
-                argv.append(json.dumps(value, separators=(",", ":")))
-            elif value is not True:
-                argv.append(str(value))
-        return argv
+        """The recipe's own part of the engine's command line."""
+        return [word for each in self.flags for word in each.words]
+
+    def flag(self, name: str) -> str | bool | None:
+        """What a flag is set to, the last one of a name; True: bare; None: absent."""
+        return next((each.value for each in reversed(self.flags) if each.name == name), None)
 
     def memory_gib(self, topology: Topology) -> float:
         """MemAvailable that a node must have before the engine starts, GiB; 0: the recipe does not say."""
         return self.needs.memory_gib.get(topology, self.needs.memory_gib.get("solo", 0.0))
-
-
-def load_recipe(name: str, folder: Path = FOLDER) -> Recipe:
-    """A recipe by its name in files/recipes, or by the path of a file; raises Refusal with every fault in it."""
-    path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.is_file():
-        known = sorted(file.stem for file in folder.glob("*.yaml"))
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean `{close[0]}`? " if close else ""
-        raise Refusal(Finding("data", f"recipe={name!r}: no such recipe", f"{hint}the recipes are: {', '.join(known)}"))
-    try:
-        raw = yaml.load(path.read_text(), Loader=_NoDuplicates)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = " ".join(str(error).split())
-        raise Refusal(Finding(path.name, f"is not YAML: {where}", "correct the line that it names")) from None
-    if not isinstance(raw, dict):
-        raise Refusal(Finding(path.name, "is not a recipe: expected keys and values", _keys()))
-    try:
-        return Recipe(**{str(key): value for key, value in raw.items()})
-    except ValidationError as error:
-        raise Refusal(*(_finding(path.name, dict(each)) for each in error.errors())) from None
-
-
-class _NoDuplicates(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice: YAML would keep the last one in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"`{key}` is given twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _finding(file: str, error: dict[str, Any]) -> Finding:
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return Finding(file, f"unknown key `{key}`", _keys())
-    if error["type"] == "missing":
-        return Finding(file, f"the key `{key}` is missing", _keys())
-    message = error["msg"].removeprefix("Value error, ")
-    return Finding(file, f"{key}: {message}", f"correct `{key}` in {file}")
-
-
-def _keys() -> str:
-    return f"a recipe has: {', '.join(Recipe.model_fields)}"

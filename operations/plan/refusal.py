@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -12,6 +14,18 @@ class Finding:
     where: str
     problem: str
     remedy: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something about a recipe. `error`: the deploy stops; else it is shown. `remedy` says what to write instead."""
+
+    error: bool
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
 
 
 class Refusal(Exception):
@@ -30,3 +44,9 @@ def as_table(findings: tuple[Finding, ...]) -> str:
         lines.append(f"{finding.where.ljust(width)}  {finding.problem}")
         lines.append(f"{' ' * width}  -> {finding.remedy}")
     return "\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean ...?` with the known word that is closest; `otherwise` when none is."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean `{close[0]}`?" if close else otherwise

@@ -3,16 +3,14 @@
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
-from operations.plan.knobs import read_knobs
-from operations.plan.recipe import load_recipe
 from operations.plan.refusal import Refusal
 from operations.verbs.report import audit_table, everywhere
+from operations.wanted import wanted
 
 if host.name == next(iter(inventory)).name:
     try:
-        knobs = read_knobs(dict(host.data.dict()))
-        model = load_recipe(knobs.recipe).model
+        knobs, recipe = wanted([host])
     except Refusal as refusal:
         raise DeployError(str(refusal)) from None
-    where = {"store": knobs.model_store, "folder": model.folder, "revision": model.revision}
+    where = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": recipe.model.revision or "none"}
     audit_table(everywhere(list(inventory)[:1], "audit", **where))

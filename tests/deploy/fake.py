@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from operations.plan.formats import load_recipe
 from operations.plan.nodes import Node
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN
 from operations.plan.plan import Plan, make_plan
-from operations.plan.recipe import load_recipe
 from tests.plan.samples import ROOT, knobs, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")
@@ -105,6 +105,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "fabric": json.dumps({"problems": [], "kept": True}),
             "probe": json.dumps({"ok": True, "seconds": 0.1}),
             "files": json.dumps({}),
+            "vocabulary": json.dumps({}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))

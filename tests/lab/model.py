@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from operations.plan.recipe import load_recipe
+from operations.plan.formats import load_recipe
 from tests.lab.settings import ARTEFACTS
 from tests.lab.shell import step
 
@@ -23,7 +23,7 @@ CHAT_TEMPLATE = (
 
 def revision() -> str:
     """The revision that the lab's recipe names: the sha1 of this file, so that another model has another one."""
-    return RECIPE.model.revision
+    return str(RECIPE.model.revision)
 
 
 def own_hash() -> str:

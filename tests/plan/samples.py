@@ -6,10 +6,10 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan, make_plan
-from operations.plan.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +68,9 @@ def survey(**changes: Any) -> dict[str, Any]:
         "source": [],
         "token": "",
         "lock": "",
+        "vocabularies": {},
+        "mtp": None,
+        "main": "",
         "state": {
             "services": {"units": {"tandem-engine": {}, "tandem-proxy": {}}, "strays": []},
             "images": {},

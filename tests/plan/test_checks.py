@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import check_survey
+from operations.plan.formats import load_recipe
 from operations.plan.images import Image
-from operations.plan.recipe import load_recipe
 from tests.plan.samples import knobs, nodes, survey
 
 IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.lint import lint
-from operations.plan.recipe import FOLDER, load_recipe
 from tests.plan.samples import knobs
 
 MARLIN = load_recipe("nemotron-3-super-nvfp4-marlin")
 
 
 def remarks(*, error: bool, data: dict[str, Any] | None = None, **changes: Any) -> list[str]:
+    if "flags" in changes:
+        changes["flags"] = tuple(made for name, value in changes["flags"].items() if (made := flag(name, value)))
     recipe = MARLIN.model_copy(update=changes)
     return [f"{each.problem} -> {each.remedy}" for each in lint(recipe, knobs(**(data or {}))) if each.error == error]
 

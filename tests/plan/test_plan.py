@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from operations.plan.files import File
+from operations.plan.formats import load_recipe
 from operations.plan.nodes import Link, choose_rails
 from operations.plan.plan import make_plan
-from operations.plan.recipe import load_recipe
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, nodes, plan
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.recipe import FOLDER, Recipe, load_recipe
+from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
 from tests.lab import model
 

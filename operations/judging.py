@@ -1,0 +1,62 @@
+"""The recipe against the image that will run it, on the head: what it understands is asked once and kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+
+from operations import looking
+from operations.patience import fail
+from operations.plan.files import as_is
+from operations.plan.images import Image
+from operations.plan.knobs import Knobs
+from operations.plan.lint import lint
+from operations.plan.plan import Plan
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding, as_table
+from operations.remote import ask
+
+#: Vocabularies that the survey found, by local image name. There is one run in a process.
+_known: dict[str, dict[str, Any]] = {}
+
+
+def remember(vocabularies: dict[str, dict[str, Any]]) -> None:
+    """A survey has seen what images have told before."""
+    _known.update({local: found for local, found in vocabularies.items() if found})
+
+
+def errors(remarks: Any, name: str) -> list[Finding]:
+    """What stops a deploy, among remarks."""
+    return [Finding(name, remark.problem, remark.remedy) for remark in remarks if remark.error]
+
+
+@looking.step
+def understood(plan: Plan) -> Iterator[PyinfraCommand]:
+    """On the head: every word of the recipe against the image, unless the preflight knew already what it says."""
+    mine = plan.of(host.name)
+    if mine.engine is None or not mine.node.is_head or plan.recipe.engine != "vllm":
+        host.noop("the head's image is asked")
+        return
+    image = mine.engine.image
+    told = {} if image.local in _known or not state.is_executing else vocabulary(host, image)
+    if "error" in told:
+        host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
+    remarks = lint(plan.recipe, plan.knobs, image=told, nodes=len(plan.serving)) if told else []
+    if found := errors(remarks, plan.recipe.name):
+        yield fail(f"the image does not understand the recipe; the engines were not touched:{as_table(tuple(found))}")
+        return
+    host.noop("the image knows every word of the recipe")
+
+
+def vocabulary(where: Host, image: Image) -> dict[str, Any]:
+    """What the image understands, asked on a node that has it."""
+    return ask(where, "vocabulary", local=image.local, script=as_is("engine/vocabulary.py"))
+
+
+def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, nodes: int) -> list[Any]:
+    """Every remark on a recipe, by what is known of the image before it is obtained."""
+    return lint(recipe, knobs, image=_known.get(image.local), nodes=nodes, mtp=survey.get("mtp"))

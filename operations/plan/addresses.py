@@ -1,0 +1,23 @@
+"""Where engines listen, and where a model lies in their container."""
+
+from __future__ import annotations
+
+from operations.plan.environment import HUB
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
+
+
+def engine_address(knobs: Knobs, node: Node) -> str:
+    """Where an engine listens: loopback when only the proxy beside it asks, else the fabric."""
+    return "127.0.0.1" if knobs.topology == "solo" else node.fabric
+
+
+def engine_url(knobs: Knobs, node: Node) -> str:
+    """Base URL of the engine that answers on a node."""
+    return f"http://{engine_address(knobs, node)}:{knobs.engine_port}"
+
+
+def model_path(recipe: Recipe) -> str:
+    """The pinned snapshot inside the container."""
+    return f"{HUB}/{recipe.model.folder}/snapshots/{recipe.model.revision}"

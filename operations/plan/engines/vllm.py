@@ -1,0 +1,112 @@
+"""vLLM: one process, the ranks of a Ray cluster, or the ranks of its own launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from operations.plan import environment, ray
+from operations.plan.addresses import engine_address, model_path
+from operations.plan.engines.base import with_model
+from operations.plan.knobs import Knobs, Topology
+from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
+
+
+class Vllm:
+    """`vllm serve`."""
+
+    TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    OWNED: Mapping[str, str] = {
+        "model": "`model.repo` says it",
+        "revision": "`model.revision` says it",
+        "download-dir": "the knob `model_store` says it",
+        "host": "the engine binds to the fabric or loopback",
+        "port": "the knob `engine_port` says it",
+        "served-model-name": "`served_name` says it",
+        "tensor-parallel-size": "it follows from the topology and the number of nodes",
+        "pipeline-parallel-size": "the topologies of Tandem are tensor-parallel",
+        "data-parallel-size": "the topology `replicas` is the way to serve in parallel",
+        "distributed-executor-backend": "the knob `executor` says it",
+        "nnodes": "it is the number of nodes in the inventory",
+        "node-rank": "it follows from the node's place in the inventory",
+        "master-addr": "it is the head's fabric address",
+        "master-port": "the knob `cluster_ports` says it",
+        "headless": "the workers' ranks have it by themselves",
+        "api-key": "a key in argv can be read by everybody; the proxy has the key",
+        "config": "the recipe is the one place for flags",
+    }
+    SHORT: Mapping[str, str] = {
+        "tp": "tensor-parallel-size",
+        "pp": "pipeline-parallel-size",
+        "dp": "data-parallel-size",
+        "dpn": "data-parallel-rank",
+        "dpl": "data-parallel-size-local",
+        "dpa": "data-parallel-address",
+        "dpp": "data-parallel-rpc-port",
+        "dcp": "decode-context-parallel-size",
+        "pcp": "prefill-context-parallel-size",
+        "ep": "enable-expert-parallel",
+        "q": "quantization",
+        "n": "nnodes",
+        "r": "node-rank",
+        "sc": "speculative-config",
+        "cc": "compilation-config",
+        "ac": "attention-config",
+        "asc": "api-server-count",
+        "O": "optimization-level",
+    }
+
+    def arguments(self, words: Sequence[str]) -> list[str] | None:
+        """`vllm serve ...`, or the module that it runs."""
+        program = words[0].rpartition("/")[2]
+        if program == "vllm" and list(words[1:2]) == ["serve"]:
+            return list(words[2:])
+        modules = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
+        if program.startswith("python") and list(words[1:2]) == ["-m"] and "".join(words[2:3]) in modules:
+            return [word for word in words[3:] if word != "serve"]
+        return None
+
+    def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
+        """One engine; or a rank: with Ray the worker only joins, without it each serves its share."""
+        head, ranks = serving[0], len(serving)
+        if knobs.topology != "cluster":
+            return [self._serve(recipe, knobs, node, 1)]
+        if knobs.executor == "mp":
+            return [self._rank(recipe, knobs, head, node.index, ranks)]
+        if not node.is_head:
+            return [ray.ray_start(knobs, node, head)]
+        return [
+            ray.ray_start(knobs, node, head),
+            ["python3", f"{environment.MOUNT}/ray_nodes.py", str(ranks)],
+            [*self._serve(recipe, knobs, head, ranks), "--distributed-executor-backend", "ray"],
+        ]
+
+    def environment(self, recipe: Recipe) -> dict[str, str]:
+        """No telemetry; on unified memory segments that can grow keep 6 GiB more free."""
+        quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+        return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
+
+    def files(self, recipe: Recipe) -> dict[str, str]:
+        """None: flags say everything."""
+        return {}
+
+    def docker(self, recipe: Recipe) -> list[str]:
+        """RDMA registers memory."""
+        return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+
+    def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, tensor_parallel: int) -> list[str]:
+        """One engine that answers on this node."""
+        path = model_path(recipe)
+        return [
+            *("vllm", "serve", path, "--served-model-name", recipe.served_name),
+            *("--host", engine_address(knobs, node), "--port", str(knobs.engine_port)),
+            *("--tensor-parallel-size", str(tensor_parallel)),
+            *with_model(recipe, path),
+        ]
+
+    def _rank(self, recipe: Recipe, knobs: Knobs, head: Node, rank: int, ranks: int) -> list[str]:
+        """One rank of a cluster that vLLM's own launcher joins."""
+        argv = self._serve(recipe, knobs, head, ranks)
+        argv += ["--distributed-executor-backend", "mp", "--nnodes", str(ranks), "--node-rank", str(rank)]
+        argv += ["--master-addr", head.fabric, "--master-port", str(knobs.port("master"))]
+        return argv if rank == 0 else [*argv, "--headless"]

@@ -1,0 +1,36 @@
+"""Readers of recipes: Tandem's own, eugr/spark-vllm-docker's and sparkrun's, all into one Recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from operations.plan.formats import eugr, own, sparkrun
+from operations.plan.formats.document import read
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding, Refusal, nearest
+
+FOLDER = Path(__file__).parents[3] / "files/recipes"
+
+
+def load_recipe(name: str, folder: Path = FOLDER) -> Recipe:
+    """A recipe by its name in files/recipes, or by the path of a file; raises Refusal with every fault in it."""
+    return load_file(find(name, folder))
+
+
+def find(name: str, folder: Path = FOLDER) -> Path:
+    """The file of a recipe; raises Refusal with the nearest name."""
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
+    path = Path(name).expanduser() if is_path else folder / f"{name}.yaml"
+    if path.is_file():
+        return path
+    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    listing = f"the recipes are: {', '.join(known)}"
+    if is_path:
+        raise Refusal(Finding("data", f"recipe={name!r}: there is no such file here", "give the path of a file"))
+    raise Refusal(Finding("data", f"recipe={name!r}: no such recipe", nearest(name, known, listing)))
+
+
+def load_file(path: Path) -> Recipe:
+    """A recipe from a file, in whatever format it is; raises Refusal with every fault in it."""
+    document = read(path)
+    return {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format](document)

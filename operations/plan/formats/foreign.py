@@ -1,0 +1,177 @@
+"""What the readers of other tools' recipes share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from operations.plan.engines import ENGINES
+from operations.plan.formats.document import Document
+from operations.plan.formats.serve import Served
+from operations.plan.knobs import Topology
+from operations.plan.recipe import OWNED_ENV, Model, Needs, Recipe
+from operations.plan.refusal import Finding, Refusal, Remark
+
+#: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
+LOAD_MINUTES = 30
+_TRUE = (True, "true", "True", "yes", 1, "1")
+
+
+def refuse(document: Document, problem: str, remedy: str) -> Refusal:
+    """For what leaves no recipe at all."""
+    return Refusal(Finding(document.file, problem, remedy))
+
+
+def duplicates(document: Document) -> list[Remark]:
+    """Keys given twice: these tools take the last one."""
+    return [
+        Remark(False, f"`{key} is given twice{', with different values' if differ else ''}", "the last one counts")
+        for key, differ in document.twice.items()
+    ]
+
+
+def as_dict(document: Document, key: str) -> dict[str, Any]:
+    """A mapping of the file; empty when absent; raises Refusal when it is something else."""
+    value = document.data.get(key) or {}
+    if not isinstance(value, dict):
+        raise refuse(document, f"{key}: expected names and values", f"correct `{key}`")
+    return {str(name): each for name, each in value.items()}
+
+
+def as_list(document: Document, key: str) -> list[Any]:
+    """A list of the file; one value alone is a list of one."""
+    value = document.data.get(key)
+    return [] if value is None else list(value) if isinstance(value, list) else [value]
+
+
+def is_true(value: Any) -> bool:
+    """Booleans as people write them."""
+    return value in _TRUE and value is not None
+
+
+def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]:
+    """Variables as text, without those that the plan owns or that would carry a secret."""
+    env = {}
+    for name, value in raw.items():
+        text = "" if value is None else str(value)
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\n" in text:
+            remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
+        elif name in OWNED_ENV:
+            remarks.append(Remark(False, f"env `{name}` is left out", "it is computed for each node from its links"))
+        elif re.search(r"TOKEN|SECRET|API_KEY|PASSWORD", name):
+            remarks.append(
+                Remark(False, f"env `{name}` is left out: it would be readable by everybody", "see `hub_token_file`")
+            )
+        elif "$" in text or "`" in text:
+            remarks.append(Remark(True, f"env `{name}` is `{text}`, to be filled in by a shell", "write its value"))
+        else:
+            env[name] = text
+    return env
+
+
+def version_of(image: str) -> str | None:
+    """The engine's version in an image's tag, where the tag is one of a release."""
+    tagged = re.fullmatch(r"(?:docker\.io/)?(?:vllm/vllm-openai|nvcr\.io/nvidia/tensorrt-llm/release):v?"
+                          r"(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?:[-@].*)?", image)  # fmt: skip
+    return tagged.group(1) if tagged else None
+
+
+def mods(document: Document, remarks: list[Remark]) -> tuple[str, ...]:
+    """The mods by path: beside the recipe (`../mods/NAME`, `mods/NAME`), or Tandem's own."""
+    found = []
+    for each in as_list(document, "mods"):
+        name = str(each)
+        places = [document.path.parent / name, document.path.parent.parent / name]
+        here = next((place for place in places if place.is_dir()), None)
+        found.append(str(here) if here else Path(name).name)
+        remarks.append(Remark(False, f"mod `{name}`", "baked into a derived image, once, instead of at every start"))
+    return tuple(found)
+
+
+def build(
+    document: Document,
+    command: Served,
+    *,
+    format: str,
+    model: str,
+    image: str,
+    topologies: Iterable[Topology],
+    min_nodes: int,
+    env: dict[str, str],
+    remarks: list[Remark],
+    **more: Any,
+) -> Recipe:
+    """The Recipe; raises Refusal when there is nothing to make one of."""
+    if not command.engine:
+        why = next((each for each in command.remarks if each.error), None)
+        raise refuse(
+            document, *((why.problem, why.remedy) if why else ("its command serves nothing", "add `vllm serve ...`"))
+        )
+    repo = _repository(document, command.model, model, remarks)
+    revision = more.pop("revision", None) or command.owned.get("revision") or None
+    if revision is not None and not re.fullmatch(r"[0-9a-f]{40}", str(revision)):
+        remarks.append(Remark(False, f"revision `{revision}` is no commit", "pin one with the knob `model_revision`"))
+        revision = None
+    if "@sha256:" not in image:
+        remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
+    names = command.owned.get("served-model-name", "").split()
+    for name in names[1:]:
+        remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
+    able = ENGINES[command.engine].TOPOLOGIES
+    wanted = [topology for topology in topologies if topology in able]
+    if not wanted:
+        raise refuse(
+            document, f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here",
+            "choose another recipe for these nodes",
+        )  # fmt: skip
+    served_name = names[0] if names else repo
+    if command.engine == "tensorrt-llm":
+        served_name = served_name.rpartition("/")[2]
+    try:
+        return Recipe(
+            name=re.sub(r"[^\w.+-]+", "-", document.path.stem),
+            source=document.file,
+            format=format,
+            engine=command.engine,
+            image=image,
+            model=Model(repo=repo, revision=revision),
+            served_name=served_name,
+            topologies=tuple(wanted),
+            min_nodes=min_nodes,
+            needs=Needs(),
+            load_minutes=LOAD_MINUTES,
+            env=env,
+            exports={name: value for name, value in command.exports.items() if name not in OWNED_ENV},
+            folders=tuple(command.folders),
+            flags=tuple(command.flags),
+            remarks=(*duplicates(document), *remarks, *command.remarks),
+            **more,
+        )
+    except ValidationError as error:
+        raise Refusal(
+            *(
+                Finding(document.file, f"{'.'.join(map(str, e['loc']))}: {e['msg']}", "correct it")
+                for e in error.errors()
+            )
+        ) from None
+
+
+def _repository(document: Document, served: str, named: str, remarks: list[Remark]) -> str:
+    """The model on the Hub: what the command serves, unless that is a path and `model` names a repository."""
+    on_the_hub = r"[\w.-]+/[\w.-]+"
+    if re.fullmatch(on_the_hub, served):
+        if named and named != served and re.fullmatch(on_the_hub, named):
+            remarks.append(Remark(False, f"`model` is {named}, the command serves {served}", "the command counts"))
+        return served
+    if re.fullmatch(on_the_hub, named):
+        if served:
+            remarks.append(Remark(False, f"the command serves the path {served}", f"{named} from the model store"))
+        return named
+    if not (served or named):
+        raise refuse(document, "it names no model", "add `model: ORG/NAME`")
+    problem = f"its model is `{served or named}`, which is no repository on the Hub"
+    raise refuse(document, problem, "name it as `model: ORG/NAME`; the knob `model_from` may point at a folder of it")

@@ -1,0 +1,68 @@
+"""Tandem's own format, read strictly: whatever it does not know, it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from operations.plan.engines import ENGINES
+from operations.plan.formats.document import Document
+from operations.plan.recipe import Recipe, canonical, flag
+from operations.plan.refusal import Finding, Refusal
+
+#: What readers set, and no file may.
+_INTERNAL = ("format", "remarks", "exports", "folders")
+KEYS = tuple(name for name in Recipe.model_fields if name not in _INTERNAL)
+
+
+def recipe(document: Document) -> Recipe:
+    """The recipe; raises Refusal with every fault in it."""
+    data, file = dict(document.data), document.file
+    findings = [Finding(file, f"`{key} is given twice", "keep one of them") for key in document.twice]
+    findings += [Finding(file, f"unknown key `{key}`", _keys()) for key in data if key in _INTERNAL]
+    flags = data.pop("flags", None) or {}
+    if isinstance(flags, dict):
+        findings += list(_misplaced(file, flags, str(data.get("engine"))))
+        data["flags"] = [made for name, value in flags.items() if (made := flag(str(name), value))]
+    else:
+        findings.append(Finding(file, "flags: expected names and values", f"correct `flags` in {file}"))
+    if document.path.stem != data.get("name") and "name" in data and document.path.parent.name == "recipes":
+        findings.append(
+            Finding(file, f"name is {data['name']!r}: a recipe is found by its file's name", "make them one")
+        )
+    try:
+        made_of = Recipe(**{key: value for key, value in data.items() if key not in _INTERNAL})
+    except ValidationError as error:
+        raise Refusal(*findings, *(_finding(file, dict(each)) for each in error.errors())) from None
+    if findings:
+        raise Refusal(*findings)
+    return made_of
+
+
+def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:
+    owned = ENGINES[engine].OWNED if engine in ENGINES else {}
+    found = []
+    for name in map(str, flags):
+        if name.startswith("-"):
+            found.append(
+                Finding(file, f"flags: `{name}`: write flags without the leading dashes", f"correct `flags` in {file}")
+            )
+        elif canonical(name) in owned:
+            problem = f"flags: `{name}` is not a recipe's: {owned[canonical(name)]}"
+            found.append(Finding(file, problem, f"remove `{name}` from {file}"))
+    return found
+
+
+def _finding(file: str, error: dict[str, Any]) -> Finding:
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return Finding(file, f"unknown key `{key}`", _keys())
+    if error["type"] == "missing":
+        return Finding(file, f"the key `{key}` is missing", _keys())
+    message = error["msg"].removeprefix("Value error, ")
+    return Finding(file, f"{key}: {message}", f"correct `{key}` in {file}")
+
+
+def _keys() -> str:
+    return f"a recipe has: {', '.join(KEYS)}"

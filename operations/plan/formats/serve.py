@@ -1,0 +1,185 @@
+"""A command line that serves a model, taken apart: the engine, its model, its flags, and what the plan says instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from operations.plan.engines import ENGINES
+from operations.plan.formats.shell import Command, Word, split
+from operations.plan.recipe import Flag, canonical
+from operations.plan.refusal import Remark
+
+#: Shell words that change nothing for the engine.
+_HARMLESS = ("set", "true", "wait", "echo", "ulimit")
+_TAKEN_OVER = {"host", "port", "tensor-parallel-size", "tp-size", "ep-size", "distributed-executor-backend", "model"}
+_TAKEN_OVER |= {"served-model-name", "nnodes", "node-rank", "master-addr", "master-port", "headless", "download-dir"}
+_OTHER_ENGINES = ("sglang", "llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
+
+
+@dataclass
+class Served:
+    """What a command serves. `engine` is empty when it is none of Tandem's."""
+
+    engine: str = ""
+    program: str = ""
+    model: str = ""
+    flags: list[Flag] = field(default_factory=list)
+    #: Values of flags that the plan owns, by canonical name.
+    owned: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    #: Variables that name others, as they are written.
+    exports: dict[str, str] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def number(self, name: str) -> int:
+        """An owned flag as a number; 1 when it is absent or no number."""
+        text = self.owned.get(name, "1")
+        return int(text) if text.isdigit() else 1
+
+
+def served(text: str, env: Mapping[str, str]) -> Served:
+    """Takes a script apart; raises ValueError when it is no shell script at all."""
+    script = split(text)
+    found = Served()
+    found.remarks += [Remark(False, oddity, "write it as one command") for oddity in script.oddities]
+    for command in script.commands:
+        words = _assignments(command, {**env, **found.env}, found)
+        if not words:
+            continue
+        if (found.engine and command.words) or not _serves(words, {**env, **found.env}, found):
+            _besides(words, found)
+    return found
+
+
+def take_apart(engine: str, words: list[Word], found: Served) -> None:
+    """Flags and the model out of an engine's arguments."""
+    runs = ENGINES[engine]
+    loose: list[str] = []
+    current: list[str] = []
+    for word in words:
+        if _is_flag(word.text):
+            _keep(engine, current, found)
+            current = [word.text]
+        elif current:
+            current.append(word.text)
+        else:
+            loose.append(word.text)
+    _keep(engine, current, found)
+    if loose:
+        found.model = loose[0]
+    elif "model" in found.owned:
+        found.model = found.owned["model"]
+    for extra in loose[1:]:
+        found.remarks.append(Remark(True, f"`{extra}` is neither a flag nor a flag's value", "remove it"))
+    follows = sorted(name for name in found.owned if name in _TAKEN_OVER and name in runs.OWNED and name != "model")
+    if follows:
+        found.remarks.append(
+            Remark(False, f"{', '.join(follows)}: from the knobs, not from the recipe", "nothing to do")
+        )
+
+
+def _is_flag(text: str) -> bool:
+    return text.startswith("-") and not re.fullmatch(r"-[\d.].*|-", text)
+
+
+def _keep(engine: str, words: list[str], found: Served) -> None:
+    """One flag with its words: kept, or noted when the plan owns it."""
+    if not words:
+        return
+    runs = ENGINES[engine]
+    name = canonical(words[0])
+    if not words[0].startswith("--"):
+        short = words[0][1:].partition("=")[0]
+        name = runs.SHORT.get(short, runs.SHORT.get(short[:1], name) if short[1:].isdigit() else name)
+    kept = Flag(name=name, words=tuple(words))
+    if name not in runs.OWNED:
+        found.flags.append(kept)
+        return
+    value = "" if kept.value is True else str(kept.value)
+    found.owned[name] = value
+    if name in ("pipeline-parallel-size", "data-parallel-size", "pp-size") and value in ("1", ""):
+        return
+    if name not in _TAKEN_OVER and name != "revision":
+        found.remarks.append(Remark(True, f"`{words[0]} {value}`: {runs.OWNED[name]}", "remove it from the command"))
+
+
+def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
+    """Whether this command is an engine's; then it is taken apart."""
+    texts = [word.text for word in words]
+    for name, runs in ENGINES.items():
+        arguments = runs.arguments(texts)
+        if arguments is None:
+            continue
+        found.engine, found.program = name, texts[0]
+        rest = words[len(words) - len(arguments) :] if arguments else []
+        take_apart(name, [_expanded(word, env, found) for word in rest], found)
+        return True
+    return False
+
+
+def _besides(words: list[Word], found: Served) -> None:
+    """A command beside the engine's: harmless, or refused by name."""
+    program = words[0].text
+    if program == "mkdir":
+        found.folders += [word.text for word in words[1:] if not word.text.startswith("-")]
+        return
+    text = " ".join(word.text for word in words)[:80]
+    if program in _HARMLESS:
+        found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: it changes nothing for the engine"))
+    elif program == "tee":
+        found.remarks.append(
+            Remark(False, "the command pipes its output into tee", "left out: the journal has the log")
+        )
+    elif program == "ray":
+        found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: Tandem starts Ray itself"))
+    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
+        found.program = program
+        found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
+    else:
+        remedy = "do it once, in a mod (files/mods): a start runs the engine and nothing else"
+        found.remarks.append(Remark(True, f"the command runs `{text}` as well", remedy))
+
+
+def _assignments(command: Command, env: Mapping[str, str], found: Served) -> list[Word]:
+    """Takes `NAME=value` and `export NAME=value` away from the front; the words that are left."""
+    words = list(command.words)
+    while words and words[0].text in ("export", "exec", "env", "nohup", "declare", "-x"):
+        words = words[1:]
+    while words and (assigned := re.match(r"([A-Za-z_]\w*)=", words[0].text)):
+        _assign(assigned.group(1), words[0], env, found)
+        words = words[1:]
+    return words
+
+
+def _assign(name: str, word: Word, env: Mapping[str, str], found: Served) -> None:
+    """A variable with what is known filled in; one that names others of the container is left to its shell."""
+    unknown = [each for each in word.expansions if not _value(each, env)]
+    value = word.text.partition("=")[2]
+    if unknown and all(re.match(r"\$\{?[A-Za-z_]", each) for each in unknown):
+        found.exports[name] = value
+        return
+    found.env[name] = _expanded(word, env, found).text.partition("=")[2]
+
+
+def _value(expansion: str, env: Mapping[str, str]) -> str:
+    """What a variable stands for; empty: it is not known."""
+    simple = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(?::?-([^}]*))?\}?", expansion)
+    if not simple:
+        return ""
+    return env.get(simple.group(1)) or simple.group(2) or ""
+
+
+def _expanded(word: Word, env: Mapping[str, str], found: Served) -> Word:
+    """A word with the variables replaced that are known; others are refused by name, unless the plan owns the flag."""
+    text = word.text
+    for expansion in word.expansions:
+        if value := _value(expansion, env):
+            text = text.replace(expansion, value, 1)
+        elif not re.match(r"\$\{?(VLLM_HOST_IP|HEAD_IP|MASTER_ADDR|NODE_IP|NODE_RANK|PORT|HOST|HF_TOKEN)\b", expansion):
+            found.remarks.append(
+                Remark(True, f"`{expansion}` in `{word.text[:60]}` is nowhere defined", "write its value")
+            )
+    return Word(text)
