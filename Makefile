@@ -12,10 +12,10 @@ PYTHON ?= python3
 PYINFRA := PYINFRA_PROGRESS=off $(BIN)/pyinfra -y
 data = $(foreach pair,$(1),--data $(pair))
 # What only asks: pyinfra's own words are shown when it fails.
-ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
+ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply status endpoint audit down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
+.PHONY: help venv plan apply status endpoint audit check recipes down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
+
+check: $(VENV)/.deploy ## all that a deploy checks before its first change, and the recipe against its image
+	$(call ask,check)
+
+recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, and what the lint says
+	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes $(DIR)
 
 audit: $(VENV)/.deploy ## what the model's weights are made of: modules by quantisation and bytes, from the head's store
 	$(call ask,audit)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
 from operations import looking
@@ -60,3 +61,15 @@ def vocabulary(where: Host, image: Image) -> dict[str, Any]:
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, nodes: int) -> list[Any]:
     """Every remark on a recipe, by what is known of the image before it is obtained."""
     return lint(recipe, knobs, image=_known.get(image.local), nodes=nodes, mtp=survey.get("mtp"))
+
+
+def checked(where: Host, plan: Plan) -> list[str]:
+    """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
+    engine = plan.head.engine
+    told = vocabulary(where, engine.image) if engine and plan.recipe.engine == "vllm" else {}
+    remarks = lint(plan.recipe, plan.knobs, image=told or None, nodes=len(plan.serving))
+    if found := errors(remarks, plan.recipe.name):
+        raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
+    by = f"the image itself (vLLM {told['version']})" if told.get("version") else "what is known of its version"
+    lines = [f"{plan.recipe.name}, {plan.knobs.topology} on {len(plan.serving)} node(s): ok by {by}"]
+    return [*lines, *(f"remark: {remark}" for remark in remarks)]

@@ -17,18 +17,42 @@ from operations.plan.environment import MOUNT
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.remote import ask
+from operations.watching import Watch
 
 #: Seconds that one answer may take when the engine is warm.
 ANSWER_S = 60
 #: Seconds for LiteLLM to come up; it takes 7 to 9 on two cores.
 PROXY_S = 120
+#: Seconds in which what an engine has logged arrives in the journal.
+LOG_S = 5
 #: Restarts of a unit within one wait after which it will not come up any better.
 RESTARTS = 2
 
 
 def await_engine(plan: Plan, where: Host) -> str:
     """Wait until the engine that answers on this node gives a token; else returns why not, with the end of its log."""
-    return _await(plan, where, ENGINE, plan.endpoints[where.name], plan.recipe.load_minutes * 60)
+    url, watch = plan.endpoints[where.name], Watch(plan, where)
+    if engine_answers(plan, where):
+        # It was proven when it was started.
+        return ""
+    return _await(plan, where, ENGINE, url, plan.recipe.load_minutes * 60, watch=watch) or _proof(plan, where, watch)
+
+
+def _proof(plan: Plan, where: Host, watch: Watch) -> str:
+    """Why an engine that gives tokens is still not the one that was meant; empty: it is."""
+    deadline = time.monotonic() + LOG_S
+    while problem := watch.look() or "".join(f"its log never said: {pattern}" for pattern in watch.missing()[:1]):
+        if not watch.missing() or time.monotonic() > deadline:
+            watch.stop()
+            return f"{where.name}: {problem}. The engine is stopped"
+        gevent.sleep(1)
+    proof, url, model = plan.recipe.proof, plan.endpoints[where.name], plan.recipe.served_name
+    asked = {"url": url, "model": model, "reasoning": proof.reasoning, "text": proof.text}
+    answer = ask(where, "answer", **asked, deadline_s=ANSWER_S * 2)
+    if answer["problem"]:
+        watch.stop()
+        return f"{where.name}: {url} answers, but {answer['problem']}. The engine is stopped"
+    return ""
 
 
 def engine_answers(plan: Plan, where: Host) -> bool:
@@ -69,11 +93,16 @@ def _on_head(plan: Plan) -> bool:
     return bool(state.is_executing and plan.of(host.name).node.is_head)
 
 
-def _await(plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "") -> str:
+def _await(
+    plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "", watch: Watch | None = None
+) -> str:
     start = said = time.monotonic()
     first_restarts = -1
     while True:
         answer = _probe(where, unit, url, plan.recipe.served_name, key_file)
+        if watch and (problem := watch.look()):
+            watch.stop()
+            return f"{problem}. The engine is stopped"
         if answer["ok"]:
             return ""
         waited = time.monotonic() - start

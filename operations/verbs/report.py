@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import gevent
@@ -27,6 +28,12 @@ def everywhere(hosts: list[Host], program: str, **arguments: Any) -> dict[str, d
 
     tasks = {host.name: gevent.spawn(one, host) for host in hosts}
     return {name: task.get() for name, task in tasks.items()}
+
+
+def say(lines: Sequence[str]) -> None:
+    """Lines of text, as they are."""
+    for line in lines:
+        print(line)
 
 
 def status_table(answers: dict[str, dict[str, Any]]) -> None:

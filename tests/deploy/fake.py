@@ -106,6 +106,8 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "probe": json.dumps({"ok": True, "seconds": 0.1}),
             "files": json.dumps({}),
             "vocabulary": json.dumps({}),
+            "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
+            "answer": json.dumps({"problem": ""}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from operations.plan.plan import Plan
-from tests.plan.samples import plan
+from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.lint import lint
+from operations.plan.plan import Plan, make_plan
+from tests.plan.samples import knobs, nodes, plan
 
 GOLDEN = Path(__file__).parent / "golden"
+RECIPES = GOLDEN / "recipes"
 
 CASES: dict[str, dict[str, Any]] = {
     "solo": {"topology": "solo"},
@@ -47,12 +50,59 @@ def as_text(of: Plan) -> str:
 
 @pytest.mark.parametrize("case", CASES)
 def test_everything_that_lands_on_the_nodes(case: str) -> None:
-    rendered = as_text(plan(**CASES[case]))
-    file = GOLDEN / f"{case}.txt"
+    check(GOLDEN / f"{case}.txt", as_text(plan(**CASES[case])))
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
+def test_what_each_recipe_runs(name: str) -> None:
+    """Command, environment, options and container of each recipe, in each topology that it may run in.
+
+    Four of them were read against their source, word by word; what differs does so for the reason given.
+
+    nemotron-3-super-nvfp4-marlin against [E], "The Working Command": the three variables, the image, dtype, KV dtype,
+    MoE backend, trust, 0.85, 200000, 4096, both parsers, auto tool choice and prefix caching are the source's.
+    Different: `--model PATH` is the snapshot of the pinned revision as vLLM's argument; `--tensor-parallel-size`, host
+    and port are the plan's; `--shm-size 16g` has no effect beside `--ipc host`; `--restart unless-stopped` is systemd's
+    part; `-p 8002:8000` is the host's network.
+
+    nemotron-3-super-nvfp4-cutlass against [A]: the four variables (VLLM_DISABLED_KERNELS without the class that 0.17.1
+    does not have), 0.70 and 262144 are the source's, the patch is files/mods/sm121-cutlass. [A] prints no command: the
+    other flags are those of the recipe that it names ([F]), but max-num-batched-tokens, which is ours, for the Mamba
+    block. GLOO_SOCKET_IFNAME, which [A] asks for in a cluster, is in engine.env of every rank.
+
+    nemotron-3-super-nvfp4-mtp against [C], vLLM: the four variables, async scheduling, dtype, KV dtype, trust, chunked
+    prefill, 4 sequences, Marlin, mamba_ssm_cache_dtype float32, the speculative configuration, the parser's plugin and
+    the tool parser are the source's. Different: 0.85 for 0.90 and 262144 for 1000000 (memory), KV bytes pinned (the
+    negative estimate), no `--quantization fp4` (the checkpoint says it), no pipeline and data parallel size (1 is the
+    default), the plugin from the model's own files, a release for the nightly. HF_TOKEN is not passed: nothing is
+    downloaded at a start.
+
+    nemotron-3-super-nvfp4-trtllm against [C], TensorRT-LLM: every flag and every option is the source's, in its order;
+    different are the host (the plan's), port 8123 (the knob's), free_gpu_memory_fraction 0.8 for 0.9, and the model's
+    path, which is a link under the name that clients use.
+    """
+    recipe = load_recipe(name)
+    if recipe.model.revision is None:
+        recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update={"revision": "0" * 40})})
+    parts = []
+    for topology in recipe.topologies:
+        executor = "mp" if any("no Ray" in str(each) for each in lint(recipe, knobs(topology=topology))) else "ray"
+        wanted = knobs(topology=topology, executor=executor)
+        for planned in make_plan(recipe, wanted, nodes(2, wanted)).serving:
+            files = planned.engine.files if planned.engine else ()
+            shown = [file for file in files if file.path.endswith(("run.sh", "start.sh", ".env", ".yml"))]
+            parts += [f"#### {topology} {planned.node.name} {file.path}\n{file.content}\n" for file in shown]
+    check(RECIPES / f"{name}.txt", "".join(parts))
+
+
+def check(file: Path, rendered: str) -> None:
+    """Compare with the golden file, or write it."""
     if os.environ.get("GOLDEN") == "write":
+        file.parent.mkdir(exist_ok=True)
         file.write_text(rendered)
     assert rendered == file.read_text()
 
 
 def test_no_golden_file_is_left_over() -> None:
     assert {file.stem for file in GOLDEN.glob("*.txt")} == set(CASES)
+    assert {file.stem for file in RECIPES.glob("*.txt")} == {file.stem for file in FOLDER.glob("*.yaml")}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.lint import lint
+from operations.plan.lint.subject import parse, shipped
+from operations.plan.recipe import flag
 from tests.plan.samples import knobs
 
 MARLIN = load_recipe("nemotron-3-super-nvfp4-marlin")
@@ -21,10 +24,12 @@ def remarks(*, error: bool, data: dict[str, Any] | None = None, **changes: Any) 
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_recipe_passes(file: Any) -> None:
+def test_every_recipe_passes_against_its_image_s_release(file: Path) -> None:
     recipe = load_recipe(file.stem)
+    assert recipe.engine != "vllm" or shipped(recipe), "no vocabulary of this release is shipped"
     for topology in recipe.topologies:
-        assert lint(recipe, knobs(topology=topology)) == []
+        executor = "mp" if any("no Ray" in str(each) for each in lint(recipe, knobs(topology=topology))) else "ray"
+        assert lint(recipe, knobs(topology=topology, executor=executor)) == []
 
 
 @pytest.mark.parametrize(
@@ -40,21 +45,69 @@ def test_every_recipe_passes(file: Any) -> None:
             {"engine_version": "0.24.0", "env": {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}},
             "`VLLM_NVFP4_GEMM_BACKEND` is gone since vLLM 0.24.0, the image has 0.24.0 -> use the flag linear-backend",
         ),
+        (
+            {"engine_version": "0.27.1", "env": {"VLLM_NVFP4_GEMM_BACKEND": "marlin"}},
+            "`VLLM_NVFP4_GEMM_BACKEND` is gone since vLLM 0.24.0, the image has 0.27.1 -> use the flag linear-backend",
+        ),
         ({"env": {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"}}, "came with vLLM 0.18.1, the image has 0.17.1"),
         # [B] on a stock 0.20.1.
         (
             {"engine_version": "0.20.1", "env": {"VLLM_NVFP4_GEMM_BACKEND": "flashinfer-b12x"}},
-            "VLLM_NVFP4_GEMM_BACKEND: 0.20.1 knows no `flashinfer-b12x`",
+            "VLLM_NVFP4_GEMM_BACKEND: vLLM 0.20.1 knows no `flashinfer-b12x`",
         ),
-        ({"flags": {"moe-backend": "flashinfer_b12x"}}, "moe-backend: 0.17.1 knows no `flashinfer_b12x`"),
-        ({"flags": {"moe_backend": "marlinn"}}, "moe-backend: 0.17.1 knows no `marlinn`"),
+        # Without a vocabulary of the release, the table alone.
+        (
+            {"engine_version": "0.22.0", "env": {"VLLM_NVFP4_GEMM_BACKEND": "flashinfer-b12x"}},
+            "VLLM_NVFP4_GEMM_BACKEND: vLLM 0.22.0 knows no `flashinfer-b12x`",
+        ),
+        ({"flags": {"moe-backend": "flashinfer_b12x"}}, "moe-backend: vLLM 0.17.1 knows no `flashinfer_b12x`"),
+        ({"flags": {"moe_backend": "marlinn"}}, "knows no `marlinn` -> did you mean `marlin`?"),
+        ({"env": {"VLLM_ALLOW_LONG_MAX_MODEL_LENGTH": "1"}}, "did you mean `VLLM_ALLOW_LONG_MAX_MODEL_LEN`?"),
+        ({"flags": {"max-model-lenght": 4096}}, "no flag `--max-model-lenght` -> did you mean `max-model-len`?"),
+        ({"flags": {"linear-backend": "marlin"}}, "no flag `--linear-backend` -> it came later: vLLM 0.23.0 has it"),
+        (
+            {"engine_version": "0.32.0", "env": {}, "flags": {"swap-space": 4}},
+            "no flag `--swap-space` -> it is gone: vLLM 0.1",
+        ),
+        ({"flags": {"kv-cache-dtype": "fp9"}}, "kv-cache-dtype: vLLM 0.17.1 knows no `fp9`"),
+        ({"flags": {"tool-call-parser": "gemma4"}}, "tool-call-parser: vLLM 0.17.1 has no `gemma4`"),
+        ({"flags": {"reasoning-parser": "nemotron"}}, "has no `nemotron` -> did you mean `nemotron_v3`?"),
         ({"env": {"VLLM_DISABLED_KERNELS": "A, B"}}, "` B` has a blank and is ignored"),
         ({"flags": {"reasoning-parser": "super_v3"}}, "`super_v3` is in no release"),
+        ({"flags": {"enforce-eager": True}}, "enforce-eager crashes this model"),
+        (
+            {"flags": {"enable-prefix-caching": True, "max-num-batched-tokens": 2048}},
+            "max-num-batched-tokens is 2048, the Mamba block of this hybrid has 2096 tokens",
+        ),
+        ({"flags": {"kv-cache-memory-bytes": "64G"}}, "GiB of KV cache on each node do not fit a GB10"),
+        ({"flags": {"gpu-memory-utilization": 0.5}}, "leaves no KV cache beside 70 GiB of weights"),
     ],
     ids=lambda value: str(value)[:50],
 )
 def test_an_error_is_named_with_what_to_write_instead(changes: dict[str, Any], said: str) -> None:
-    assert any(said in remark for remark in remarks(error=True, **changes))
+    data = {"topology": "solo"}
+    assert any(said in remark for remark in remarks(error=True, data=data, **changes)), remarks(error=True, **changes)
+
+
+def test_half_of_the_weights_fit_where_the_whole_does_not() -> None:
+    model = MARLIN.model.model_copy(update={"weights_gib": 150.0})
+    too_large = "do not fit a GB10"
+    assert any(too_large in each for each in remarks(error=True, data={"topology": "solo"}, model=model))
+    assert not any(too_large in each for each in remarks(error=True, data={"topology": "cluster"}, model=model))
+
+
+def test_a_draft_layer_that_the_checkpoint_lacks_is_an_error() -> None:
+    flags = {"speculative-config": {"method": "mtp"}, "kv-cache-memory-bytes": "20G"}
+    without = MARLIN.model.model_copy(update={"mtp": False})
+    assert any("has no layer for it" in each for each in remarks(error=True, flags=flags, model=without))
+    assert remarks(error=True, flags=flags) == []
+
+
+def test_what_the_model_s_own_configuration_says_comes_first() -> None:
+    made = flag("speculative-config", {"method": "mtp"})
+    assert made
+    recipe = MARLIN.model_copy(update={"flags": (made,)})
+    assert any("has no layer for it" in str(each) for each in lint(recipe, knobs(), mtp=False))
 
 
 def test_a_plugin_parser_with_its_file_is_fine() -> None:
@@ -62,11 +115,49 @@ def test_a_plugin_parser_with_its_file_is_fine() -> None:
     assert remarks(error=True, flags=flags) == []
 
 
+def test_the_image_itself_has_the_last_word() -> None:
+    """A fork may read what no release does, and lack what every release has."""
+    release = shipped(MARLIN)
+    fork = release | {
+        "environment": {**release["environment"], "VLLM_NVFP4_MOE_BACKEND": None},
+        "flags": {name: each for name, each in release["flags"].items() if name != "moe-backend"},
+    }
+    recipe = MARLIN.model_copy(update={"env": {"VLLM_NVFP4_MOE_BACKEND": "marlin"}})
+    said = [str(each) for each in lint(recipe, knobs(), image=fork)]
+    assert not any("VLLM_NVFP4_MOE_BACKEND" in each for each in said)
+    assert any("vLLM 0.17.1 (the image) has no flag `--moe-backend`" in each for each in said)
+
+
+def test_a_version_of_which_nothing_is_known_is_not_judged() -> None:
+    assert remarks(error=True, engine_version=None, flags={"no-such-flag": 1}, env={"VLLM_NEW": "1"}) == []
+
+
 def test_ray_is_not_in_the_images_of_today() -> None:
-    said = remarks(error=True, engine_version="0.22.1", env={}, data={"topology": "cluster", "executor": "ray"})
-    assert any("no Ray since 0.18" in remark for remark in said)
-    assert not remarks(error=True, engine_version="0.22.1", env={}, data={"topology": "cluster", "executor": "mp"})
-    assert not remarks(error=True, engine_version="0.22.1", env={}, data={"topology": "replicas"})
+    today = {"engine_version": "0.22.1", "env": {}, "flags": {"gpu-memory-utilization": 0.8}}
+    said = remarks(error=True, **today, data={"topology": "cluster", "executor": "ray"})
+    assert any("no Ray in this image" in remark for remark in said)
+    assert not remarks(error=True, **today, data={"topology": "cluster", "executor": "mp"})
+    assert not remarks(error=True, **today, data={"topology": "replicas"})
+
+
+def test_an_image_that_says_it_has_no_ray_is_believed() -> None:
+    told = shipped(MARLIN) | {"ray": False}
+    assert any("no Ray in this image" in str(each) for each in lint(MARLIN, knobs(), image=told))
+    assert not any("no Ray" in str(each) for each in lint(MARLIN, knobs(), image=told | {"ray": True}))
+
+
+def test_tensorrt_llm_is_refused_in_a_cluster() -> None:
+    recipe = load_recipe("nemotron-3-super-nvfp4-trtllm")
+    said = [str(each) for each in lint(recipe, knobs(topology="cluster")) if each.error]
+    assert any("tensorrt-llm does not run in topology=cluster here" in each for each in said)
+
+
+def test_tensorrt_llm_s_flags_are_known() -> None:
+    recipe = load_recipe("nemotron-3-super-nvfp4-trtllm")
+    made = flag("max_batchsize", 8)
+    assert made
+    said = lint(recipe.model_copy(update={"flags": (made,)}), knobs(topology="solo"))
+    assert any("did you mean `max-batch-size`?" in str(each) for each in said)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +166,26 @@ def test_ray_is_not_in_the_images_of_today() -> None:
         ({}, "gpu-memory-utilization is 0.9 (the default)"),
         ({"gpu-memory-utilization": 0.9}, "freezes the node"),
         ({"gpu-memory-utilization": 0.8, "speculative-config": {"method": "mtp"}}, "comes out negative"),
+        ({"speculative-config": {"method": "ngram"}}, "cost a quarter of the speed on prose"),
+        ({"speculative-config": {"method": "eagle", "model": "some/draft"}}, "names a second model, some/draft"),
     ],
 )
 def test_a_warning_is_shown(flags: dict[str, Any], said: str) -> None:
     assert any(said in remark for remark in remarks(error=False, flags=flags))
 
 
+def test_a_kernel_that_is_no_class_is_a_warning_with_the_nearest_name() -> None:
+    env = {"VLLM_DISABLED_KERNELS": "CutlassFP8ScaledMMLinearKernels"}
+    assert any("did you mean `CutlassFP8ScaledMMLinearKernel`?" in each for each in remarks(error=False, env=env))
+
+
 def test_pinned_kv_bytes_need_no_share() -> None:
     assert remarks(error=False, flags={"kv-cache-memory-bytes": "20G", "speculative-config": {"method": "mtp"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [("0.17.1", (0, 17, 1)), ("0.17.2rc1.dev0", (0, 17, 2)), ("1.3.0rc9", (1, 3, 0)), ("0.1.dev19754+g3a", (0, 1))],
+)
+def test_versions_are_compared_by_their_numbers(version: str, numbers: tuple[int, ...]) -> None:
+    assert parse(version) == numbers

@@ -48,7 +48,7 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ("max-num-seqs: 8", "tensor_parallel_size: 2", ["`tensor_parallel_size` is not a recipe's"]),
         ("max-num-seqs: 8", "--max-num-seqs: 8", ["without the leading dashes"]),
         ("load_minutes: 4", "load_minutes: 0", ["load_minutes"]),
-        ("load_minutes: 4", "load_minutes: 4\nload_minutes: 5", ["`load_minutes` is given twice"]),
+        ("load_minutes: 4", "load_minutes: 4\nload_minutes: 5", ["`load_minutes` in line 21 is given twice"]),
         ("needs:", "needs: [", ["is not YAML"]),
     ],
     ids=lambda value: str(value)[:40],

@@ -122,6 +122,9 @@ class _Reader:
             elif found := _EXPANSION.match(self.text, self.at):
                 self._expansion(found, text, expansions)
             else:
+                if char == "~" and not text:
+                    # A home: whose, the recipe can't know.
+                    expansions.append(char)
                 text.append(char)
                 self.at += 1
         return Word("".join(text), tuple(expansions))

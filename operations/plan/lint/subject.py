@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,14 @@ class Subject:
 
 def shipped(recipe: Recipe) -> Vocabulary:
     """The vocabulary of the release that the recipe names; empty when none is shipped."""
-    file = FOLDER / f"vllm-{recipe.engine_version}.json"
-    if recipe.engine != "vllm" or not recipe.engine_version or not file.is_file():
-        return {}
-    found: Vocabulary = json.loads(file.read_text())
-    return found
+    return releases().get(recipe.engine_version or "", {}) if recipe.engine == "vllm" else {}
+
+
+@cache
+def releases() -> dict[str, Vocabulary]:
+    """The vocabularies of all releases that are shipped, the oldest first."""
+    found = {file.stem.removeprefix("vllm-"): json.loads(file.read_text()) for file in FOLDER.glob("vllm-*.json")}
+    return {version: found[version] for version in sorted(found, key=parse)}
 
 
 def parse(version: str) -> Version:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from operations.plan.lint.subject import Subject
+from operations.plan.lint.subject import Subject, parse, releases
 from operations.plan.lint.versions import NEVER, VARIABLES
 from operations.plan.refusal import Remark, nearest
 
@@ -25,7 +25,8 @@ def variables(of: Subject) -> Iterator[Remark]:
         if name not in known:
             if name in NEVER or name in VARIABLES:
                 continue
-            yield Remark(True, f"{of.who} reads no `{name}`", nearest(name, known, "remove it: it does nothing"))
+            remedy = _elsewhere("environment", name, of) or nearest(name, known, "remove it: it does nothing")
+            yield Remark(True, f"{of.who} reads no `{name}`", remedy)
         elif choices := known[name]:
             wrong = [each for each in value.split(",") if each.lower() not in (c.lower() for c in choices)]
             if wrong and value:
@@ -40,7 +41,8 @@ def flags(of: Subject) -> Iterator[Remark]:
     for each in of.recipe.flags:
         name = each.name if each.name in known else each.name.removeprefix("no-")
         if name not in known:
-            yield Remark(True, f"{of.who} has no flag `{each.words[0]}`", nearest(each.name, known, "remove it"))
+            remedy = _elsewhere("flags", each.name, of) or nearest(each.name, known, "remove it")
+            yield Remark(True, f"{of.who} has no flag `{each.words[0]}`", remedy)
             continue
         choices = known[name].get("choices")
         if not choices or each.value is True:
@@ -70,6 +72,16 @@ def kernels(of: Subject) -> Iterator[Remark]:
             yield Remark(
                 False, f"VLLM_DISABLED_KERNELS: {of.who} has no `{name}`", nearest(name, known, "it does no harm")
             )
+
+
+def _elsewhere(kind: str, name: str, of: Subject) -> str:
+    """Whether a name was there once, or came later; empty: no release that is known has it."""
+    having = [version for version, words in releases().items() if name in (words.get(kind) or {})]
+    if not having:
+        return ""
+    if of.version and parse(having[-1]) < parse(of.version):
+        return f"it is gone: vLLM {having[-1]} still had it; remove it"
+    return f"it came later: vLLM {having[0]} has it; remove it, or take a newer image"
 
 
 def _plain(flag: str, value: str) -> str:

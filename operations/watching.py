@@ -1,0 +1,74 @@
+"""The engine's log while it starts: what must not be in it ends the wait at once, what must be in it is looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyinfra import state
+from pyinfra.api.host import Host
+
+from operations.plan.places import ENGINE
+from operations.plan.plan import Plan
+from operations.plan.recipe import Forbidden
+from operations.remote import ask
+
+#: Of every vLLM on a GPU: the recipe need not say it.
+ALWAYS = (
+    Forbidden(
+        pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
+        meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and the "
+        "node freeze; pin kv-cache-memory-bytes",
+    ),
+)
+
+
+class Watch:
+    """The log of one engine on all nodes that have a part in it, read on and on."""
+
+    def __init__(self, plan: Plan, where: Host) -> None:
+        in_cluster = plan.knobs.topology == "cluster"
+        names = [each.node.name for each in plan.serving] if in_cluster else [where.name]
+        self.hosts = [state.inventory.get_host(name) for name in names]
+        proof = plan.recipe.proof
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
+        self.expected = proof.expect
+        self.seen: dict[str, str] = {}
+        self._places: dict[str, dict[str, Any]] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self.forbidden or self.expected)
+
+    def look(self) -> str:
+        """Reads on; why the engine must not go on, or nothing."""
+        for host in self.hosts if self.is_needed else []:
+            for pattern, line in self._read(host).items():
+                if each := self.forbidden.get(pattern):
+                    return f'{host.name}: its log says "{line[:200]}": {each.meaning}'
+                self.seen[pattern] = line
+        return ""
+
+    def missing(self) -> list[str]:
+        """Expected patterns that no line has matched so far."""
+        return [pattern for pattern in self.expected if pattern not in self.seen]
+
+    def stop(self) -> None:
+        """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""
+        for host in self.hosts:
+            host.run_shell_command(f"systemctl disable --now --no-block {ENGINE}.service", _sudo=True)
+
+    def _read(self, host: Host) -> dict[str, str]:
+        place = self._places.get(host.name, {})
+        answer = ask(
+            host,
+            "journal",
+            unit=ENGINE,
+            patterns=[*self.forbidden, *self.expected],
+            invocation=place.get("invocation", ""),
+            cursor=place.get("cursor", ""),
+        )
+        if answer["invocation"] != place.get("invocation"):
+            self.seen.clear()
+        self._places[host.name] = answer
+        return dict(answer["seen"])
