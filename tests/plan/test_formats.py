@@ -28,7 +28,7 @@ recipe_version: "1"
 name: Something (two nodes)
 model: org/model
 container: vllm-node
-defaults: {port: 8000, host: 0.0.0.0, tensor_parallel: 2, max_model_len: 4096, on: true}
+defaults: {port: 8000, host: 0.0.0.0, tensor_parallel: 2, max_model_len: 4096, yep: true}
 """
 V2 = """\
 recipe_version: "2"
@@ -143,25 +143,17 @@ AWKWARD_V1: dict[str, tuple[str, list[str]]] = {
     "a flag twice": ("vllm serve org/model --a 1 --a 2\n", ["--a", "1", "--a", "2"]),
     "many values": ("vllm serve org/model --sizes 1 2 4 8 --a\n", ["--sizes", "1", "2", "4", "8", "--a"]),
     "a negative number": ("vllm serve org/model --seed -1 --a\n", ["--seed", "-1", "--a"]),
-    "a dotted flag": (
-        "vllm serve org/model --compilation-config.mode 3 -O3\n",
-        ["--compilation-config.mode", "3", "-O3"],
-    ),
+    "a dotted flag": ("vllm serve org/model --c-config.mode 3 -O3\n", ["--c-config.mode", "3", "-O3"]),
+    "in a shell": ("bash -lc \"vllm serve org/model --a 'x y'\"\n", ["--a", "x y"]),
     "a switch turned off": ("vllm serve org/model --no-async-scheduling\n", ["--no-async-scheduling"]),
-    "a boolean default": ("vllm serve org/model --a {on}\n", ["--a", "True"]),
+    "a boolean default": ("vllm serve org/model --a {yep}\n", ["--a", "True"]),
     "a variable before it": ("|\n  export A=1\n  B=2 vllm serve org/model --a 1\n", ["--a", "1"]),
     "exec and a path": ("exec /usr/local/bin/vllm serve org/model --a 1\n", ["--a", "1"]),
     "as a module": ("python3 -m vllm.entrypoints.openai.api_server --model org/model --a 1\n", ["--a", "1"]),
-    "a variable that is defined": (
-        "|\n  N=7\n  vllm serve org/model --a ${{N}} --b ${{M:-8}}\n",
-        ["--a", "7", "--b", "8"],
-    ),
+    "a variable that is defined": ("|\n  N=7\n  vllm serve org/model --a ${{N}} ${{M:-8}}\n", ["--a", "7", "8"]),
     "set and echo": ("|\n  set -e\n  echo starting\n  vllm serve org/model --a 1\n", ["--a", "1"]),
     "tabs": ('"vllm serve org/model\\t--a\\t1"\n', ["--a", "1"]),
-    "a glob and a tilde": (
-        "vllm serve org/model --ignore 'original/*' --a ~/x\n",
-        ["--ignore", "original/*", "--a", "~/x"],
-    ),
+    "a glob and a quoted tilde": ("vllm serve org/model --a 'original/*' '~/x'\n", ["--a", "original/*", "~/x"]),
     "a semicolon in JSON": ("vllm serve org/model --a 'x;y|z&'\n", ["--a", "x;y|z&"]),
 }
 
@@ -193,6 +185,7 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ('command: "pip install x && vllm serve org/model"', "the command runs `pip install x` as well", True),
     ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
     ("command: vllm serve org/model --a $(nproc)", "`$(nproc)` in `$(nproc)` is nowhere defined", True),
+    ("command: vllm serve org/model --a ~/x", "`~` in `~/x` is nowhere defined", True),
     ("command: vllm serve org/model extra", "`extra` is neither a flag nor a flag's value", True),
     ("command: vllm serve org/model\nenv: {A: '$B'}", "env `A` is `$B`", True),
     ("command: vllm serve org/model\nenv: {HF_TOKEN: hf_x}", "env `HF_TOKEN` is left out", False),

@@ -42,16 +42,23 @@ class Served:
 
 def served(text: str, env: Mapping[str, str]) -> Served:
     """Takes a script apart; raises ValueError when it is no shell script at all."""
-    script = split(text)
     found = Served()
+    _read(text, env, found)
+    return found
+
+
+def _read(text: str, env: Mapping[str, str], found: Served) -> None:
+    script = split(text)
     found.remarks += [Remark(False, oddity, "write it as one command") for oddity in script.oddities]
     for command in script.commands:
         words = _assignments(command, {**env, **found.env}, found)
         if not words:
             continue
-        if (found.engine and command.words) or not _serves(words, {**env, **found.env}, found):
+        texts = [word.text for word in words]
+        if re.fullmatch(r"(.*/)?(ba)?sh", texts[0]) and re.fullmatch(r"-\w*c", "".join(texts[1:2])):
+            _read("".join(texts[2:3]), env, found)
+        elif found.engine or not _serves(words, {**env, **found.env}, found):
             _besides(words, found)
-    return found
 
 
 def take_apart(engine: str, words: list[Word], found: Served) -> None:
