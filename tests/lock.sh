@@ -12,3 +12,6 @@ lock --python-version 3.11 --no-build --override $proxy/overrides.txt $proxy/req
 engine=tests/lab/images/engine
 lock --python-version 3.11 --python-platform x86_64-manylinux_2_36 --no-build \
     --override $engine/overrides.txt $engine/requirements.in -o $engine/requirements.lock
+# What builds vLLM on a GB10; its image has Python 3.12.
+cutlass=files/images/vllm-sm121-cutlass
+lock --python-version 3.12 --python-platform aarch64-manylinux_2_28 --no-build $cutlass/build.in -o $cutlass/build.txt

@@ -15,6 +15,7 @@ from operations.node import archive, lock, model_facts, model_files, vocabulary
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
+from operations.node.probe import ask
 
 
 def main(
@@ -39,7 +40,7 @@ def main(
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
             "nvidia": _nvidia(),
             "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
-            "memory": _memory(),
+            "memory": _memory() | {"ollama_mib": _ollama_mib()},
             "disks": {"store": _free(store), "docker": _free(info.get("DockerRootDir") or "/var/lib/docker")},
             "ports": ports.result(),
             "netplan": netplan(),
@@ -94,6 +95,15 @@ def _memory() -> dict[str, int]:
     text = read(Path("/proc/meminfo"))
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE))
     return {"total_mib": int(found["MemTotal"]) // 1024, "available_mib": int(found["MemAvailable"]) // 1024}
+
+
+def _ollama_mib() -> int:
+    """What Ollama has loaded and an engine's start unloads; 0: no Ollama."""
+    try:
+        loaded = ask("http://127.0.0.1:11434/api/ps", None, "", 2).get("models", [])
+        return int(sum(each.get("size", 0) for each in loaded)) >> 20
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0
 
 
 def _free(path: str) -> dict[str, Any]:

@@ -72,6 +72,8 @@ def _gpu(survey: Survey, recipe: Recipe) -> Findings:
 def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]) -> Findings:
     need = recipe.memory_gib(knobs.topology)
     memory = survey["memory"]
+    # What Ollama holds is unloaded before the start of an engine on the GPU.
+    available_mib = memory["available_mib"] + (memory.get("ollama_mib", 0) if recipe.needs.gpu else 0)
     serves = knobs.topology != "solo" or node.is_head
     if serves and memory["total_mib"] < need * 1024:
         yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
@@ -79,10 +81,10 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     elif (
         serves
         and survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") != "active"
-        and memory["available_mib"] < need * 1024
+        and available_mib < need * 1024
     ):
         yield (
-            f"has {memory['available_mib'] / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
+            f"has {available_mib / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
             "end what holds it: ps aux --sort -rss | head",
         )
     wanted: dict[int, tuple[str, float]] = {}

@@ -104,3 +104,10 @@ def test_a_netplan_file_without_addresses_may_name_a_rail() -> None:
 
 def test_solo_does_without_a_carrier() -> None:
     assert findings(links(enp1s0f0np0={"carrier": False}), topology="solo") == ""
+
+
+def test_what_ollama_holds_is_counted_as_free_since_a_start_unloads_it() -> None:
+    held = {"total_mib": 122_000, "available_mib": 60_000, "ollama_mib": 50_000}
+    assert findings(survey(memory=held)) == ""
+    assert "MiB" not in findings(survey(memory={**held, "ollama_mib": 10_000}))
+    assert "68.4 GiB of memory available" in findings(survey(memory={**held, "ollama_mib": 10_000}))

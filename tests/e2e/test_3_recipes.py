@@ -1,0 +1,141 @@
+"""Recipes on the real engine: judged by the image itself, proven by its log, changed by mods once and for all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from operations.plan.formats import FOLDER
+from operations.plan.lint.subject import FOLDER as VOCABULARIES
+from tests.e2e import cluster
+from tests.e2e.cluster import HEAD, WORKER, deploy, on
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
+MODS = Path(__file__).parents[1] / "lab/mods"
+#: In the image: what vLLM's own parser and registries say. It imports vLLM, which takes a quarter of a minute.
+TRUTH = """
+import json
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+import vllm.envs
+parser = make_arg_parser(FlexibleArgumentParser())
+options = [o[2:].replace("_", "-") for a in parser._actions for o in a.option_strings if o.startswith("--")]
+choices = {a.option_strings[0][2:]: sorted(map(str, a.choices)) for a in parser._actions if a.choices}
+print(json.dumps({
+    "flags": sorted(o for o in options if not o.startswith("no-") and o != "help"),
+    "moe": choices["moe-backend"],
+    "environment": sorted(vllm.envs.environment_variables),
+    "reasoning": sorted(ReasoningParserManager.list_registered()),
+    "tools": sorted(ToolParserManager.list_registered()),
+}))
+"""
+
+
+def recipe(tmp_path: Path, name: str, **changes: Any) -> str:
+    """The lab's recipe with changes, as a file; mappings are merged into its own."""
+    data = yaml.safe_load((FOLDER / "lab-tiny-llama.yaml").read_text())
+    for key, value in (changes | {"name": name}).items():
+        data[key] = {**data[key], **value} if isinstance(value, dict) else value
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    return str(file)
+
+
+def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_path: Path, at: dict[str, str]) -> None:
+    before = [on(node, "docker inspect --format '{{.Id}}' tandem-engine") for node in (HEAD, WORKER)]
+    faulty = recipe(
+        tmp_path,
+        "faulty",
+        env={"VLLM_CPU_OMP_THREAD_BIND": "nobind"},
+        flags={"swap-space": 4, "reasoning-parser": "qwen33", "moe-backend": "marlinn"},
+    )
+    with cluster.load(at, clients=2) as clients:
+        clients.wait_for(2)
+        said = deploy(topology="cluster", recipe=faulty)
+    assert said.code == 1 and "Traceback" not in said.text
+    for words in (
+        "(the image) reads no `VLLM_CPU_OMP_THREAD_BIND`",
+        "did you mean `VLLM_CPU_OMP_THREADS_BIND`?",
+        "(the image) has no flag `--swap-space`",
+        "it is gone: vLLM 0.1",
+        "reasoning-parser: vLLM 0.32.0 (the image) has no `qwen33`",
+        "moe-backend: vLLM 0.32.0 (the image) knows no `marlinn`",
+    ):
+        assert words in said.text, said.text
+    assert said.text.count("-> ") >= 4
+    assert not clients.failed, clients.failed
+    assert [on(node, "docker inspect --format '{{.Id}}' tandem-engine") for node in (HEAD, WORKER)] == before
+
+
+def test_what_is_read_from_the_sources_is_what_vllm_itself_says() -> None:
+    image_id = on(HEAD, "docker inspect --format '{{.Image}}' tandem-engine").strip().removeprefix("sha256:")
+    told = json.loads(on(HEAD, f"cat /var/lib/tandem/vocabularies/{image_id}.json"))
+    (HEAD.root / "root/truth.py").write_text(TRUTH)
+    image = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
+    run = f"docker run --rm -i --network none --entrypoint python3 {image} - < /root/truth.py 2>/dev/null"
+    truth = json.loads(on(HEAD, run).splitlines()[-1])
+    assert sorted(told["flags"]) == truth["flags"]
+    assert sorted(told["flags"]["moe-backend"]["choices"]) == truth["moe"]
+    assert sorted(told["environment"]) == truth["environment"]
+    assert told["reasoning_parsers"] == truth["reasoning"] and told["tool_parsers"] == truth["tools"]
+    assert told["ray"] is True
+    # The release's own wheel says the same, but that the lab's image has Ray in it.
+    shipped = json.loads((VOCABULARIES / f"vllm-{told['version']}.json").read_text())
+    assert shipped | {"ray": True} == told
+
+
+def test_a_check_changes_nothing_and_names_its_judge() -> None:
+    argv = ["make", "-s", "check", f"INVENTORY={cluster.INVENTORY}", f"PYTHON={sys.executable}"]
+    said = subprocess.run(argv, capture_output=True, text=True, cwd=cluster.ROOT, check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == "lab-tiny-llama, cluster on 2 node(s): ok by the image itself (vLLM 0.32.0)\n"
+
+
+def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path) -> None:
+    modded = recipe(
+        tmp_path,
+        "modded",
+        mods=[str(MODS / "lab-banner")],
+        proof={"expect": ["Starting vLLM server|Application startup complete"]},
+    )
+    done = deploy(topology="solo", recipe=modded)
+    assert done.code == 0, done.text
+    say = "docker exec tandem-engine python3 -c 'import vllm.version as v; print(v.TANDEM_LAB_BANNER)'"
+    assert on(HEAD, say).strip() == "True"
+    record = json.loads(on(HEAD, "docker exec tandem-engine cat /usr/local/share/tandem/mods/lab-banner.json"))
+    assert [each["done"] for each in record] == ["applied"]
+    image = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
+    apply = "python3 /opt/tandem/mods/apply.py /opt/tandem/mods/lab-banner/mod.json"
+    assert "already" in on(HEAD, f"docker run --rm --entrypoint sh {image} -c '{apply}'")
+    again = deploy(topology="solo", recipe=modded)
+    assert again.code == 0 and again.changes == 0, again.text
+
+
+def test_a_line_that_must_not_be_said_ends_the_deploy(tmp_path: Path) -> None:
+    forbidden = recipe(
+        tmp_path,
+        "forbidden",
+        proof={"forbid": [{"pattern": "Starting to load model", "meaning": "the test says so"}]},
+    )
+    said = deploy(topology="solo", recipe=forbidden)
+    ended = time.time()
+    assert said.code == 1 and "Traceback" not in said.text
+    assert "Starting to load model" in said.text and ": the test says so. The engine is stopped" in said.text
+    lines = on(HEAD, "journalctl -u tandem-engine -o short-unix --no-pager").splitlines()
+    appeared = [float(line.split()[0]) for line in lines if "Starting to load model" in line][-1]
+    assert ended - appeared < 5
+    for _ in range(60):
+        if on(HEAD, "systemctl is-active tandem-engine", check=False).strip() != "deactivating":
+            break
+        time.sleep(1)
+    assert on(HEAD, "systemctl is-active tandem-engine", check=False).strip() in ("inactive", "failed")
+    assert on(HEAD, "systemctl is-enabled tandem-engine", check=False).strip() == "disabled"
