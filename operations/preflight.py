@@ -23,8 +23,8 @@ from operations.plan.nodes import Link, Node, choose_rails
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.wanted import wanted
 from operations.remote import Survey, programs
-from operations.wanted import wanted
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
 _one_at_a_time = BoundedSemaphore()
@@ -51,7 +51,7 @@ def _settle(hosts: list[Host]) -> Plan:
         raise Refusal(
             *(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent)
         )
-    knobs, recipe = wanted(hosts)
+    knobs, recipe = wanted(dict(hosts[0].data.dict()))
     check_topology(recipe, knobs, len(hosts))
     if missing := mods.missing(recipe.mods):
         raise Refusal(*missing)

@@ -4,12 +4,12 @@ from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
 from operations.plan.refusal import Refusal
+from operations.plan.wanted import wanted
 from operations.verbs.report import audit_table, everywhere
-from operations.wanted import wanted
 
 if host.name == next(iter(inventory)).name:
     try:
-        knobs, recipe = wanted([host])
+        knobs, recipe = wanted(dict(host.data.dict()))
     except Refusal as refusal:
         raise DeployError(str(refusal)) from None
     where = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": recipe.model.revision or "none"}

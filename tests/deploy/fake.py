@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.plan.formats import load_recipe
 from operations.plan.nodes import Node
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN
 from operations.plan.plan import Plan, make_plan
-from tests.plan.samples import ROOT, knobs, survey
+from operations.plan.wanted import wanted as read
+from tests.plan.samples import ROOT, knob_data, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")
 _INVENTORY = """
@@ -48,12 +48,12 @@ class Outcome:
 
 def planned(**changes: Any) -> Plan:
     """The plan that a deploy of two fake nodes makes."""
-    wanted = knobs(**changes)
+    wanted, recipe = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
     nodes = [
         Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)
     ]
-    return make_plan(load_recipe(wanted.recipe), wanted, nodes)
+    return make_plan(recipe, wanted, nodes)
 
 
 def look(plan: Plan, name: str) -> dict[str, Any]:

@@ -166,3 +166,61 @@ def test_a_recipe_that_its_image_does_not_understand_is_refused_with_all_its_fau
     for said in ("no vLLM reads `VLLM_NVFP4_MOE_BACKEND`", "knows no `marlinn`", "`super_v3` is in no release"):
         assert said in outcome.text
     assert outcome.commands == []
+
+
+FOREIGN = """\
+recipe_version: "1"
+name: Something
+model: org/model
+container: vllm-node
+command: vllm serve org/model --gpu-memory-utilization 0.8
+"""
+
+
+def foreign(tmp_path: Path, more: str = "") -> str:
+    recipe = tmp_path / "foreign.yaml"
+    recipe.write_text(FOREIGN + more)
+    return str(recipe)
+
+
+def test_a_recipe_without_a_revision_is_refused_with_today_s(tmp_path: Path) -> None:
+    data = flags(topology="solo", recipe=foreign(tmp_path))
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main="d" * 40)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert "names no revision of org/model" in outcome.text
+    assert f'model_revision = "{"d" * 40}" in group_data/all.py is what `main` is' in outcome.text
+
+
+def test_a_recipe_of_eugr_s_is_deployed_with_a_revision(tmp_path: Path) -> None:
+    changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
+    outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes))
+    assert outcome.code == 0, outcome.text
+    assert outcome.commands == []
+    assert "the image `vllm-node` is not pinned by a digest" in outcome.text
+
+
+def test_a_revision_of_a_recipe_that_has_its_own_is_refused(tmp_path: Path) -> None:
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo", model_revision="d" * 40))
+    assert outcome.code == 1 and "has its own" in outcome.text and "clear model_revision" in outcome.text
+
+
+def test_a_mod_that_is_not_here_is_refused(tmp_path: Path) -> None:
+    data = flags(topology="solo", recipe=foreign(tmp_path, "mods: [mods/fix-it]\n"), model_revision="d" * 40)
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
+    assert outcome.code == 1 and outcome.commands == []
+    assert "the mod `fix-it` is not here" in outcome.text
+
+
+def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
+    plan = planned(topology="solo")
+    assert plan.head.engine
+    told = {plan.head.engine.image.local: {"version": "0.17.1", "flags": {"dtype": {"choices": None}}}}
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), vocabularies=told)
+    assert outcome.code == 1 and outcome.commands == []
+    assert "vLLM 0.17.1 (the image) has no flag `--moe-backend`" in outcome.text
+
+
+def test_tensorrt_llm_in_a_cluster_is_refused(tmp_path: Path) -> None:
+    data = flags(topology="cluster", recipe="nemotron-3-super-nvfp4-trtllm")
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
+    assert outcome.code == 1 and "runs in: solo, replicas" in outcome.text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyinfra.api.host import Host
+from collections.abc import Mapping
+from typing import Any
 
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
@@ -12,9 +11,12 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
 
-def wanted(hosts: Sequence[Host]) -> tuple[Knobs, Recipe]:
-    """Knobs and recipe, which has the knob's revision when it names none; raises Refusal with every fault."""
-    knobs = read_knobs(dict(hosts[0].data.dict()))
+def wanted(data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
+    """From a host's data: knobs and recipe, which has the knob's revision when it names none.
+
+    Raises Refusal with every fault.
+    """
+    knobs = read_knobs(data)
     recipe = load_recipe(knobs.recipe)
     if not knobs.model_revision:
         return knobs, recipe
