@@ -16,7 +16,11 @@ from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
 #: Environment that the plan computes from each node's own links.
-OWNED_ENV = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA")
+OWNED_ENV = (
+    *("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
+    *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
+    *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
+)
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
@@ -154,6 +158,8 @@ class Recipe(Strict):
     needs: Needs = Needs()
     load_minutes: Annotated[float, Field(gt=0)]
     env: dict[str, str] = {}
+    # How the engine is called where it is not by its own name (`/opt/venv/bin/vllm serve`).
+    program: tuple[str, ...] = ()
     # Variables whose value the shell in the container fills in (`/usr/local/cuda/bin:$PATH`).
     exports: dict[str, str] = {}
     # Folders that the engine expects to be there.
@@ -170,7 +176,7 @@ class Recipe(Strict):
         if isinstance(env, dict):
             for name, value in env.items():
                 if name in OWNED_ENV:
-                    raise ValueError(f"`{name}` is computed for each node from its links; remove it")
+                    raise ValueError(f"`{name}` is computed for each node; remove it")
                 if not isinstance(value, str):
                     raise ValueError(f"`{name}` is {value!r}: quote it, so that it is the text that you mean")
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:

@@ -149,6 +149,7 @@ AWKWARD_V1: dict[str, tuple[str, list[str]]] = {
     "a boolean default": ("vllm serve org/model --a {yep}\n", ["--a", "True"]),
     "a variable before it": ("|\n  export A=1\n  B=2 vllm serve org/model --a 1\n", ["--a", "1"]),
     "exec and a path": ("exec /usr/local/bin/vllm serve org/model --a 1\n", ["--a", "1"]),
+    "a wrapper of vLLM's": ("exec /opt/ds4-vllm-entrypoint serve org/model --a 1\n", ["--a", "1"]),
     "as a module": ("python3 -m vllm.entrypoints.openai.api_server --model org/model --a 1\n", ["--a", "1"]),
     "a variable that is defined": ("|\n  N=7\n  vllm serve org/model --a ${{N}} ${{M:-8}}\n", ["--a", "7", "8"]),
     "set and echo": ("|\n  set -e\n  echo starting\n  vllm serve org/model --a 1\n", ["--a", "1"]),
@@ -169,6 +170,19 @@ def test_an_awkward_command_keeps_its_meaning(tmp_path: Path, case: str) -> None
         assert words[at : at + len(expected)] == expected
 
 
+def test_an_engine_keeps_the_name_that_it_is_called_by(tmp_path: Path) -> None:
+    recipe = read(tmp_path, f"{V1}command: exec /opt/x/vllm serve org/model --a 1\n")
+    for words in commands(recipe):
+        assert words[:3] == ["exec", "/opt/x/vllm", "serve"]
+
+
+def test_a_name_that_only_looks_like_a_secret_is_kept(tmp_path: Path) -> None:
+    recipe = read(
+        tmp_path, f"{V1}command: vllm serve org/model\nenv: {{TOKENIZERS_PARALLELISM: false, MAX_TOKENS: 5}}\n"
+    )
+    assert recipe.env == {"TOKENIZERS_PARALLELISM": "False", "MAX_TOKENS": "5"}
+
+
 def test_what_bash_would_have_ended_is_said(tmp_path: Path) -> None:
     recipe = read(tmp_path, f"{V1}command: {AWKWARD_V1['a comment within'][0]}")
     assert any("bash would end the command at the comment" in each.problem for each in recipe.remarks)
@@ -186,6 +200,8 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
     ("command: vllm serve org/model --a $(nproc)", "`$(nproc)` in `$(nproc)` is nowhere defined", True),
     ("command: vllm serve org/model --a ~/x", "`~` in `~/x` is nowhere defined", True),
+    ("command: vllm serve org/model --runner pooling", "it serves no chat (pooling)", True),
+    ("command: vllm serve org/model\nenv: {MASTER_ADDR: 10.0.0.1}", "env `MASTER_ADDR` is left out", False),
     ("command: vllm serve org/model extra", "`extra` is neither a flag nor a flag's value", True),
     ("command: vllm serve org/model\nenv: {A: '$B'}", "env `A` is `$B`", True),
     ("command: vllm serve org/model\nenv: {HF_TOKEN: hf_x}", "env `HF_TOKEN` is left out", False),

@@ -43,7 +43,7 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["reads it as a number: quote it"]),
         ("repo: tandem-lab/tiny-llama", "repo: tiny-llama", ["model.repo"]),
         ('OMP_NUM_THREADS: "1"', "OMP_NUM_THREADS: 1", ["`OMP_NUM_THREADS` is 1: quote it"]),
-        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is computed for each node"]),
+        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is computed for each node; remove it"]),
         ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),
         ("max-num-seqs: 8", "tensor_parallel_size: 2", ["`tensor_parallel_size` is not a recipe's"]),
         ("max-num-seqs: 8", "--max-num-seqs: 8", ["without the leading dashes"]),

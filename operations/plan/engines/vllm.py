@@ -59,7 +59,8 @@ class Vllm:
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`vllm serve ...`, or the module that it runs."""
         program = words[0].rpartition("/")[2]
-        if program == "vllm" and list(words[1:2]) == ["serve"]:
+        # Images of others wrap it: `/usr/local/bin/dsv4-vllm-entrypoint serve`.
+        if "vllm" in program and list(words[1:2]) == ["serve"]:
             return list(words[2:])
         modules = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
         if program.startswith("python") and list(words[1:2]) == ["-m"] and "".join(words[2:3]) in modules:
@@ -98,7 +99,8 @@ class Vllm:
         """One engine that answers on this node."""
         path = model_path(recipe)
         return [
-            *("vllm", "serve", path, "--served-model-name", recipe.served_name),
+            *(recipe.program or ("vllm", "serve")),
+            *(path, "--served-model-name", recipe.served_name),
             *("--host", engine_address(knobs, node), "--port", str(knobs.engine_port)),
             *("--tensor-parallel-size", str(tensor_parallel)),
             *with_model(recipe, path),

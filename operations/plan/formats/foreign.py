@@ -61,8 +61,8 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\n" in text:
             remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
         elif name in OWNED_ENV:
-            remarks.append(Remark(False, f"env `{name}` is left out", "it is computed for each node from its links"))
-        elif re.search(r"TOKEN|SECRET|API_KEY|PASSWORD", name):
+            remarks.append(Remark(False, f"env `{name}` is left out", "it is computed for each node"))
+        elif re.search(r"(^|_)(TOKEN|SECRET|API_?KEY|PASSWORD)$", name):
             remarks.append(
                 Remark(False, f"env `{name}` is left out: it would be readable by everybody", "see `hub_token_file`")
             )
@@ -118,6 +118,11 @@ def build(
         revision = None
     if "@sha256:" not in image:
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
+    runner, task = command.flag("runner"), command.flag("task")
+    if runner == "pooling" or task in ("embed", "embedding", "score", "reward", "classify"):
+        remarks.append(
+            Remark(True, f"it serves no chat ({runner or task})", "Tandem proves an engine by a chat's token")
+        )
     names = command.owned.get("served-model-name", "").split()
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
@@ -145,6 +150,7 @@ def build(
             needs=Needs(),
             load_minutes=LOAD_MINUTES,
             env=env,
+            program=tuple(command.program_words),
             exports={name: value for name, value in command.exports.items() if name not in OWNED_ENV},
             folders=tuple(command.folders),
             flags=tuple(command.flags),

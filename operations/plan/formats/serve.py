@@ -24,6 +24,8 @@ class Served:
 
     engine: str = ""
     program: str = ""
+    #: How it is called, when that is not by its own name.
+    program_words: list[str] = field(default_factory=list)
     model: str = ""
     flags: list[Flag] = field(default_factory=list)
     #: Values of flags that the plan owns, by canonical name.
@@ -33,6 +35,11 @@ class Served:
     exports: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+
+    def flag(self, name: str) -> str:
+        """What a flag is set to; empty: absent or bare."""
+        values = [each.value for each in self.flags if each.name == name]
+        return values[-1] if values and isinstance(values[-1], str) else ""
 
     def number(self, name: str) -> int:
         """An owned flag as a number; 1 when it is absent or no number."""
@@ -122,6 +129,8 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
             continue
         found.engine, found.program = name, texts[0]
         rest = words[len(words) - len(arguments) :] if arguments else []
+        called = texts[: len(texts) - len(rest)]
+        found.program_words = called if called[1:] == ["serve"] and called[0] != "vllm" else []
         take_apart(name, [_expanded(word, env, found) for word in rest], found)
         return True
     return False
