@@ -12,10 +12,10 @@ PYTHON ?= python3
 PYINFRA := PYINFRA_PROGRESS=off $(BIN)/pyinfra -y
 data = $(foreach pair,$(1),--data $(pair))
 # What only asks: pyinfra's own words are shown when it fails.
-ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
+ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply status endpoint audit check recipes down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
+.PHONY: help venv plan apply status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ check: $(VENV)/.deploy ## all that a deploy checks before its first change, and 
 
 recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, and what the lint says
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes $(DIR)
+
+verify: $(VENV)/.deploy ## is the model whole and the same on every node; DEEP=1 hashes every byte
+	$(call ask,verify,$(if $(DEEP),--data deep=1))
+
+prune: $(VENV)/.deploy ## remove images of Tandem's that no unit needs any more; models and caches stay
+	$(call ask,prune)
 
 audit: $(VENV)/.deploy ## what the model's weights are made of: modules by quantisation and bytes, from the head's store
 	$(call ask,audit)

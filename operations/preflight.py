@@ -17,7 +17,7 @@ from pyinfra.context import ctx_state
 from operations import judging, lock, looking, tether
 from operations.plan import mods
 from operations.plan.checks import check_survey
-from operations.plan.images import Image, engine_image
+from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails
 from operations.plan.plan import Plan, check_topology, make_plan
@@ -61,7 +61,7 @@ def _settle(hosts: list[Host]) -> Plan:
             "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
         )
     engine = engine_image(recipe, knobs)
-    images = [engine, Image("proxy", knobs.proxy_image, knobs.proxy_image_from)]
+    images = [engine, proxy_image(knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
     head = surveys[hosts[0]]

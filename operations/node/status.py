@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from operations.node import probe, secrets, services
+from operations.node import old_images, probe, secrets, services
 from operations.node.commands import output
 
 UNITS = ("tandem-engine", "tandem-proxy")
 
 
-def main() -> dict[str, Any]:
-    """`rows`: one for each unit that is installed."""
+def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
+    """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known."""
     found = services.main(UNITS)["units"]
-    return {"rows": [_row(unit, state) for unit, state in found.items() if state.get("UnitFileState")]}
+    rows = [_row(unit, state) for unit, state in found.items() if state.get("UnitFileState")]
+    return {"rows": rows, "old_images": [] if keep is None else old_images.main(keep)["images"]}
 
 
 def _row(unit: str, state: dict[str, str]) -> dict[str, str]:

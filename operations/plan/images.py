@@ -83,6 +83,17 @@ def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
     return Image("engine", recipe.image, knobs.engine_image_from, recipe.mods)
 
 
+def needed(recipe: Recipe, knobs: Knobs) -> list[str]:
+    """Local names of the images that a plan is made of, the one that mods were put onto among them."""
+    engine = engine_image(recipe, knobs)
+    return list(dict.fromkeys([engine.local, engine.base.local, proxy_image(knobs).local]))
+
+
+def proxy_image(knobs: Knobs) -> Image:
+    """The proxy's image."""
+    return Image("proxy", knobs.proxy_image, knobs.proxy_image_from)
+
+
 def _digest(context: list[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
     for name, content in context:

@@ -8,7 +8,7 @@ import yaml
 
 from operations.plan.environment import MOUNT
 from operations.plan.files import File, render
-from operations.plan.images import Image
+from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import ETC, PROXY, folder_of
@@ -19,7 +19,7 @@ from operations.plan.service import Service, docker_run, seal
 
 def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
     """The proxy on the head, over engines at these base URLs."""
-    image = Image("proxy", knobs.proxy_image, knobs.proxy_image_from)
+    image = proxy_image(knobs)
     folder, bind = folder_of(PROXY), bind_address(knobs, head)
     docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]

@@ -48,6 +48,44 @@ def status_table(answers: dict[str, dict[str, Any]]) -> None:
         for row in answer["rows"]:
             if row.get("why"):
                 print(f"\n{name} {row['unit']}: {row['why']}")
+    for name, answer in answers.items():
+        if old := answer["old_images"]:
+            named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
+            print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
+
+
+def verify_table(answers: dict[str, dict[str, Any]]) -> None:
+    """A row for each node; under it what is wrong. Raises DeployError when a node has not the whole model."""
+    head = next(iter(answers.values()))
+    table = Table("node", "files", "GB", "verdict", "seconds", box=None, pad_edge=False)
+    problems = []
+    for name, answer in answers.items():
+        said = [f"{answer['path']} is not there"] if not answer["present"] else list(answer["problems"])
+        said += [f"{file} is not the head's" for file in _unlike(answer["files"], head["files"])]
+        problems += [f"{name}: {problem}" for problem in said]
+        how = "whole, every byte proven" if answer["proven"] else "whole by structure; DEEP=1 hashes it"
+        size = sum(file["size"] for file in answer["files"].values()) / 1e9
+        verdict = f"{len(said)} problem(s)" if said else how
+        table.add_row(name, str(len(answer["files"])), f"{size:.2f}", verdict, f"{answer['seconds']:.1f}")
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    if problems:
+        raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")
+
+
+def _unlike(files: dict[str, Any], heads: dict[str, Any]) -> list[str]:
+    """Names that two nodes do not have alike."""
+    return sorted(name for name in {*files, *heads} if files.get(name) != heads.get(name))
+
+
+def pruned_lines(answers: dict[str, dict[str, Any]]) -> list[str]:
+    """What was removed from each node, and what was not."""
+    lines = []
+    for name, answer in answers.items():
+        sizes = {image["name"]: image["mb"] for image in answer["images"]}
+        lines += [f"{name}: removed {image} ({sizes[image]:,} MB)" for image in answer["removed"]]
+        lines += [f"{name}: {problem}" for problem in answer["problems"]]
+        lines += [] if answer["images"] else [f"{name}: every image of Tandem's is needed"]
+    return lines
 
 
 def audit_table(answers: dict[str, dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from operations.plan.formats import FOLDER
 from operations.plan.lint.subject import FOLDER as VOCABULARIES
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import model
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 MODS = Path(__file__).parents[1] / "lab/mods"
@@ -48,6 +49,14 @@ def recipe(tmp_path: Path, name: str, **changes: Any) -> str:
     file = tmp_path / f"{name}.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return str(file)
+
+
+def make(*words: str, code: int = 0) -> str:
+    """What a verb prints, on the lab; its words of failure when it is expected to fail."""
+    argv = ["make", "-s", *words, f"INVENTORY={cluster.INVENTORY}", f"PYTHON={sys.executable}"]
+    said = subprocess.run(argv, capture_output=True, text=True, cwd=cluster.ROOT, check=False)
+    assert said.returncode == code, said.stdout + said.stderr
+    return said.stdout if code == 0 else said.stderr
 
 
 def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_path: Path, at: dict[str, str]) -> None:
@@ -94,10 +103,7 @@ def test_what_is_read_from_the_sources_is_what_vllm_itself_says() -> None:
 
 
 def test_a_check_changes_nothing_and_names_its_judge() -> None:
-    argv = ["make", "-s", "check", f"INVENTORY={cluster.INVENTORY}", f"PYTHON={sys.executable}"]
-    said = subprocess.run(argv, capture_output=True, text=True, cwd=cluster.ROOT, check=False)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout == "lab-tiny-llama, cluster on 2 node(s): ok by the image itself (vLLM 0.32.0)\n"
+    assert make("check") == "lab-tiny-llama, cluster on 2 node(s): ok by the image itself (vLLM 0.32.0)\n"
 
 
 def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path) -> None:
@@ -118,6 +124,31 @@ def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path)
     assert "already" in on(HEAD, f"docker run --rm --entrypoint sh {image} -c '{apply}'")
     again = deploy(topology="solo", recipe=modded)
     assert again.code == 0 and again.changes == 0, again.text
+
+
+def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
+    """The derived image is now the unit's; for the plan of the inventory it is the other way round."""
+    old = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
+    assert deploy(topology="solo").code == 0
+    assert f"neither the plan nor a unit needs {old}" in make("status")
+    needed = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
+    said = make("prune")
+    assert f"spark-1: removed {old}" in said and needed not in said
+    assert "spark-2: every image of Tandem's is needed" in said
+    assert needed in on(HEAD, "docker images --format '{{.Repository}}:{{.Tag}}'").split()
+    assert "neither the plan" not in make("status")
+
+
+def test_every_byte_is_hashed_again_when_asked(tmp_path: Path) -> None:
+    assert make("verify").count("whole, every byte proven") == 2
+    shard = f"$(readlink -f {cluster.STORE}/snapshots/{model.revision()}/model-00001-of-00002.safetensors)"
+    flip = "printf '\\001' | dd of=$f bs=1 seek=100000 conv=notrunc"
+    on(WORKER, f'f={shard}; t=$(stat -c %y $f); {flip} 2>/dev/null; touch -d "$t" $f')
+    assert make("verify").count("whole, every byte proven") == 2, "the stamp is as it was"
+    said = make("verify", "DEEP=1", code=2)
+    assert "spark-2: " in said and "model-00001-of-00002.safetensors: its content is not what its hash" in said
+    assert deploy(topology="cluster").code == 0
+    assert make("verify", "DEEP=1").count("whole, every byte proven") == 2
 
 
 def test_a_line_that_must_not_be_said_ends_the_deploy(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""`make verify` and `make prune`: what they look at on a node, and what they say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyinfra.api.exceptions import DeployError
+
+from operations.node import model_files, model_verify, old_images
+from operations.verbs.report import pruned_lines, verify_table
+from tests.lab import model
+from tests.node.models import FOLDER, make
+
+SHARD = "model-00002-of-00002.safetensors"
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A whole model, proven."""
+    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    found = make(tmp_path / "hub")
+    assert verified(found, deep=True)["proven"]
+    return found
+
+
+def verified(snapshot: Path, *, deep: bool) -> dict[str, Any]:
+    return model_verify.main(str(snapshot.parents[2]), FOLDER, model.revision(), deep)
+
+
+def flip(file: Path) -> None:
+    """One bit of the last byte, with the file's stamp as it was: what a bad disk does."""
+    blob, stat = Path(os.path.realpath(file)), file.stat()
+    with blob.open("r+b") as content:
+        content.seek(-1, os.SEEK_END)
+        last = content.read(1)[0]
+        content.seek(-1, os.SEEK_END)
+        content.write(bytes([last ^ 1]))
+    os.utime(blob, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_deep_finds_what_stamps_can_t_show(snapshot: Path) -> None:
+    flip(snapshot / SHARD)
+    shallow = verified(snapshot, deep=False)
+    assert shallow["problems"] == [] and shallow["proven"]
+    deep = verified(snapshot, deep=True)
+    assert len(deep["problems"]) == 1 and SHARD in deep["problems"][0]
+    # It stays unproven, so that the next deploy fetches it.
+    assert not verified(snapshot, deep=False)["proven"]
+
+
+def test_a_whole_model_is_a_row_for_each_node(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = verified(snapshot, deep=True)
+    verify_table({"spark-1": state, "spark-2": state})
+    out = capsys.readouterr().out
+    assert out.count("whole, every byte proven") == 2
+
+
+def test_what_is_wrong_is_named_with_node_file_and_remedy(snapshot: Path) -> None:
+    head = verified(snapshot, deep=True)
+    other = {**head, "files": {**head["files"], SHARD: {"size": 1, "blob": "x"}}}
+    absent = model_verify.main("/nowhere", FOLDER, model.revision())
+    with pytest.raises(DeployError) as said:
+        verify_table({"spark-1": head, "spark-2": other, "spark-3": absent})
+    assert f"spark-2: {SHARD} is not the head's" in str(said.value)
+    assert f"spark-3: /nowhere/{FOLDER}/snapshots/{model.revision()} is not there" in str(said.value)
+    assert "`make apply` fetches what is wrong" in str(said.value)
+
+
+def test_what_a_unit_or_the_plan_names_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "run.sh"
+    run.write_text("exec docker run --entrypoint x tandem/engine:aaaaaaaaaaaa /tandem/start.sh\n")
+    there = ["tandem/engine:aaaaaaaaaaaa", "tandem/engine:bbbbbbbbbbbb", "tandem/proxy:cccccccccccc", "vllm/vllm:1"]
+    ran: list[tuple[str, ...]] = []
+
+    def docker(*argv: str, **_: Any) -> str:
+        ran.append(argv)
+        return "\n".join(there) if argv[1] == "images" else "" if argv[2].startswith("tandem/proxy") else "Untagged"
+
+    monkeypatch.setattr(old_images, "COMMANDS", (str(run), "/nowhere"))
+    monkeypatch.setattr(old_images, "output", docker)
+    monkeypatch.setattr(old_images, "docker_inspect", lambda *_: [{"Size": 4_000_000_000}])
+    assert old_images.main([])["images"] == [
+        {"name": "tandem/engine:bbbbbbbbbbbb", "mb": 4000},
+        {"name": "tandem/proxy:cccccccccccc", "mb": 4000},
+    ]
+    assert len(ran) == 1, "nothing is removed without being asked"
+    pruned = old_images.main(["tandem/engine:bbbbbbbbbbbb"], remove=True)
+    assert pruned["removed"] == [] and "tandem/proxy:cccccccccccc is still in use" in pruned["problems"][0]
+    lines = pruned_lines({"a": old_images.main([], remove=True), "b": {"images": [], "removed": [], "problems": []}})
+    assert lines[0] == "a: removed tandem/engine:bbbbbbbbbbbb (4,000 MB)"
+    assert lines[-1] == "b: every image of Tandem's is needed"
