@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote
 
+from operations.node import layers
 from operations.node.model_install import Installer
 
 CHUNK = 1 << 20
@@ -56,14 +57,14 @@ def main(what: str, addresses: list[str], port: int, store: str, **arguments: An
 
 
 def _image(address: str, port: int) -> dict[str, Any]:
-    meter = Meter()
     with (
-        _get(address, port, "/image") as body,
+        _get(address, port, "/image", headers={"Have": " ".join(layers.present())}) as body,
         subprocess.Popen(
             ["docker", "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as load,
     ):
         assert load.stdin is not None and load.stderr is not None
+        meter = Meter(body.length or 0)
         try:
             while chunk := body.read(CHUNK):
                 load.stdin.write(chunk)
@@ -102,10 +103,12 @@ def _model(addresses: list[str], port: int, store: str, folder: str, revision: s
 
 
 @contextmanager
-def _get(address: str, port: int, path: str, start: int = 0) -> Iterator[BinaryIO]:
+def _get(
+    address: str, port: int, path: str, start: int = 0, headers: dict[str, str] | None = None
+) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", path, headers={"Range": f"bytes={start}-"})
+        connection.request("GET", path, headers={"Range": f"bytes={start}-", **(headers or {})})
         response = connection.getresponse()
         if response.status not in (200, 206):
             raise OSError(f"the head answered {response.status} for {path}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from operations.node import beats, model_files
+from operations.node import beats, layers, model_files
 
 
 def main(
@@ -43,7 +43,9 @@ def main(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """`/model`: the manifest; `/file/NAME`: a file, from `Range: bytes=N-`; `/image`: what `docker save` writes."""
+    """`/model`: the manifest; `/file/NAME`: a file, from `Range: bytes=N-`; `/image`: an archive for `docker load`,
+    without the layers whose chain ids are in `Have`.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -89,10 +91,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.sendfile(file, start)
 
     def _image(self) -> None:
+        self.close_connection = True
         self.send_response(200)
         self.send_header("Connection", "close")
+        if made := layers.archive(self.image, self.headers.get("Have", "").split()):
+            size, chunks = made
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            for chunk in chunks:
+                self.wfile.write(chunk)
+            return
         self.end_headers()
-        self.close_connection = True
         with subprocess.Popen(["docker", "save", self.image], stdout=subprocess.PIPE) as save:
             assert save.stdout is not None
             shutil.copyfileobj(save.stdout, self.wfile, 1 << 20)
