@@ -59,7 +59,12 @@ def vocabulary(where: Host, image: Image) -> dict[str, Any]:
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, nodes: int) -> list[Any]:
-    """Every remark on a recipe, by what is known of the image before it is obtained."""
+    """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
+    shards = {name: each for name, each in survey["state"]["model"]["files"].items() if name.endswith(".safetensors")}
+    if shards and recipe.model.weights_gib is None and recipe.needs.gpu:
+        weights = sum(each["size"] for each in shards.values()) / 2**30
+        model = recipe.model.model_copy(update={"weights_gib": weights})
+        recipe = recipe.model_copy(update={"model": model})
     return lint(recipe, knobs, image=_known.get(image.local), nodes=nodes, mtp=survey.get("mtp"))
 
 

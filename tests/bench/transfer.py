@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -128,9 +127,11 @@ def model_rounds(head: LabNode, workers: list[LabNode]) -> dict[str, list[float]
 def image_rounds(head: LabNode, worker: LabNode, image: str) -> dict[str, list[float]]:
     """The engine's image to a worker that has nothing, and one layer of 100 MB to one that has the rest."""
     changed = "tandem-bench/changed:1"
-    build = f"FROM {image}\nCOPY layer /layer\n"
-    make = f"mkdir -p /root/bench-image && cd /root/bench-image && head -c 100M /dev/urandom > layer && echo {shlex.quote(build)}"
-    cluster.on(head, f"{make} > Dockerfile && docker build -q -t {changed} . >/dev/null")
+    folder = head.root / "root/bench-image"
+    folder.mkdir(exist_ok=True)
+    (folder / "layer").write_bytes(os.urandom(100 << 20))
+    (folder / "Dockerfile").write_text(f"FROM {image}\nCOPY layer /layer\n")
+    cluster.on(head, f"docker build -q -t {changed} /root/bench-image >/dev/null")
     remote = f"{SSH} spark@{fabric(worker)} sudo docker load"
 
     def tandem(name: str) -> Callable[[], object]:

@@ -220,6 +220,15 @@ def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
     assert "vLLM 0.17.1 (the image) has no flag `--moe-backend`" in outcome.text
 
 
+def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Path) -> None:
+    changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
+    states = as_planned(**changes)
+    states[0]["model"]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
+    outcome = deploy(tmp_path, states, "-y", *flags(**changes))
+    assert outcome.code == 1 and outcome.commands == []
+    assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
+
+
 def test_tensorrt_llm_in_a_cluster_is_refused(tmp_path: Path) -> None:
     data = flags(topology="cluster", recipe="nemotron-3-super-nvfp4-trtllm")
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)

@@ -31,6 +31,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"proxy_image_from": "docker.io"}, ["proxy_image_from='docker.io'"]),
     ({"model_from": "models"}, ["model_from='models'", "`hub`, or an absolute path"]),
     ({"model_store": "models"}, ["model_store='models'"]),
+    ({"model_revision": "main"}, ["model_revision='main'", "expected a commit of the model's repository"]),
 ]
 
 

@@ -113,3 +113,11 @@ def test_rails_are_the_twins_of_the_port_with_the_cable(links: list[tuple[str, b
 
 def test_a_node_may_name_its_rails() -> None:
     assert choose_rails([Link("enp1s0f0np0", True)], ["eth1", "eth2"]) == ("eth1", "eth2")
+
+
+def test_a_recipe_for_more_nodes_than_there_are_is_refused() -> None:
+    wanted = knobs(topology="cluster")
+    recipe = load_recipe(wanted.recipe).model_copy(update={"min_nodes": 4})
+    with pytest.raises(Refusal, match="wants 4 nodes or more; the inventory has 2"):
+        make_plan(recipe, wanted, nodes(2, wanted))
+    assert make_plan(recipe, wanted, nodes(4, wanted)).serving[3].engine

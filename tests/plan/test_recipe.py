@@ -86,3 +86,22 @@ def test_flags_become_words_in_their_order(tmp_path: Path) -> None:
         "--speculative-config",
         '{"method":"mtp","num_speculative_tokens":3}',
     ]
+
+
+@pytest.mark.parametrize("name", ["tp_size", "host", "extra_llm_api_options"])
+def test_what_the_plan_says_of_tensorrt_llm_is_no_recipe_s(tmp_path: Path, name: str) -> None:
+    text = (FOLDER / "nemotron-3-super-nvfp4-trtllm.yaml").read_text()
+    with pytest.raises(Refusal, match=f"`{name}` is not a recipe's"):
+        loaded(tmp_path, text.replace("  max_batch_size: 8\n  max_num", f"  {name}: 1\n  max_num"))
+
+
+def test_a_pattern_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="is not a regular expression"):
+        loaded(tmp_path, GOOD.replace("proof:", "proof:\n  expect: ['(']"))
+
+
+def test_a_recipe_s_name_is_its_file_s(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/other.yaml").write_text(GOOD)
+    with pytest.raises(Refusal, match="a recipe is found by its file's name"):
+        load_recipe("other", tmp_path / "recipes")
