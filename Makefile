@@ -18,7 +18,7 @@ ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2)
 .PHONY: help venv plan apply status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge bench-transfer lock
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  INVENTORY=FILE chooses the nodes ($(INVENTORY)), DATA=\"knob=value ...\" sets knobs for one run"
 
 venv: $(VENV)/.deploy ## pyinfra and what a deploy needs, pinned by hash, into .venv
