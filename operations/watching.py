@@ -32,7 +32,8 @@ class Watch:
         proof = plan.recipe.proof
         self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
         self.expected = proof.expect
-        self.seen: dict[str, str] = {}
+        #: Patterns that each node's log has matched since its engine's last start.
+        self._seen: dict[str, set[str]] = {}
         self._places: dict[str, dict[str, Any]] = {}
 
     @property
@@ -46,12 +47,13 @@ class Watch:
             for pattern, line in self._read(host).items():
                 if each := self.forbidden.get(pattern):
                     return f'{host.name}: its log says "{line[:200]}": {each.meaning}'
-                self.seen[pattern] = line
+                self._seen[host.name].add(pattern)
         return ""
 
     def missing(self) -> list[str]:
         """Expected patterns that no line has matched so far."""
-        return [pattern for pattern in self.expected if pattern not in self.seen]
+        seen = set().union(*self._seen.values())
+        return [pattern for pattern in self.expected if pattern not in seen]
 
     def stop(self) -> None:
         """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""
@@ -69,6 +71,6 @@ class Watch:
             cursor=place.get("cursor", ""),
         )
         if answer["invocation"] != place.get("invocation"):
-            self.seen.clear()
+            self._seen[host.name] = set()
         self._places[host.name] = answer
         return dict(answer["seen"])
