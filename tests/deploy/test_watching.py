@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from operations import watching
+from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden, Proof
 from tests.plan.samples import plan
 
@@ -35,7 +36,7 @@ def watch() -> watching.Watch:
     made = plan(topology="cluster")
     recipe = made.recipe.model_copy(update={"proof": PROOF})
     host: Any = SimpleNamespace(name="spark-1")
-    return watching.Watch(watching.Plan(made.knobs, recipe, made.nodes), host)
+    return watching.Watch(Plan(made.knobs, recipe, made.nodes), host)
 
 
 def said(invocation: str, **seen: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Document:
     @property
     def format(self) -> str:
         """`tandem`, `eugr` or `sparkrun`, told by the keys that only one of them has."""
-        version = str(self.data.get("recipe_version", ""))
+        version = str(self.data.get("recipe_version", "")).partition(".")[0]
         if "runtime" in self.data or (version == "2" and "engine" not in self.data):
             return "sparkrun"
         if version or ("command" in self.data and "container" in self.data):

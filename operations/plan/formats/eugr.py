@@ -27,7 +27,7 @@ def recipe(document: Document) -> Recipe:
     for key in ("container", "command"):
         if not isinstance(data.get(key), str) or not data[key].strip():
             raise foreign.refuse(document, f"the key `{key}` is missing", f"add `{key}`")
-    if str(data.get("recipe_version", "1")) != "1":
+    if str(data.get("recipe_version", "1")).partition(".")[0] != "1":
         remarks.append(Remark(False, f"recipe_version {data['recipe_version']}", "read as version 1"))
     if args := foreign.as_list(document, "build_args"):
         how = f"build `{data['container']}` with it on the head, or set engine_image_from to an archive"

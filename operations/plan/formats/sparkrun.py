@@ -74,7 +74,8 @@ def recipe(document: Document) -> Recipe:
     """The recipe; raises Refusal when it can't be one."""
     data = document.data
     remarks = _other_keys(data)
-    metadata, defaults = foreign.as_dict(document, "metadata"), foreign.as_dict(document, "defaults")
+    defaults = foreign.as_dict(document, "defaults")
+    metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     defaults |= {k: v for k, v in foreign.as_dict(document, "runtime_config").items() if k not in defaults}
     runtime = str(data.get("runtime") or "vllm").lower()
     image = str(data.get("container") or "").strip()
