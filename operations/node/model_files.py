@@ -23,8 +23,7 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
     files = manifest(snapshot)
     record = PROVEN / folder / f"{revision}.json"
     stamps = {name: _stamp(snapshot / name) for name in files}
-    known = _read(record)
-    unproven = [name for name in files if known.get(name) != stamps[name]]
+    unproven = unproven_names(snapshot, files)
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
         if not problems:
@@ -34,6 +33,12 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
             aside.rename(record)
             unproven = []
     return {"present": True, "problems": problems, "files": files, "proven": not unproven}
+
+
+def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str]:
+    """Files whose content was never proven, or that were touched since."""
+    known = _read(PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json")
+    return [name for name in files if known.get(name) != _stamp(snapshot / name)]
 
 
 def structure_problems(snapshot: Path) -> list[str]:

@@ -47,16 +47,21 @@ class Installer:
         self._make(self._snapshot)
 
     def missing(self, files: dict[str, dict[str, Any]]) -> list[str]:
-        """Names that are not here with the right size, link and structure; what is wrong is moved aside."""
-        broken = {problem.split()[0].rstrip(":") for problem in model_files.structure_problems(self._snapshot)}
+        """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
+        here = model_files.manifest(self._snapshot)
+        problems = model_files.structure_problems(self._snapshot)
+        # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.
+        unproven = model_files.unproven_names(self._snapshot, here)
+        problems += model_files.prove_content(self._snapshot, here, unproven)
+        broken = {problem.split()[0].rstrip(":") for problem in problems}
         names = []
         for name, entry in files.items():
-            here = self._snapshot / name
-            good = here.exists() and here.stat().st_size == entry["size"] and str(here) not in broken
-            if good and Path(os.path.realpath(here)).name == entry["blob"]:
+            file = self._snapshot / name
+            good = file.exists() and file.stat().st_size == entry["size"] and str(file) not in broken
+            if good and Path(os.path.realpath(file)).name == entry["blob"]:
                 continue
-            if here.exists() and not good:
-                model_mend.set_aside(here)
+            if file.exists() and not good:
+                model_mend.set_aside(file)
             names.append(name)
         return names
 

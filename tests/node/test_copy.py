@@ -120,6 +120,19 @@ def test_a_truncated_shard_is_fetched_again_alone(tmp_path: Path) -> None:
     assert not list(blob.parent.glob("*.broken"))
 
 
+@pytest.mark.usefixtures("share")
+def test_a_bit_that_flipped_on_the_target_is_fetched_again_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    copy(store)
+    blob = Path(os.path.realpath(snapshot_in(store) / SHARD))
+    content = bytearray(blob.read_bytes())
+    content[-1] ^= 1
+    blob.write_bytes(content)
+    assert copy(store)["bytes"] == len(content)
+    assert whole(store)
+    assert not list(blob.parent.glob("*.broken"))
+
+
 def test_nobody_there_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:
     assert "error" in copy(tmp_path / "store")
 
