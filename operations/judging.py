@@ -60,7 +60,9 @@ def vocabulary(where: Host, image: Image) -> dict[str, Any]:
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, nodes: int) -> list[Any]:
     """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
-    shards = {name: each for name, each in survey["state"]["model"]["files"].items() if name.endswith(".safetensors")}
+    # A node without sudo or python3 has told that and nothing else.
+    files = survey.get("state", {}).get("model", {}).get("files", {})
+    shards = {name: each for name, each in files.items() if name.endswith(".safetensors")}
     if shards and recipe.model.weights_gib is None and recipe.needs.gpu:
         weights = sum(each["size"] for each in shards.values()) / 2**30
         model = recipe.model.model_copy(update={"weights_gib": weights})

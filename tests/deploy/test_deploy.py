@@ -233,3 +233,10 @@ def test_tensorrt_llm_in_a_cluster_is_refused(tmp_path: Path) -> None:
     data = flags(topology="cluster", recipe="nemotron-3-super-nvfp4-trtllm")
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
     assert outcome.code == 1 and "runs in: solo, replicas" in outcome.text
+
+
+@pytest.mark.parametrize("answer", [{"sudo": False}, {"python": False}])
+def test_a_head_that_can_t_be_surveyed_is_a_finding_and_no_traceback(tmp_path: Path, answer: dict[str, bool]) -> None:
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), only=answer)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert "sudo wants a password" in outcome.text or "has no python3" in outcome.text
