@@ -42,7 +42,7 @@ recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): for
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes $(DIR)
 
 verify: $(VENV)/.deploy ## is the model whole and the same on every node; DEEP=1 hashes every byte
-	$(call ask,verify,$(if $(DEEP),--data deep=1))
+	$(call ask,verify,$(if $(DEEP),--data _deep=1))
 
 prune: $(VENV)/.deploy ## remove images of Tandem's that no unit needs any more; models and caches stay
 	$(call ask,prune)

@@ -21,13 +21,14 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, as_table
 from operations.remote import ask
 
-#: Vocabularies that the survey found, by local image name. There is one run in a process.
-_known: dict[str, dict[str, Any]] = {}
+#: Local names of images whose vocabulary the survey found: the preflight has judged by it. One run in a process.
+_known: set[str] = set()
 
 
-def remember(vocabularies: dict[str, dict[str, Any]]) -> None:
-    """A survey has seen what images have told before."""
-    _known.update({local: found for local, found in vocabularies.items() if found})
+def remember(image: Image, told: dict[str, Any]) -> None:
+    """A survey has seen what an image has told before; nothing: it was not asked yet."""
+    if told:
+        _known.add(image.local)
 
 
 def errors(remarks: Any, name: str) -> list[Finding]:
@@ -58,7 +59,7 @@ def vocabulary(where: Host, image: Image) -> dict[str, Any]:
     return ask(where, "vocabulary", local=image.local, script=as_is("engine/vocabulary.py"))
 
 
-def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, nodes: int) -> list[Any]:
+def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
     """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
     # A node without sudo or python3 has told that and nothing else.
     files = survey.get("state", {}).get("model", {}).get("files", {})
@@ -67,7 +68,7 @@ def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], image: Image, no
         weights = sum(each["size"] for each in shards.values()) / 2**30
         model = recipe.model.model_copy(update={"weights_gib": weights})
         recipe = recipe.model_copy(update={"model": model})
-    return lint(recipe, knobs, image=_known.get(image.local), nodes=nodes, mtp=survey.get("mtp"))
+    return lint(recipe, knobs, image=survey.get("vocabulary") or None, nodes=nodes, mtp=survey.get("mtp"))
 
 
 def checked(where: Host, plan: Plan) -> list[str]:

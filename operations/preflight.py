@@ -65,8 +65,8 @@ def _settle(hosts: list[Host]) -> Plan:
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
     head = surveys[hosts[0]]
-    judging.remember(head.get("vocabularies", {}))
-    remarks = judging.judge(recipe, knobs, head, engine, len(hosts))
+    judging.remember(engine, head.get("vocabulary", {}))
+    remarks = judging.judge(recipe, knobs, head, len(hosts))
     for remark in remarks:
         if not remark.error:
             logger.warning(f"{recipe.name}: {remark}")
@@ -111,6 +111,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "hub": {"endpoint": knobs.hub_endpoint, "repo": recipe.model.repo}
             if on_head and recipe.model.revision is None
             else {},
+            "engine": images[0].local if on_head else "",
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-Choices = "list[str] | None"
-
 
 def main(arguments: list[str]) -> dict[str, Any]:
     """The vocabulary of the vLLM in a folder of packages; without one, of the vLLM that this Python would import."""

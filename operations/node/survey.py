@@ -19,10 +19,16 @@ from operations.node.probe import ask
 
 
 def main(
-    look: dict[str, Any], references: dict[str, str], model_source: str, token_file: str, hub: dict[str, str]
+    look: dict[str, Any],
+    references: dict[str, str],
+    model_source: str,
+    token_file: str,
+    hub: dict[str, str],
+    engine: str,
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
-    `hub`: endpoint and repo of a model whose revision is not known yet, or nothing.
+    `hub`: endpoint and repo of a model whose revision is not known yet, or nothing; `engine`: the image whose
+    vocabulary is wanted, or nothing.
     """
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
@@ -52,11 +58,7 @@ def main(
             "source": _source_problems(model_source, look, state["model"]),
             "token": _token_problem(token_file),
             "lock": lock.generation(),
-            "vocabularies": {
-                local: vocabulary.kept(image["image"]["id"])
-                for local, image in state["images"].items()
-                if image["image"]
-            },
+            "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
             "mtp": model_facts.has_mtp(Path(store) / look["folder"] / "snapshots" / look["revision"]),
             "main": model_facts.main_commit(Path(store), look["folder"], hub["endpoint"], hub["repo"], token_file)
             if hub

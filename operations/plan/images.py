@@ -77,9 +77,16 @@ class Image:
 
 
 def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
-    """The engine's image: where it comes from is the knob's, unless the recipe builds it."""
-    if recipe.image.startswith("build:") and knobs.engine_image_from == "registry":
-        return Image("engine", recipe.image, recipe.image, recipe.mods)
+    """The engine's image: where it comes from is the knob's, unless the recipe builds it.
+
+    Raises Refusal for an archive in the place of what the recipe builds: nothing says what it is called in there.
+    """
+    if recipe.image.startswith("build:"):
+        if knobs.engine_image_from.startswith("archive:"):
+            problem = f"engine_image_from={knobs.engine_image_from}: {recipe.name} builds its image, it has no name"
+            raise Refusal(Finding("data", problem, "set engine_image_from to registry, or name an image in the recipe"))
+        if knobs.engine_image_from == "registry":
+            return Image("engine", recipe.image, recipe.image, recipe.mods)
     return Image("engine", recipe.image, knobs.engine_image_from, recipe.mods)
 
 

@@ -113,11 +113,6 @@ class Flag(Strict):
             return rest
         return " ".join(self.words[1:]) if len(self.words) > 1 else True
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the flag stands alone, and the next word might be its value."""
-        return self.value is True
-
 
 def flag(name: str, value: Any) -> Flag | None:
     """A flag from a recipe's mapping: true is the bare flag, false is none, mappings and lists are JSON."""

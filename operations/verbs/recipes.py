@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -51,9 +53,10 @@ def main(folder: str = "") -> int:
 
 def judged(recipe: Recipe) -> tuple[tuple[str, str, str, str], list[str]]:
     """The row of a recipe behind its name, and what is to be said of it."""
-    remarks = list(dict.fromkeys(remark for each in _cases(recipe) for remark in each[1]))
+    cases = list(_cases(recipe))
+    remarks = list(dict.fromkeys(remark for _, said in cases for remark in said))
     engine = f"{recipe.engine} {recipe.engine_version or '(version unknown)'}"
-    topologies = ", ".join(each[0] for each in _cases(recipe))
+    topologies = ", ".join(name for name, _ in cases)
     if recipe.model.revision is None:
         remarks.append(Remark(False, f"it names no revision of {recipe.model.repo}", "set the knob model_revision"))
     errors, others = [r for r in remarks if r.error], [r for r in remarks if not r.error]
@@ -77,8 +80,12 @@ def _cases(recipe: Recipe) -> Iterator[tuple[str, list[Remark]]]:
 
 
 def _knobs(**changes: str) -> Knobs:
-    shipped = runpy.run_path(str(GROUP_DATA))
-    return read_knobs({key: value for key, value in shipped.items() if not key.startswith("_")} | changes)
+    return read_knobs(_shipped() | changes)
+
+
+@functools.cache
+def _shipped() -> dict[str, Any]:
+    return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gevent
@@ -14,9 +15,19 @@ from rich.console import Console
 from rich.table import Table
 
 from operations import tether
+from operations.plan.refusal import Refusal
 from operations.remote import ask
 
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """What is wrong in the inventory ends pyinfra with its own words, as DeployError."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise DeployError(str(refusal)) from None
 
 
 def everywhere(hosts: list[Host], program: str, **arguments: Any) -> dict[str, dict[str, Any]]:

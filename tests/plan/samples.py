@@ -68,7 +68,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "source": [],
         "token": "",
         "lock": "",
-        "vocabularies": {},
+        "vocabulary": {},
         "mtp": None,
         "main": "",
         "state": {

@@ -409,4 +409,4 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     ],
 )
 def test_words_are_read_as_bash_reads_them(text: str, words: list[str]) -> None:
-    assert [word.text for word in split(text).commands[0].words] == words
+    assert [word.text for word in split(text).commands[0]] == words

@@ -6,6 +6,7 @@ import pytest
 
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
+from operations.plan.images import engine_image
 from operations.plan.nodes import Link, choose_rails
 from operations.plan.plan import make_plan
 from operations.plan.refusal import Refusal
@@ -121,3 +122,9 @@ def test_a_recipe_for_more_nodes_than_there_are_is_refused() -> None:
     with pytest.raises(Refusal, match="wants 4 nodes or more; the inventory has 2"):
         make_plan(recipe, wanted, nodes(2, wanted))
     assert make_plan(recipe, wanted, nodes(4, wanted)).serving[3].engine
+
+
+def test_an_archive_in_the_place_of_what_a_recipe_builds_is_refused() -> None:
+    wanted = knobs(engine_image_from="archive:/srv/engine.tar")
+    with pytest.raises(Refusal, match="builds its image, it has no name"):
+        engine_image(load_recipe("nemotron-3-super-nvfp4-cutlass"), wanted)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats.shell import Command, Word, split
+from operations.plan.formats.shell import Word, split
 from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
 
@@ -23,7 +23,6 @@ class Served:
     """What a command serves. `engine` is empty when it is none of Tandem's."""
 
     engine: str = ""
-    program: str = ""
     #: How it is called, when that is not by its own name.
     program_words: list[str] = field(default_factory=list)
     model: str = ""
@@ -127,7 +126,7 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
         arguments = runs.arguments(texts)
         if arguments is None:
             continue
-        found.engine, found.program = name, texts[0]
+        found.engine = name
         rest = words[len(words) - len(arguments) :] if arguments else []
         called = texts[: len(texts) - len(rest)]
         found.program_words = called if called[1:] == ["serve"] and called[0] != "vllm" else []
@@ -152,16 +151,14 @@ def _besides(words: list[Word], found: Served) -> None:
     elif program == "ray":
         found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: Tandem starts Ray itself"))
     elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
-        found.program = program
         found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
     else:
         remedy = "do it once, in a mod (files/mods): a start runs the engine and nothing else"
         found.remarks.append(Remark(True, f"the command runs `{text}` as well", remedy))
 
 
-def _assignments(command: Command, env: Mapping[str, str], found: Served) -> list[Word]:
+def _assignments(words: list[Word], env: Mapping[str, str], found: Served) -> list[Word]:
     """Takes `NAME=value` and `export NAME=value` away from the front; the words that are left."""
-    words = list(command.words)
     while words and words[0].text in ("export", "exec", "env", "nohup", "declare", "-x"):
         words = words[1:]
     while words and (assigned := re.match(r"([A-Za-z_]\w*)=", words[0].text)):

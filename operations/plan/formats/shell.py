@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _EXPANSION = re.compile(r"\$(?:\{[^}]*\}|\([^)]*\)|[A-Za-z_]\w*|[@*#?$!0-9])|`[^`]*`")
 _OPERATORS = ("&&", "||", ";;", "2>&1", ">&2", "&>", ">>", "<<", ";", "|", "&", ">", "<", "(", ")")
@@ -18,18 +18,10 @@ class Word:
 
 
 @dataclass
-class Command:
-    """The words up to an operator (`after`; newline is empty)."""
-
-    words: list[Word] = field(default_factory=list)
-    after: str = ""
-
-
-@dataclass
 class Script:
-    """What `split` found. `oddities`: where bash would not have read on, and this did."""
+    """What `split` found: commands as their words. `oddities`: where bash would not have read on, and this did."""
 
-    commands: list[Command]
+    commands: list[list[Word]]
     oddities: list[str]
 
 
@@ -43,22 +35,20 @@ class _Reader:
         # A blank behind a continuing backslash can't be seen, and nobody means it.
         self.text = re.sub(r"\\[ \t]+\n", "\\\n", text.replace("\r\n", "\n"))
         self.at = 0
-        self.commands: list[Command] = []
-        self.current = Command()
+        self.commands: list[list[Word]] = []
+        self.current: list[Word] = []
         self.oddities: list[str] = []
-        self.continued = False
 
     def read(self) -> Script:
         while self.at < len(self.text):
             self._step()
-        self._end("")
+        self._end()
         return Script(self.commands, self.oddities)
 
     def _step(self) -> None:
         rest = self.text[self.at :]
         if rest.startswith("\\\n"):
             self.at += 2
-            self.continued = True
         elif rest == "\\":
             self.at += 1
         elif rest[0] == "\n":
@@ -69,28 +59,27 @@ class _Reader:
             self._comment(rest)
         elif operator := next((each for each in _OPERATORS if rest.startswith(each)), ""):
             self.at += len(operator)
-            self._end(operator)
+            self._end()
         else:
-            self.continued = False
-            self.current.words.append(self._word())
+            self.current.append(self._word())
 
     def _comment(self, rest: str) -> None:
         line, _, following = rest.partition("\n")
         self.at += len(line)
-        if self.current.words and self._reads_on(following):
+        if self.current and self._reads_on(following):
             self.oddities.append(f"bash would end the command at the comment `{line.strip()[:60]}`; it is read on")
             self.at += 1
 
     def _line_end(self) -> None:
         following = self.text[self.at + 1 :]
         self.at += 1
-        if self.current.words and self._reads_on(following):
-            last = self.current.words[-1].text
+        if self.current and self._reads_on(following):
+            last = self.current[-1].text
             self.oddities.append(
                 f"bash would end the command after `{last[:60]}`: a backslash is missing; it is read on"
             )
             return
-        self._end("")
+        self._end()
 
     @staticmethod
     def _reads_on(following: str) -> bool:
@@ -98,12 +87,10 @@ class _Reader:
         lines = (line.strip() for line in following.splitlines())
         return next((line for line in lines if line.strip("\\ ") and not line.startswith("#")), "").startswith("-")
 
-    def _end(self, operator: str) -> None:
-        self.continued = False
-        if self.current.words:
-            self.current.after = operator
+    def _end(self) -> None:
+        if self.current:
             self.commands.append(self.current)
-            self.current = Command()
+            self.current = []
 
     def _word(self) -> Word:
         text: list[str] = []

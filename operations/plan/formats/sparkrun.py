@@ -146,7 +146,7 @@ def _before(document: Document, hook: str, env: dict[str, str], command: Served)
 
 def _from_defaults(model: str, engine: str, defaults: dict[str, Any]) -> Served:
     """The command that sparkrun would generate: each key is a flag."""
-    found = Served(engine=engine, program=engine)
+    found = Served(engine=engine)
     words = [Word(model)]
     for key, value in defaults.items():
         if value is None or (engine == "tensorrt-llm" and key in _TRT_OPTIONS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from operations.plan.lint.rules import PLUGIN_PARSERS
 from operations.plan.lint.subject import Subject, parse, releases
 from operations.plan.lint.versions import NEVER, VARIABLES
 from operations.plan.refusal import Remark, nearest
@@ -55,7 +56,7 @@ def parsers(of: Subject) -> Iterator[Remark]:
     """Parser names that are not registered, unless a plugin file brings them."""
     for flag, table in (("reasoning-parser", "reasoning_parsers"), ("tool-call-parser", "tool_parsers")):
         name, known = of.recipe.flag(flag), of.vocabulary.get(table)
-        if not isinstance(name, str) or not known or name in known:
+        if not isinstance(name, str) or not known or name in known or name in PLUGIN_PARSERS:
             continue
         plugin = "reasoning-parser-plugin" if flag == "reasoning-parser" else "tool-parser-plugin"
         if of.recipe.flag(plugin) is None:
