@@ -11,7 +11,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
-from operations.patience import follow, patiently, quietly
+from operations.patience import follow, quietly
 from operations.plan.files import as_is
 from operations.plan.plan import Plan
 from operations.remote import ask
@@ -35,7 +35,7 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
         # The Hub's client takes a file that is there for a whole one.
         yield quietly(lambda _, host: _set_aside(plan, host, store))
-        yield patiently(f"downloading {plan.recipe.model.repo}", _download(plan, store))
+        yield quietly(_download(plan, store))
     else:
         yield quietly(_install(plan, store))
     yield quietly(lambda _, host: _prove(plan, host))
@@ -83,39 +83,37 @@ def _set_aside(plan: Plan, where: Host, store: str) -> None:
 
 
 def _install(plan: Plan, store: str) -> Any:
-    model = plan.recipe.model
+    model, source = plan.recipe.model, plan.knobs.model_from
+    where = {"store": store, "folder": model.folder, "revision": model.revision}
+    return _followed(f"model from {source}", "model_install", **where, source=source)
 
-    def install(_state: State, host: Host) -> bool:
-        tether = Tether(
-            host,
-            "model_install",
-            store=store,
-            folder=model.folder,
-            revision=model.revision,
-            source=plan.knobs.model_from,
-        )
+
+def _download(plan: Plan, store: str) -> Any:
+    """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
+    model, knobs = plan.recipe.model, plan.knobs
+    argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
+    # Each model's blobs in its own folder, under the names of their hashes.
+    settings = ["HF_HUB_CACHE=/hub", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1"]
+    settings += ["HF_HUB_DISABLE_SHARED_BLOBS=1", f"HF_ENDPOINT={knobs.hub_endpoint}"]
+    if knobs.hub_token_file:
+        settings.append("HF_TOKEN_PATH=/hub-token")
+        argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
+    argv += [word for setting in settings for word in ("--env", setting)]
+    image = plan.head.engine.image.local if plan.head.engine else ""
+    argv += ["--entrypoint", "python3", image, "-", model.repo, str(model.revision), *model.ignore]
+    where = {"store": store, "folder": model.folder, "revision": model.revision, "owner": plan.head.node.home}
+    return _followed(f"{model.repo} from the Hub", "hub", argv=argv, script=as_is("model/download.py"), **where)
+
+
+def _followed(label: str, program: str, **arguments: Any) -> Any:
+    """A step that runs a node program as long as this deploy lives, and prints how far it is."""
+
+    def run(_state: State, host: Host) -> bool:
+        tether = Tether(host, program, **arguments)
         try:
-            follow(host, f"model from {plan.knobs.model_from}", tether)
+            follow(host, label, tether)
         finally:
             tether.close()
         return True
 
-    return install
-
-
-def _download(plan: Plan, store: str) -> StringCommand:
-    """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
-    argv = ["docker run --rm --interactive --network host --pull never --name tandem-download"]
-    argv += ["--env HF_HUB_CACHE=/hub --env HF_HUB_DISABLE_TELEMETRY=1 --env HF_HUB_DISABLE_PROGRESS_BARS=1"]
-    argv += ["--env HF_HUB_DISABLE_SHARED_BLOBS=1 --env"]
-    words: list[Any] = [*argv, QuoteString(f"HF_ENDPOINT={plan.knobs.hub_endpoint}")]
-    words += ["--volume", QuoteString(f"{store}:/hub")]
-    if plan.knobs.hub_token_file:
-        words += ["--env HF_TOKEN_PATH=/hub-token --volume", QuoteString(f"{plan.knobs.hub_token_file}:/hub-token:ro")]
-    image = plan.head.engine.image.local if plan.head.engine else ""
-    words += ["--entrypoint python3", image, "-", plan.recipe.model.repo, plan.recipe.model.revision]
-    words += map(QuoteString, plan.recipe.model.ignore)
-    # Root in the container can read the token; what it wrote is given to the login, also when it broke off.
-    made = [QuoteString(f"{store}/{name}") for name in (plan.recipe.model.folder, ".locks", "CACHEDIR.TAG")]
-    words += ["; code=$?; chown -R --reference", QuoteString(plan.head.node.home), *made, "2>/dev/null; exit $code"]
-    return StringCommand(*words, _stdin=as_is("model/download.py"))
+    return run

@@ -76,6 +76,8 @@ def follow(host: Host, label: str, tether: Tether) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     while line := tether.read():
         answer = line
+        if "done" in line or "error" in line:
+            break
         if "bytes" in line and time.monotonic() - said >= EVERY_S:
             said = time.monotonic()
             host.log(f"{label}: {progress(line)}")
@@ -87,13 +89,13 @@ def follow(host: Host, label: str, tether: Tether) -> dict[str, Any]:
 
 
 def progress(line: dict[str, Any]) -> str:
-    """`12.3 of 74.8 GB, 1.9 GB/s, 33 s left`; the size may not be known."""
+    """`12.3 of 74.8 GB, 1.9 GB/s, 33 s left, waits for the link`; size and limit may not be known."""
     rate = line["bytes"] / max(line["seconds"], 0.001)
-    text = f"{line['bytes'] / 1e9:.1f}"
+    text, left = f"{line['bytes'] / 1e9:.1f}", ""
     if line.get("of"):
-        left = (line["of"] - line["bytes"]) / max(rate, 1)
-        return f"{text} of {line['of'] / 1e9:.1f} GB, {rate / 1e9:.2f} GB/s, {left:.0f} s left"
-    return f"{text} GB, {rate / 1e9:.2f} GB/s"
+        text += f" of {line['of'] / 1e9:.1f}"
+        left = f", {(line['of'] - line['bytes']) / max(rate, 1):.0f} s left"
+    return f"{text} GB, {rate / 1e9:.2f} GB/s{left}" + (f", waits for the {line['limit']}" if line.get("limit") else "")
 
 
 def _as_command(function: Callable[[State, Host], Any]) -> FunctionCommand:

@@ -1,12 +1,16 @@
-"""Copies from the head to another node over the fabric: a server on the head that lives only while the copy does."""
+"""Copies from the head to the other nodes over the fabric: servers that live only while the copies do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from gevent.event import Event
 from pyinfra.api.host import Host
 
 from operations.patience import follow
+from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.tether import Tether
 
@@ -23,7 +27,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
     """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
     head, node = plan.head.node, plan.of(host.name).node
     # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
-    port = plan.knobs.port("share") + 20 + node.index
+    port = _port(plan, node)
     server = Tether(
         head_of(plan),
         "share",
@@ -42,10 +46,50 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             addresses=list(head.rail_addresses),
             port=port,
             **{**arguments, "store": node.path(plan.knobs.model_store)},
+            **(_among_workers(plan, node) if what == "model" else {}),
         )
         try:
-            return follow(host, f"{what} from {head.name}", client)
+            with _all_together(what):
+                return follow(host, f"{what} from {head.name}", client)
         finally:
             client.close()
     finally:
         server.close()
+
+
+def _port(plan: Plan, node: Node) -> int:
+    return plan.knobs.port("share") + 20 + node.index
+
+
+def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
+    """Where a worker hands on what it has, and where it finds what the others have."""
+    workers = [each.node for each in plan.serving if not each.node.is_head]
+
+    def served_at(each: Node) -> dict[str, Any]:
+        return {"addresses": list(each.rail_addresses), "port": _port(plan, each)}
+
+    return {
+        "here": {**served_at(node), "part": workers.index(node), "parts": len(workers)},
+        "peers": [served_at(each) for each in workers if each is not node],
+    }
+
+
+#: Copies that are going on, by what is copied, and whether none is. There is one run in a process.
+_going_on: dict[str, int] = {}
+_none: dict[str, Event] = {}
+
+
+@contextmanager
+def _all_together(what: str) -> Iterator[None]:
+    """Who has everything stays until nobody is left who might take something from it."""
+    none = _none.setdefault(what, Event())
+    _going_on[what] = _going_on.get(what, 0) + 1
+    none.clear()
+    try:
+        yield
+    finally:
+        _going_on[what] -= 1
+        if not _going_on[what]:
+            none.set()
+    if what == "model":
+        none.wait()

@@ -1,16 +1,20 @@
 """Download a revision with the Hub's own client: `download.py REPO REVISION [IGNORED ...]`, in the engine's container.
 
-Resumes what broke off. Says in one line what went wrong, and ends with 1.
+Prints what the Hub has, as JSON: name -> {size, blob}, `blob` being sha256 of a file in LFS, else git's hash of it.
+Then downloads, and resumes what broke off. Says in one line what went wrong, and ends with 1.
 """
 
+import json
 import sys
 
-from huggingface_hub import errors, snapshot_download
+from huggingface_hub import HfApi, errors, snapshot_download
+from huggingface_hub.utils import filter_repo_objects
 
 
 def main(repo: str, revision: str, *ignored: str) -> str:
     """Returns why it failed; empty: the revision is there."""
     try:
+        print(json.dumps(manifest(repo, revision, ignored)), flush=True)
         snapshot_download(repo, revision=revision, ignore_patterns=list(ignored) or None)
     except errors.GatedRepoError:
         return f"{repo} is gated: accept its terms on the Hub, and put a token that may read it in `hub_token_file`"
@@ -21,11 +25,18 @@ def main(repo: str, revision: str, *ignored: str) -> str:
     except errors.HfHubHTTPError as error:
         status = getattr(error.response, "status_code", "?")
         return f"the Hub answered {status} for {repo}: {error.server_message or error}; run the deploy again later"
-    except (OSError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}; what has arrived stays, the next run goes on from there"
     except Exception as error:
         return f"{type(error).__name__}: {error}; what has arrived stays, the next run goes on from there"
     return ""
+
+
+def manifest(repo: str, revision: str, ignored: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    """The files that will come."""
+    siblings = HfApi().model_info(repo, revision=revision, files_metadata=True).siblings or []
+    wanted = filter_repo_objects(siblings, ignore_patterns=list(ignored) or None, key=lambda each: each.rfilename)
+    return {
+        each.rfilename: {"size": each.size, "blob": each.lfs.sha256 if each.lfs else each.blob_id} for each in wanted
+    }
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
     return found
 
 
+def docker_root() -> Path:
+    """Where Docker keeps images."""
+    return Path(output("docker", "info", "--format", "{{.DockerRootDir}}").strip() or "/var/lib/docker")
+
+
 def read(path: Path) -> str:
     """Text of a small file; empty when it can't be read."""
     try:

@@ -2,116 +2,112 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import cycle
-from threading import Lock
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote
 
-from operations.node import layers
-from operations.node.model_install import Installer
+from operations.node import beats, layers, share
+from operations.node.commands import docker_root
+from operations.node.meter import Meter
+from operations.node.model_install import STREAMS, Installer, filled
+from operations.node.room import fits
+from operations.node.swarm import Source, Swarm
 
 CHUNK = 1 << 20
-#: Files in flight at once: both rails, and the disk busy while a hash is computed.
-STREAMS = 4
-#: Seconds without a byte until a stream is given up.
-TIMEOUT_S = 60
-
-
-class Meter:
-    """Counts bytes from several threads and prints where it is once a second."""
-
-    def __init__(self, total: int = 0) -> None:
-        self._total, self._done = total, 0
-        self._start = self._said = time.monotonic()
-        self._lock = Lock()
-
-    def count(self, number: int) -> None:
-        """So many more bytes have arrived."""
-        with self._lock:
-            self._done += number
-            now = time.monotonic()
-            if now - self._said >= 1:
-                self._said = now
-                print(json.dumps(self.state(now)), flush=True)
-
-    def state(self, now: float) -> dict[str, Any]:
-        """Bytes so far, of how many (0: not known), in how many seconds."""
-        return {"bytes": self._done, "of": self._total, "seconds": now - self._start}
 
 
 def main(what: str, addresses: list[str], port: int, store: str, **arguments: Any) -> dict[str, Any]:
-    """`what` is `image` (image) or `model` (folder, revision); the last line has `done` or `error`."""
+    """`what` is `image` (image) or `model` (see `_model`); the last line has `done` or `error`."""
+    beats.watch()
+    head = Source(addresses, port)
     try:
-        if what == "image":
-            return _image(addresses[0], port)
-        return _model(addresses, port, store, **arguments)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        return _image(head) if what == "image" else _model(head, store, **arguments)
+    except (OSError, HTTPException, ValueError) as error:
         return {"error": str(error) or type(error).__name__}
 
 
-def _image(address: str, port: int) -> dict[str, Any]:
-    with (
-        _get(address, port, "/image", headers={"Have": " ".join(layers.present())}) as body,
-        subprocess.Popen(
-            ["docker", "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as load,
-    ):
-        assert load.stdin is not None and load.stderr is not None
+def _image(head: Source) -> dict[str, Any]:
+    with head.get("/image", headers={"Have": " ".join(layers.present())}) as body:
+        # Docker unpacks the archive under its root before it takes the layers out.
+        fits(docker_root(), 2 * (body.length or 0))
         meter = Meter(body.length or 0)
-        try:
-            while chunk := body.read(CHUNK):
-                load.stdin.write(chunk)
-                meter.count(len(chunk))
-        except BrokenPipeError:
-            pass
-        load.stdin.close()
-        words = load.stderr.read().decode().strip()
+        with subprocess.Popen(
+            ["docker", "load", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as load:
+            assert load.stdin is not None and load.stderr is not None
+            try:
+                while chunk := _timed(meter, "link", lambda: body.read(CHUNK)):
+                    with meter.waiting("docker load"):
+                        load.stdin.write(chunk)
+                    meter.count(len(chunk))
+            except BrokenPipeError:
+                pass
+            load.stdin.close()
+            words = load.stderr.read().decode().strip()
     if load.returncode != 0:
         return {"error": f"docker load: {words}"}
-    return {"done": True, **meter.state(time.monotonic())}
+    return {"done": True, **meter.state()}
 
 
-def _model(addresses: list[str], port: int, store: str, folder: str, revision: str, **_: Any) -> dict[str, Any]:
-    with _get(addresses[0], port, "/model") as body:
+def _model(
+    head: Source,
+    store: str,
+    folder: str,
+    revision: str,
+    here: dict[str, Any] | None = None,
+    peers: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """`here`: addresses and port to serve the other workers on, and `part`, `parts`: which share of the files is this
+    worker's to take from the head; `peers`: addresses and port of each other worker.
+    """
+    with head.get("/model") as body:
         files: dict[str, dict[str, Any]] = json.load(body)
     installer = Installer(store, folder, revision)
-    missing = installer.missing(files)
-    meter = Meter(sum(files[name]["size"] for name in missing))
-    rails = cycle(addresses)
+    wanted = {name: files[name]["blob"] for name in installer.missing(files)}
+    meter = installer.expect(files[name] for name in wanted)
+    largest_first = sorted(files, key=lambda name: (-files[name]["size"], name))
+    own = set(largest_first[here["part"] :: here["parts"]]) if here else set(files)
+    swarm = Swarm(head, [Source(**each) for each in peers or ()], wanted, own)
+    if here and peers:
+        allowed = [address for each in peers for address in each["addresses"]]
+        share.serve(here["addresses"], here["port"], share.Shared(allowed, installer.snapshot, coming=swarm.coming))
 
-    def take(name: str, address: str) -> None:
-        def source(start: int) -> Iterator[bytes]:
-            with _get(address, port, f"/file/{quote(name)}", start) as body:
-                while chunk := body.read(CHUNK):
-                    meter.count(len(chunk))
-                    yield chunk
-
-        installer.add(name, files[name], source)
+    def stream(own_first: bool) -> None:
+        while found := swarm.take(own_first):
+            name, source = found
+            try:
+                installer.add(name, files[name], _over(source, name, meter))
+                swarm.landed(name)
+            except OSError:
+                if not swarm.failed(name, source):
+                    raise
 
     with ThreadPoolExecutor(STREAMS) as pool:
-        for task in [pool.submit(take, name, next(rails)) for name in missing]:
+        for task in [pool.submit(stream, number < STREAMS // 2) for number in range(STREAMS)]:
             task.result()
     installer.finish(files)
-    return {"done": True, **meter.state(time.monotonic())}
+    done = {"done": True, **meter.state()}
+    if here and peers:
+        # The others may still take from here; the deploy lets go when all have everything.
+        print(json.dumps(done), flush=True)
+        beats.wait()
+    return done
 
 
-@contextmanager
-def _get(
-    address: str, port: int, path: str, start: int = 0, headers: dict[str, str] | None = None
-) -> Iterator[http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT_S)
-    try:
-        connection.request("GET", path, headers={"Range": f"bytes={start}-", **(headers or {})})
-        response = connection.getresponse()
-        if response.status not in (200, 206):
-            raise OSError(f"the head answered {response.status} for {path}")
-        yield response
-    finally:
-        connection.close()
+def _over(source: Source, name: str, meter: Meter) -> Any:
+    def read(start: int, buffer: memoryview) -> Iterator[int]:
+        with source.get(f"/file/{quote(name)}", start) as body:
+            for size in filled(lambda room: _timed(meter, "link", lambda: body.readinto(room)), buffer):
+                meter.count(size)
+                yield size
+
+    return read
+
+
+def _timed(meter: Meter, leg: str, work: Any) -> Any:
+    with meter.waiting(leg):
+        return work()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,32 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
         return {"present": False, "problems": [], "files": {}, "proven": False}
     problems = structure_problems(snapshot)
     files = manifest(snapshot)
-    record = PROVEN / folder / f"{revision}.json"
-    stamps = {name: _stamp(snapshot / name) for name in files}
     unproven = unproven_names(snapshot, files)
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
         if not problems:
-            record.parent.mkdir(parents=True, exist_ok=True)
-            aside = record.with_suffix(".part")
-            aside.write_text(json.dumps(stamps))
-            aside.rename(record)
+            keep_proof(snapshot, files)
             unproven = []
     return {"present": True, "problems": problems, "files": files, "proven": not unproven}
 
 
 def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str]:
     """Files whose content was never proven, or that were touched since."""
-    known = _read(PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json")
+    known = _read(_record(snapshot))
     return [name for name in files if known.get(name) != _stamp(snapshot / name)]
+
+
+def keep_proof(snapshot: Path, names: Iterable[str]) -> None:
+    """The content of these files has been proven: not again until they are touched."""
+    record = _record(snapshot)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    aside = record.with_suffix(".part")
+    aside.write_text(json.dumps(_read(record) | {name: _stamp(snapshot / name) for name in names}))
+    aside.rename(record)
+
+
+def _record(snapshot: Path) -> Path:
+    return PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json"
 
 
 def structure_problems(snapshot: Path) -> list[str]:
@@ -92,7 +101,8 @@ def manifest(snapshot: Path) -> dict[str, dict[str, Any]]:
     files = {}
     for file in sorted(snapshot.rglob("*")):
         if file.is_file():
-            blob = Path(os.path.realpath(file)).name if file.is_symlink() else ""
+            # One link further on may lie the Hub client's shared store, where names are not hashes of the content.
+            blob = Path(os.readlink(file)).name if file.is_symlink() else ""
             files[str(file.relative_to(snapshot))] = {"size": file.stat().st_size, "blob": blob}
     return files
 

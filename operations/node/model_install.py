@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from operations.node import model_files, model_mend
+from operations.node.meter import Meter
+from operations.node.part import Part
+from operations.node.room import fits
 from operations.node.survey import source_snapshot
 
-#: Yields a file's bytes from an offset on.
-Source = Callable[[int], Iterator[bytes]]
+#: Files in flight at once: both rails, and the disk busy while a hash is computed.
+STREAMS = 4
+
+#: Puts a file's bytes from an offset on into a buffer, again and again, and yields how many they are.
+Source = Callable[[int, memoryview], Iterator[int]]
 
 
 def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
@@ -26,12 +35,16 @@ def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
             entry["blob"] = model_files.content_hash(snapshot / name, git=not name.endswith(".safetensors"))
     installer = Installer(store, folder, revision)
     try:
-        for name in installer.missing(files):
-            installer.add(name, files[name], _reader(snapshot / name))
+        missing = installer.missing(files)
+        meter = installer.expect(files[name] for name in missing)
+        with ThreadPoolExecutor(STREAMS) as pool:
+            tasks = [pool.submit(installer.add, n, files[n], _reader(snapshot / n, meter)) for n in missing]
+            for task in tasks:
+                task.result()
         installer.finish(files)
     except OSError as error:
         return {"error": str(error)}
-    return {"done": True}
+    return {"done": True, **meter.state()}
 
 
 class Installer:
@@ -39,26 +52,37 @@ class Installer:
 
     def __init__(self, store: str, folder: str, revision: str) -> None:
         self._repo = Path(store) / folder
-        self._snapshot = self._repo / "snapshots" / revision
+        self.snapshot = self._repo / "snapshots" / revision
+        self.meter = Meter()
         self._folder, self._revision = folder, revision
         self._owner = _owner_of(self._repo)
+        self._arrived: set[str] = set()
+        self._recording = Lock()
+        self._receiving: defaultdict[str, Lock] = defaultdict(Lock)
         self._make(self._repo / "blobs")
         self._make(self._repo / "refs")
-        self._make(self._snapshot)
+        self._make(self.snapshot)
+
+    def expect(self, entries: Iterable[dict[str, Any]]) -> Meter:
+        """These are to come. Raises OSError when they do not fit; what an earlier try has left of them is here."""
+        left = sum(entry["size"] - self._arrived_of(entry["blob"]) for entry in entries)
+        fits(self._repo, left)
+        self.meter = Meter(left)
+        return self.meter
 
     def missing(self, files: dict[str, dict[str, Any]]) -> list[str]:
         """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
-        here = model_files.manifest(self._snapshot)
-        problems = model_files.structure_problems(self._snapshot)
+        here = model_files.manifest(self.snapshot)
+        problems = model_files.structure_problems(self.snapshot)
         # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.
-        unproven = model_files.unproven_names(self._snapshot, here)
-        problems += model_files.prove_content(self._snapshot, here, unproven)
+        unproven = model_files.unproven_names(self.snapshot, here)
+        problems += model_files.prove_content(self.snapshot, here, unproven)
         broken = {problem.split()[0].rstrip(":") for problem in problems}
         names = []
         for name, entry in files.items():
-            file = self._snapshot / name
+            file = self.snapshot / name
             good = file.exists() and file.stat().st_size == entry["size"] and str(file) not in broken
-            if good and Path(os.path.realpath(file)).name == entry["blob"]:
+            if good and here[name]["blob"] == entry["blob"]:
                 continue
             if file.exists() and not good:
                 model_mend.set_aside(file)
@@ -68,18 +92,23 @@ class Installer:
     def add(self, name: str, entry: dict[str, Any], source: Source) -> None:
         """Bring one file in; goes on where an earlier try broke off. Raises OSError when its content is wrong."""
         blob = self._repo / "blobs" / entry["blob"]
-        if not blob.exists():
-            part = blob.with_name(f"{blob.name}.part")
-            self._receive(part, entry, source)
-            part.rename(blob)
-            blob.with_name(f"{blob.name}.broken").unlink(missing_ok=True)
-        link = self._snapshot / name
+        # Two names may have one content.
+        with self._receiving[blob.name]:
+            if not blob.exists():
+                self._receive(self._part(blob.name), entry, source)
+                self._part(blob.name).rename(blob)
+                blob.with_name(f"{blob.name}.broken").unlink(missing_ok=True)
+                self._arrived.add(blob.name)
+        link = self.snapshot / name
         self._make(link.parent)
         aside = link.with_name(f"{link.name}.tandem-new")
         aside.unlink(missing_ok=True)
         aside.symlink_to(os.path.relpath(blob, link.parent))
         os.lchown(aside, *self._owner)
         aside.rename(link)
+        if blob.name in self._arrived:
+            with self._recording:
+                model_files.keep_proof(self.snapshot, [name])
 
     def finish(self, files: dict[str, dict[str, Any]]) -> None:
         """The whole revision is here: name it, and keep the proof. Raises OSError when it is not whole."""
@@ -92,25 +121,30 @@ class Installer:
             reference.write_text(self._revision)
             os.chown(reference, *self._owner)
 
-    def _receive(self, part: Path, entry: dict[str, Any], source: Source) -> None:
+    def _arrived_of(self, blob: str) -> int:
+        """Bytes of a blob that an earlier try has left."""
+        there = next((file for file in (self._repo / "blobs" / blob, self._part(blob)) if file.exists()), None)
+        return there.stat().st_size if there else 0
+
+    def _part(self, blob: str) -> Path:
+        return self._repo / "blobs" / f"{blob}.part"
+
+    def _receive(self, path: Path, entry: dict[str, Any], source: Source) -> None:
         size, git = entry["size"], len(entry["blob"]) == 40
         hasher = hashlib.sha1(b"blob %d\0" % size) if git else hashlib.sha256()
-        start = part.stat().st_size if part.exists() else 0
-        if start > size:
-            start = 0
-        with part.open("r+b" if start else "wb") as file:
-            os.fchown(file.fileno(), *self._owner)
-            while file.tell() < start:
-                hasher.update(file.read(min(1 << 22, start - file.tell())))
-            for chunk in source(start) if start < size else ():
-                hasher.update(chunk)
-                file.write(chunk)
-            file.truncate()
-            os.fsync(file.fileno())
-        if part.stat().st_size < size:
-            raise OSError(f"{part.name} broke off at {part.stat().st_size} of {size} bytes; the next run goes on there")
-        if hasher.hexdigest() != entry["blob"]:
-            part.unlink()
+        with Part(path, size, self._owner) as part:
+            for piece in part.beginning():
+                hasher.update(piece)
+            for length in source(part.start, part.buffer) if part.start < size else ():
+                with self.meter.waiting("hash"):
+                    hasher.update(part.buffer[:length])
+                with self.meter.waiting("disk"):
+                    part.write(length)
+            arrived = part.sync()
+        if arrived < size:
+            raise OSError(f"{path.name} broke off at {arrived} of {size} bytes; the next run goes on there")
+        if arrived > size or hasher.hexdigest() != entry["blob"]:
+            path.unlink()
             raise OSError(
                 f"{entry['blob'][:12]}: what arrived has another hash; it was thrown away, run the deploy again"
             )
@@ -130,11 +164,24 @@ def _owner_of(path: Path) -> tuple[int, int]:
     return stat.st_uid, stat.st_gid
 
 
-def _reader(file: Path) -> Source:
-    def read(start: int) -> Iterator[bytes]:
-        with file.open("rb") as content:
+def filled(read_into: Callable[[memoryview], int], buffer: memoryview) -> Iterator[int]:
+    """Fill the buffer again and again; each time how full it is: to the brim, but for the last."""
+    full = 0
+    while size := read_into(buffer[full:]):
+        full += size
+        if full == len(buffer):
+            yield full
+            full = 0
+    if full:
+        yield full
+
+
+def _reader(file: Path, meter: Meter) -> Source:
+    def read(start: int, buffer: memoryview) -> Iterator[int]:
+        with file.open("rb", buffering=0) as content:
             content.seek(start)
-            while chunk := content.read(1 << 22):
-                yield chunk
+            for size in filled(content.readinto, buffer):
+                meter.count(size)
+                yield size
 
     return read

@@ -23,6 +23,9 @@ def main(store: str, folder: str, revision: str) -> dict[str, Any]:
 
 
 def set_aside(file: Path) -> None:
-    """Its blob is kept under another name until the right one has its place: a hash decides, not a size."""
-    blob = Path(os.path.realpath(file))
+    """Its blob is kept under another name until the right one has its place: a hash decides, not a size.
+
+    Of a blob in the Hub client's shared store the link alone is renamed: other models may have it too.
+    """
+    blob = file.parent / os.readlink(file) if file.is_symlink() else file
     blob.rename(blob.with_name(f"{blob.name}.broken"))

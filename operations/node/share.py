@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,14 +29,10 @@ def main(
     image: str = "",
 ) -> dict[str, Any]:
     """Print {"ready": true} and serve until the tether ends."""
-    snapshot = Path(store) / folder / "snapshots" / revision
-    handler = partial(_Handler, peers, snapshot, image)
     try:
-        servers = [ThreadingHTTPServer((address, port), handler) for address in addresses]
+        serve(addresses, port, Shared(peers, Path(store) / folder / "snapshots" / revision, image))
     except OSError as error:
         return {"ready": False, "error": str(error)}
-    for server in servers:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
     print(json.dumps({"ready": True}), flush=True)
     beats.hold()
     # Not a clean shutdown: a transfer may be going on, and whoever wanted it is gone.
@@ -42,33 +40,55 @@ def main(
     os._exit(0)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What is served, and to whom: addresses of peers, a snapshot, an image by name, names that are on their way."""
+
+    peers: Sequence[str]
+    snapshot: Path
+    image: str = ""
+    coming: Callable[[], list[str]] = list
+
+
+def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
+    """Serve on every address, in threads. Raises OSError when another program is there."""
+    for server in [ThreadingHTTPServer((address, port), partial(_Handler, shared)) for address in addresses]:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
 class _Handler(BaseHTTPRequestHandler):
-    """`/model`: the manifest; `/file/NAME`: a file, from `Range: bytes=N-`; `/image`: an archive for `docker load`,
-    without the layers whose chain ids are in `Have`.
+    """`/model`: the manifest; `/have`: names and blobs that are here, and names that are coming; `/file/NAME`: a file,
+    from `Range: bytes=N-`; `/image`: an archive for `docker load`, without the layers whose chain ids are in `Have`.
     """
 
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, peers: list[str], snapshot: Path, image: str, *arguments: Any) -> None:
-        self.peers, self.snapshot, self.image = peers, snapshot, image
+    def __init__(self, shared: Shared, *arguments: Any) -> None:
+        self.shared = shared
         super().__init__(*arguments)
 
     def do_GET(self) -> None:
         """Answer a peer; anybody else gets nothing."""
-        if self.client_address[0] not in self.peers:
+        if self.client_address[0] not in self.shared.peers:
             self.close_connection = True
             return
         if self.path == "/model":
-            self._json(model_files.manifest(self.snapshot))
+            self._json(self._files())
+        elif self.path == "/have":
+            have = {name: entry["blob"] for name, entry in self._files().items()}
+            self._json({"have": have, "coming": self.shared.coming()})
         elif self.path.startswith("/file/"):
             self._file(unquote(self.path.removeprefix("/file/")))
-        elif self.path == "/image" and self.image:
+        elif self.path == "/image" and self.shared.image:
             self._image()
         else:
             self.send_error(404)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Standard error is the deploy's."""
+
+    def _files(self) -> dict[str, dict[str, Any]]:
+        return model_files.manifest(self.shared.snapshot)
 
     def _json(self, value: object) -> None:
         body = json.dumps(value).encode()
@@ -78,11 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _file(self, name: str) -> None:
-        if name not in model_files.manifest(self.snapshot):
+        if name not in self._files():
             self.send_error(404)
             return
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
-        with (self.snapshot / name).open("rb") as file:
+        with (self.shared.snapshot / name).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             self.send_response(206 if start else 200)
             self.send_header("Content-Length", str(size - start))
@@ -94,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.send_response(200)
         self.send_header("Connection", "close")
-        if made := layers.archive(self.image, self.headers.get("Have", "").split()):
+        if made := layers.archive(self.shared.image, self.headers.get("Have", "").split()):
             size, chunks = made
             self.send_header("Content-Length", str(size))
             self.end_headers()
@@ -102,6 +122,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(chunk)
             return
         self.end_headers()
-        with subprocess.Popen(["docker", "save", self.image], stdout=subprocess.PIPE) as save:
+        with subprocess.Popen(["docker", "save", self.shared.image], stdout=subprocess.PIPE) as save:
             assert save.stdout is not None
             shutil.copyfileobj(save.stdout, self.wfile, 1 << 20)

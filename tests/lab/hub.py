@@ -68,7 +68,7 @@ class Hub(BaseHTTPRequestHandler):
         if snapshot is None:
             return
         files = [_entry(file) for file in sorted(snapshot.iterdir())]
-        siblings = [{"rfilename": entry["path"], "size": entry["size"]} for entry in files]
+        siblings = [_sibling(entry) for entry in files]
         whole = {"id": repo, "modelId": repo, "sha": snapshot.name, "private": False, "siblings": siblings}
         body = json.dumps(files if what == "tree" else whole).encode()
         self._answer(200, body, {"Content-Type": "application/json"})
@@ -111,6 +111,12 @@ def _entry(file: Path) -> dict[str, Any]:
     if len(etag) == 64:
         entry["lfs"] = {"oid": etag, "size": size, "pointerSize": 134}
     return entry
+
+
+def _sibling(entry: dict[str, Any]) -> dict[str, Any]:
+    """A file in what the Hub says of a model (asked with `blobs=true`)."""
+    lfs = {"sha256": entry["lfs"]["oid"], "size": entry["size"], "pointerSize": 134} if "lfs" in entry else None
+    return {"rfilename": entry["path"], "size": entry["size"], "blobId": entry["oid"], "lfs": lfs}
 
 
 def serve(folder: Path, port: int, token: str = "", address: str = f"{MANAGEMENT_NET}.1") -> ThreadingHTTPServer:

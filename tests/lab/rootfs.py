@@ -15,7 +15,7 @@ from tests.lab.shell import run, run_with_progress, step
 #: udev: `netplan apply` calls udevadm. The rest is what a DGX OS has anyway.
 NODE_PACKAGES = [
     *("systemd", "systemd-sysv", "udev", "dbus", "openssh-server", "docker.io", "iproute2", "iptables", "python3"),
-    *("sudo", "ca-certificates", "procps", "iputils-ping", "netplan.io", "ethtool", "curl"),
+    *("sudo", "ca-certificates", "procps", "rsync", "iputils-ping", "netplan.io", "ethtool", "curl"),
 ]
 
 #: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
