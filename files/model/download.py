@@ -23,7 +23,9 @@ def main(repo: str, revision: str, *ignored: str) -> str:
     except errors.RepositoryNotFoundError:
         return f"the Hub has no {repo}, or the token in `hub_token_file` may not see it"
     except errors.HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", "?")
+        status = getattr(error.response, "status_code", 0)
+        if status in (401, 403):
+            return f"the Hub answered {status} for {repo}: the token in `hub_token_file` may not read it, or is wrong"
         return f"the Hub answered {status} for {repo}: {error.server_message or error}; run the deploy again later"
     except Exception as error:
         return f"{type(error).__name__}: {error}; what has arrived stays, the next run goes on from there"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,19 @@ def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
 def docker_root() -> Path:
     """Where Docker keeps images."""
     return Path(output("docker", "info", "--format", "{{.DockerRootDir}}").strip() or "/var/lib/docker")
+
+
+def open_files() -> set[str]:
+    """Paths that processes hold open, as far as they can be seen."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        try:
+            held = list((process / "fd").iterdir()) if process.name.isdigit() else []
+            found |= {os.readlink(each) for each in held}
+        except OSError:
+            # It has ended, or is not ours to look into.
+            continue
+    return found
 
 
 def read(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -10,11 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from operations.node import beats, model_files
+from operations.node import beats, model_files, model_mend
+from operations.node.commands import open_files
 from operations.node.meter import Meter
 from operations.node.room import fits
 
 CONTAINER = "tandem-download"
+RUN = ["docker", "run", "--name", CONTAINER]
 #: Seconds between two looks at how much has arrived.
 LOOK_EVERY_S = 1
 
@@ -28,8 +31,9 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
     repo = Path(store) / folder
     remove()
     beats.watch(remove)
+    _take_away_left_overs(repo)
     process = subprocess.Popen(
-        ["docker", "run", "--name", CONTAINER, *argv],
+        [*RUN, *argv],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -49,13 +53,14 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
     except OSError as error:
         return {"error": str(error)}
     finally:
+        process.terminate()
         remove()
         process.wait()
         listener.join()
         _give(owner, [repo, repo.parent / ".locks", repo.parent / "CACHEDIR.TAG"])
     if process.returncode:
         return {"error": errors[-1].strip() if errors else f"docker run ended with {process.returncode}"}
-    if wrong := _unlike(files, repo / "snapshots" / revision):
+    if wrong := _unlike(files, repo / "snapshots" / revision) or _bad(store, folder, revision):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
     return {"done": True, **meter.state()}
 
@@ -82,10 +87,23 @@ def _bytes(repo: Path) -> int:
     return total
 
 
+def _take_away_left_overs(repo: Path) -> None:
+    """The client (huggingface_hub 2) begins every file anew under a name of its own, and leaves it when killed."""
+    left = {str(file) for file in repo.glob("blobs/*") if re.search(r"\.[0-9a-f]{8}\.incomplete$", file.name)}
+    for path in left - open_files() if left else ():
+        Path(path).unlink(missing_ok=True)
+
+
 def _unlike(files: dict[str, dict[str, Any]], snapshot: Path) -> list[str]:
     """Names that are not here with the size and the hash that the Hub has for them."""
     here = model_files.manifest(snapshot)
     return sorted(name for name, entry in files.items() if here.get(name) != entry)
+
+
+def _bad(store: str, folder: str, revision: str) -> list[str]:
+    """Names of files whose content is not what their name says: the client looks at sizes alone. They are set aside."""
+    state = model_files.main(store, folder, revision, prove=True)
+    return list(model_mend.main(store, folder, revision)["aside"]) if state["problems"] else []
 
 
 def _give(owner: str, made: list[Path]) -> None:

@@ -119,9 +119,11 @@ def _sibling(entry: dict[str, Any]) -> dict[str, Any]:
     return {"rfilename": entry["path"], "size": entry["size"], "blobId": entry["oid"], "lfs": lfs}
 
 
-def serve(folder: Path, port: int, token: str = "", address: str = f"{MANAGEMENT_NET}.1") -> ThreadingHTTPServer:
+def serve(
+    folder: Path, port: int, token: str = "", address: str = f"{MANAGEMENT_NET}.1", kind: type[Hub] = Hub
+) -> ThreadingHTTPServer:
     """A server that the caller runs (`serve_forever`) and closes."""
-    return ThreadingHTTPServer((address, port), partial(Hub, folder, token))
+    return ThreadingHTTPServer((address, port), partial(kind, folder, token))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import shutil
 from pathlib import Path
 
 from tests.lab import model
 
 FOLDER = "models--" + model.REPO.replace("/", "--")
+#: Of the models that make_shards makes.
+REVISION = "b" * 40
 
 
 def make(hub: Path) -> Path:
@@ -19,3 +24,23 @@ def make(hub: Path) -> Path:
     model._as_cache(plain, hub / FOLDER)
     shutil.rmtree(plain)
     return hub / FOLDER / "snapshots" / model.revision()
+
+
+def make_shards(hub: Path, count: int, size: int) -> Path:
+    """A model of random shards of `size` bytes each, in a cache; returns its snapshot."""
+    place = hub / FOLDER
+    snapshot = place / "snapshots" / REVISION
+    for folder in (snapshot, place / "blobs"):
+        folder.mkdir(parents=True)
+    config = b'{"model_type": "random"}'
+    _add(place, "config.json", config, hashlib.sha1(b"blob %d\0" % len(config) + config).hexdigest())
+    for number in range(count):
+        header = json.dumps({"t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+        content = len(header).to_bytes(8, "little") + header + os.urandom(size)
+        _add(place, f"model-{number}.safetensors", content, hashlib.sha256(content).hexdigest())
+    return snapshot
+
+
+def _add(place: Path, name: str, content: bytes, blob: str) -> None:
+    (place / "blobs" / blob).write_bytes(content)
+    (place / "snapshots" / REVISION / name).symlink_to(f"../../blobs/{blob}")
