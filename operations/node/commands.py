@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,12 @@ def docker_root() -> Path:
 def open_files() -> set[str]:
     """Paths that processes hold open, as far as they can be seen."""
     found = set()
-    for process in Path("/proc").iterdir():
-        try:
-            held = list((process / "fd").iterdir()) if process.name.isdigit() else []
-            found |= {os.readlink(each) for each in held}
-        except OSError:
-            # It has ended, or is not ours to look into.
-            continue
+    for process in (each for each in Path("/proc").iterdir() if each.name.isdigit()):
+        # Processes end while they are looked at, and some are not ours to look into.
+        with suppress(OSError):
+            for held in (process / "fd").iterdir():
+                with suppress(OSError):
+                    found.add(os.readlink(held))
     return found
 
 
