@@ -70,6 +70,12 @@ def _settle(hosts: list[Host]) -> Plan:
     for remark in remarks:
         if not remark.error:
             logger.warning(f"{recipe.name}: {remark}")
+    for host, survey in surveys.items():
+        for place in survey.get("foreign", []):
+            logger.warning(
+                f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
+                f'sudo chown -R "$USER": {place}'
+            )
     findings = judging.errors(remarks, recipe.name)
     findings += _unpinned(recipe, head)
     findings += [

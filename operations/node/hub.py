@@ -60,6 +60,7 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
         _give(owner, [repo, repo.parent / ".locks", repo.parent / "CACHEDIR.TAG"])
     if process.returncode:
         return {"error": errors[-1].strip() if errors else f"docker run ended with {process.returncode}"}
+    model_files.expect_only(repo / "snapshots" / revision, files)
     if wrong := _unlike(files, repo / "snapshots" / revision) or _bad(store, folder, revision):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
     return {"done": True, **meter.state()}

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,12 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():
         return {"present": False, "problems": [], "files": {}, "proven": False}
-    problems = structure_problems(snapshot)
     files = manifest(snapshot)
     unproven = unproven_names(snapshot, files)
+    problems = structure_problems(snapshot, proven=set(files) - set(unproven))
+    missing = {problem.partition(":")[0] for problem in problems}
+    gone = [f"{snapshot / name} is missing" for name in _gone(snapshot)]
+    problems += [f"{each}: it was here when the revision was proven" for each in gone if each not in missing]
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
         if not problems:
@@ -37,12 +40,28 @@ def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str
     return [name for name in files if known.get(name) != _stamp(snapshot / name)]
 
 
+def _gone(snapshot: Path) -> list[str]:
+    """Files that were proven here and have no name any more; a link that leads nowhere is named already."""
+    return [name for name in _read(_record(snapshot)) if not _there(snapshot / name)]
+
+
 def keep_proof(snapshot: Path, names: Iterable[str]) -> None:
     """The content of these files has been proven: not again until they are touched."""
+    _write(snapshot, _read(_record(snapshot)) | {name: _stamp(snapshot / name) for name in names})
+
+
+def expect_only(snapshot: Path, names: Collection[str]) -> None:
+    """The revision has these files and no others: what else was proven once is not missed."""
+    known = _read(_record(snapshot))
+    if not known.keys() <= set(names):
+        _write(snapshot, {name: stamp for name, stamp in known.items() if name in names})
+
+
+def _write(snapshot: Path, stamps: dict[str, Any]) -> None:
     record = _record(snapshot)
     record.parent.mkdir(parents=True, exist_ok=True)
     aside = record.with_suffix(".part")
-    aside.write_text(json.dumps(_read(record) | {name: _stamp(snapshot / name) for name in names}))
+    aside.write_text(json.dumps(stamps))
     aside.rename(record)
 
 
@@ -50,13 +69,13 @@ def _record(snapshot: Path) -> Path:
     return PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json"
 
 
-def structure_problems(snapshot: Path) -> list[str]:
-    """What is missing, dangling or truncated, each named with its file."""
+def structure_problems(snapshot: Path, proven: Collection[str] = ()) -> list[str]:
+    """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again."""
     problems = []
     for file in sorted(snapshot.rglob("*")):
         if file.is_symlink() and not file.exists():
             problems.append(f"{file}: its blob {os.readlink(file)} is missing")
-        elif file.suffix == ".safetensors" and file.is_file():
+        elif file.suffix == ".safetensors" and str(file.relative_to(snapshot)) not in proven and file.is_file():
             problems += _truncated(file)
     if not (snapshot / "config.json").exists():
         problems.append(f"{snapshot}/config.json is missing")

@@ -72,6 +72,7 @@ class Installer:
 
     def missing(self, files: dict[str, dict[str, Any]]) -> list[str]:
         """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
+        model_files.expect_only(self.snapshot, files)
         here = model_files.manifest(self.snapshot)
         problems = model_files.structure_problems(self.snapshot)
         # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.

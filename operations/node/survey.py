@@ -57,6 +57,7 @@ def main(
             },
             "source": _source_problems(model_source, look, state["model"]),
             "token": _token_problem(token_file),
+            "foreign": _foreign(Path(store), look["folder"]),
             "lock": lock.generation(),
             "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
             "mtp": model_facts.has_mtp(Path(store) / look["folder"] / "snapshots" / look["revision"]),
@@ -132,6 +133,17 @@ def source_snapshot(source: str, folder: str, revision: str) -> Path | None:
     if cached.is_dir():
         return cached
     return Path(source) if (Path(source) / "config.json").exists() else None
+
+
+def _foreign(store: Path, folder: str) -> list[str]:
+    """Parts of a model store in the login's home that are not its own: Docker makes them for root, and the owner's own
+    tools can't write there.
+    """
+    login = os.stat(home()).st_uid
+    if not store.is_relative_to(home()):
+        return []
+    places = [place for place in (store, store / ".locks", store / folder) if place.exists()]
+    return [str(place) for place in places if place.stat().st_uid != login]
 
 
 def _token_problem(path: str) -> str:

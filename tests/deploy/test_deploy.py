@@ -218,6 +218,13 @@ def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
     assert "vLLM 0.17.1 (the image) has no flag `--moe-backend`" in outcome.text
 
 
+def test_a_cache_that_root_has_made_is_told_with_the_remedy(tmp_path: Path) -> None:
+    place = "/home/spark/.cache/huggingface/hub"
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), foreign=[place])
+    assert outcome.code == 0
+    assert f'sudo chown -R "$USER": {place}' in outcome.text
+
+
 def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Path) -> None:
     changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
     states = as_planned(**changes)

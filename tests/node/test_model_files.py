@@ -95,3 +95,40 @@ def test_what_is_not_whole_is_set_aside_alone(snapshot: Path) -> None:
     assert aside == ["config.json", SHARD]
     assert not shard.exists() and shard.with_name(f"{shard.name}.broken").exists()
     assert (snapshot / "tokenizer.json").exists()
+
+
+def test_a_small_file_that_is_gone_since_the_proof_is_named(snapshot: Path) -> None:
+    state(snapshot, prove=True)
+    (snapshot / "tokenizer.json").unlink()
+    (snapshot / SHARD).unlink()
+    problems = state(snapshot)["problems"]
+    assert [problem.partition(" is missing: ")[0] for problem in problems] == [
+        str(snapshot / SHARD),
+        str(snapshot / "tokenizer.json"),
+    ]
+    model_files.expect_only(snapshot, model_files.manifest(snapshot))
+    assert [problem for problem in state(snapshot)["problems"] if "tokenizer" in problem] == []
+
+
+@pytest.fixture
+def shared_blob(snapshot: Path) -> Path:
+    """The shard's blob, moved into the Hub client's store for all models: its name there is no hash of the content."""
+    shard = blob(snapshot, SHARD)
+    place = snapshot.parents[2] / "blobs/ab" / ("ab" * 32)
+    place.parent.mkdir(parents=True)
+    shard.rename(place)
+    shard.symlink_to(os.path.relpath(place, shard.parent))
+    return place
+
+
+@pytest.mark.usefixtures("shared_blob")
+def test_a_shared_blob_is_proven_by_the_name_that_the_model_has_for_it(snapshot: Path) -> None:
+    assert state(snapshot, prove=True)["proven"]
+
+
+def test_of_a_shared_blob_that_is_bad_only_the_link_is_set_aside(snapshot: Path, shared_blob: Path) -> None:
+    content = bytearray(shared_blob.read_bytes())
+    content[-1] ^= 1
+    shared_blob.write_bytes(content)
+    assert model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == [SHARD]
+    assert shared_blob.exists() and not (snapshot / SHARD).exists()

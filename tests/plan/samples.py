@@ -67,6 +67,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "archives": {},
         "source": [],
         "token": "",
+        "foreign": [],
         "lock": "",
         "vocabulary": {},
         "mtp": None,
