@@ -15,7 +15,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge lock
+.PHONY: help venv plan apply status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 
 bench-converge: lab-up ## a deploy with nothing to change, against an empty one on the same hosts
 	@$(BIN)/python -m tests.bench.converge
+
+bench-transfer: ## copies of a model and an image between nodes, against cp and the peers' commands (ROUNDS=, GIB=)
+	@NODES=8 $(MAKE) --no-print-directory lab-up
+	@$(BIN)/python -m tests.bench.transfer
 
 lock: ## renew the lock files from requirements*.in (needs uv)
 	@sh tests/lock.sh

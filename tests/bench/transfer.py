@@ -1,6 +1,9 @@
 """Model and image copies on the lab, side by side in one run: Tandem's, `cp` on the same disk, and the peers' commands.
 
-make bench-transfer [NODES=2] [ROUNDS=3] [GIB=2]
+    make bench-transfer [ROUNDS=3] [GIB=2]
+
+Boots eight nodes. All share two cores and one disk, so one worker is measured at full speed, and what happens with more
+on links that are held to RATE: there a link is the limit, as it is for a head that feeds seven workers.
 """
 
 from __future__ import annotations
@@ -9,207 +12,162 @@ import hashlib
 import json
 import os
 import statistics
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from operations.remote import command, programs
+from tests.bench import copies
+from tests.bench.copies import FOLDER, HUB, fabric, fetch_image, fetch_model
 from tests.e2e import cluster
-from tests.lab import node
+from tests.lab import network
 from tests.lab.settings import SSH_KEY, LabNode, known_nodes
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 GIB = float(os.environ.get("GIB", "2"))
-SHARDS = 8
+SHARDS = 16
+#: Of each rail, both ways, where the number of workers is compared; and the model for it.
+RATE, RATE_GIB = "200mbit", 0.5
+WORKERS = (1, 3, 7)
 RESULT = cluster.ROOT / "bench-transfer.json"
-HUB, FOLDER, REVISION = "/var/lib/tandem-bench/hub", "models--bench--model", "b" * 40
-PORT = 26020
 KEY = "/root/bench-key"
 #: ssh from the head to a worker over the fabric, as the peers' tools use it.
 SSH = f"ssh -i {KEY} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
-SUDO_RSYNC = "--rsync-path='sudo rsync'"
+SUDO_RSYNC = f"--rsync-path='sudo rsync' -e '{SSH}'"
+
+Way = Callable[[], object]
+
+
+@dataclass
+class Runs:
+    """What was measured of ways that do the same: seconds and CPU seconds of the whole machine, round by round."""
+
+    title: str
+    #: What the others are held against.
+    against: str
+    size: int = 0
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+
+    def time(self, name: str, way: Way) -> None:
+        """Until it is done and on the disk."""
+        os.sync()
+        busy, start = _busy(), time.monotonic()
+        way()
+        os.sync()
+        self.seconds.setdefault(name, []).append(time.monotonic() - start)
+        self.cpu.setdefault(name, []).append(_busy() - busy)
+        print(f"  {self.title}: {name}: {self.seconds[name][-1]:.2f} s", file=sys.stderr, flush=True)
 
 
 def main() -> int:
-    """Measure, print a table with ratios, write bench-transfer.json."""
+    """Measure, print tables with ratios, write bench-transfer.json."""
     nodes = known_nodes()
     head, workers = nodes[0], nodes[1:]
-    if cluster.deploy(topology="solo").code != 0:
-        print("the lab's own deploy fails; `make apply` says why", file=sys.stderr)
+    if len(workers) < max(WORKERS):
+        print(f"the bench needs {max(WORKERS) + 1} nodes: `make bench-transfer` boots them", file=sys.stderr)
+        return 1
+    # Fabric and images, as a deploy leaves them; nothing shall run beside the copies.
+    if cluster.deploy(topology="solo").code or cluster.deploy(file="operations/verbs/down.py").code:
+        print("the lab's own deploy fails; `make apply INVENTORY=tests/lab/inventory.py` says why", file=sys.stderr)
         return 1
     (head.root / KEY.lstrip("/")).write_text(SSH_KEY.read_text())
     (head.root / KEY.lstrip("/")).chmod(0o600)
     try:
-        size = make_model(head)
-        seconds = model_rounds(head, workers)
-        image = cluster.on(head, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
-        seconds |= image_rounds(head, workers[0], image)
+        runs = [one_worker(head, workers[0]), more_workers(head, workers), *images(head, workers[0])]
     finally:
         clean(nodes)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
-    report(medians, seconds, size, len(workers))
+    for each in runs:
+        report(each)
+    rate = hash_rate()
+    print(f"sha256 on one core here: {rate:.0f} MB/s; a copy hashes up to four files at once")
+    RESULT.write_text(json.dumps({"rounds": ROUNDS, "sha256": rate, "runs": [vars(each) for each in runs]}, indent=1))
     return 0
 
 
-def make_model(head: LabNode) -> int:
-    """A model of random shards in the head's cache, laid out and named as the Hub's client does; its bytes."""
-    place = head.root / HUB.lstrip("/") / FOLDER
-    snapshot, blobs = place / "snapshots" / REVISION, place / "blobs"
-    for folder in (snapshot, blobs):
-        folder.mkdir(parents=True, exist_ok=True)
-    total = 0
-    for number in range(SHARDS):
-        data = os.urandom(int(GIB * 2**30 / SHARDS))
-        head_of_file = json.dumps({"t": {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}}).encode()
-        content = len(head_of_file).to_bytes(8, "little") + head_of_file + data
-        total += add(content, blobs, snapshot / f"model-{number}.safetensors")
-    add(b'{"model_type": "bench"}', blobs, snapshot / "config.json")
-    os.sync()
-    return total
-
-
-def add(content: bytes, blobs: Path, link: Path) -> int:
-    """A file of the cache; its size."""
-    blob = blobs / hashlib.sha256(content).hexdigest()
-    blob.write_bytes(content)
-    link.unlink(missing_ok=True)
-    link.symlink_to(f"../../blobs/{blob.name}")
-    return len(content)
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Seconds until the work is done and on the disk."""
-    os.sync()
-    start = time.monotonic()
-    work()
-    os.sync()
-    return time.monotonic() - start
-
-
-def model_rounds(head: LabNode, workers: list[LabNode]) -> dict[str, list[float]]:
-    """Every way of copying the model, round by round, so that the machine's moods reach all alike."""
-    first = workers[0]
-    target = f"spark@{fabric(first)}:{HUB}/"
-    source = f"{HUB}/{FOLDER}"
-    ways: dict[str, Callable[[], object]] = {
+def one_worker(head: LabNode, worker: LabNode) -> Runs:
+    """Every way of copying a model to one worker, round by round, so that the machine's moods reach all alike."""
+    runs = Runs("a model to one worker", "cp on the same disk", copies.make_model(head, GIB, SHARDS))
+    source, target = f"{HUB}/{FOLDER}", f"spark@{fabric(worker)}:{HUB}/"
+    peer = f"rsync {{}} {SUDO_RSYNC} {source} {target} >/dev/null"
+    ways: dict[str, Way] = {
         "cp on the same disk": lambda: cluster.on(head, f"cp -r {source} {HUB}/copy"),
-        "rsync -av (eugr)": lambda: cluster.on(
-            head, f"rsync -av --mkpath --progress {SUDO_RSYNC} -e '{SSH}' {source} {target} >/dev/null"
-        ),
+        "rsync -av (eugr)": lambda: cluster.on(head, peer.format("-av --mkpath --progress")),
         "rsync -a --size-only (sparkrun)": lambda: cluster.on(
-            head,
-            f"rsync -a --size-only --mkpath --partial --links {SUDO_RSYNC} -e '{SSH}' {source} {target} >/dev/null",
+            head, peer.format("-a --size-only --mkpath --partial --links")
         ),
-        "Tandem, 1 worker": lambda: fetch(head, workers[:1], "model", folder=FOLDER, revision=REVISION),
+        "Tandem": lambda: fetch_model(head, [worker]),
     }
-    if len(workers) > 1:
-        name = f"Tandem, {len(workers)} workers"
-        ways[name] = lambda: fetch(head, workers, "model", folder=FOLDER, revision=REVISION)
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
             cluster.on(head, f"rm -rf {HUB}/copy")
-            for worker in workers:
-                cluster.on(worker, f"rm -rf {HUB} /var/lib/tandem/models/{FOLDER}; mkdir -p {HUB}")
-            seconds[name].append(timed(way))
-    return seconds
+            copies.clear([worker])
+            runs.time(name, way)
+    cluster.on(head, f"rm -rf {HUB}")
+    return runs
 
 
-def image_rounds(head: LabNode, worker: LabNode, image: str) -> dict[str, list[float]]:
+def more_workers(head: LabNode, workers: list[LabNode]) -> Runs:
+    """One, three and seven workers, with every rail held to RATE."""
+    title = f"a model to more workers, rails of {RATE}"
+    runs = Runs(title, f"Tandem, {WORKERS[0]} worker(s)", copies.make_model(head, RATE_GIB, SHARDS))
+    try:
+        for each in (head, *workers):
+            network.hold_rails(each, RATE)
+        for _ in range(ROUNDS):
+            for count in WORKERS:
+                copies.clear(workers)
+                runs.time(f"Tandem, {count} worker(s)", lambda count=count: fetch_model(head, workers[:count]))  # type: ignore[misc]
+    finally:
+        for each in (head, *workers):
+            network.hold_rails(each, "")
+    return runs
+
+
+def images(head: LabNode, worker: LabNode) -> list[Runs]:
     """The engine's image to a worker that has nothing, and one layer of 100 MB to one that has the rest."""
-    changed = "tandem-bench/changed:1"
-    folder = head.root / "root/bench-image"
+    image = cluster.on(head, "docker images --format '{{.Repository}}:{{.Tag}}' tandem/engine").split()[0]
+    changed, folder = "tandem-bench/changed:1", head.root / "root/bench-image"
     folder.mkdir(exist_ok=True)
     (folder / "layer").write_bytes(os.urandom(100 << 20))
     (folder / "Dockerfile").write_text(f"FROM {image}\nCOPY layer /layer\n")
     cluster.on(head, f"docker build -q -t {changed} /root/bench-image >/dev/null")
-    remote = f"{SSH} spark@{fabric(worker)} sudo docker load"
-
-    def tandem(name: str) -> Callable[[], object]:
-        return lambda: fetch(head, [worker], "image", image=name)
-
-    def by_ssh(name: str) -> Callable[[], object]:
-        return lambda: cluster.on(head, f"docker save {name} | {remote}")
-
-    ways = {
-        "image: docker save | ssh docker load": (image, by_ssh(image), False),
-        "image: Tandem": (image, tandem(image), False),
-        "layer of 100 MB: docker save | ssh docker load": (changed, by_ssh(changed), True),
-        "layer of 100 MB: Tandem": (changed, tandem(changed), True),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, (wanted, way, base_stays) in ways.items():
-            others = cluster.on(worker, "docker images --quiet --no-trunc").split()
-            kept = cluster.on(head, f"docker inspect --format '{{{{.Id}}}}' {image}").strip() if base_stays else ""
-            for other in dict.fromkeys(others):
-                if other != kept:
-                    cluster.on(worker, f"docker rmi --force {other}", check=False)
-            if base_stays and kept not in others:
-                fetch(head, [worker], "image", image=image)
-            seconds[name].append(timed(way))
-            there = cluster.on(worker, f"docker inspect --format '{{{{.Id}}}}' {wanted}", check=False)
-            assert there == cluster.on(head, f"docker inspect --format '{{{{.Id}}}}' {wanted}"), f"{name}: not there"
-    return seconds
+    plain = "docker save | ssh docker load"
+    found = []
+    for title, wanted, base in (("an image", image, ""), ("one layer of 100 MB of it", changed, image)):
+        size = int(cluster.on(head, f"docker inspect --format '{{{{.Size}}}}' {wanted}"))
+        runs = Runs(title, plain, size)
+        ways: dict[str, Way] = {
+            plain: lambda wanted=wanted: cluster.on(  # type: ignore[misc]
+                head, f"docker save {wanted} | {SSH} spark@{fabric(worker)} sudo docker load"
+            ),
+            "Tandem": lambda wanted=wanted: fetch_image(head, worker, wanted),  # type: ignore[misc]
+        }
+        for _ in range(ROUNDS):
+            for name, way in ways.items():
+                _leave_only(head, worker, base)
+                runs.time(name, way)
+                assert _identity(worker, wanted) == _identity(head, wanted), f"{name}: not there"
+        found.append(runs)
+    return found
 
 
-def fetch(head: LabNode, workers: list[LabNode], what: str, **arguments: Any) -> None:
-    """Tandem's own programs, started as a deploy starts them; raises when one does not end well."""
-
-    def one(worker: LabNode) -> None:
-        port, store = PORT + worker.index, {"store": HUB}
-        rails = [fabric(head), fabric(head, 1)]
-        peers = [fabric(worker), fabric(worker, 1)]
-        shared = {"addresses": rails, "port": port, "peers": peers, **arguments, **store}
-        with tethered(head, "share", **shared) as server:
-            assert json.loads(server.readline())["ready"]
-            wanted = {"what": what, "addresses": rails, "port": port, **arguments, **store}
-            with tethered(worker, "fetch", **wanted) as client:
-                last = [line for line in client if line.strip()][-1]
-                assert json.loads(last).get("done"), last
-
-    with ThreadPoolExecutor(len(workers)) as pool:
-        list(pool.map(one, workers))
+def _identity(where: LabNode, image: str) -> str:
+    return cluster.on(where, f"docker inspect --format '{{{{.Id}}}}' {image}", check=False).strip()
 
 
-@contextmanager
-def tethered(where: LabNode, program: str, **arguments: Any) -> Iterator[Any]:
-    """A node program over ssh that lives on beats; gives its standard output."""
-    argv = [*node.ssh_argv(where), f"sudo -n {command(program, arguments).get_raw_value()}"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        process.stdin.write(str(programs()))
-        process.stdin.flush()
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(5):
-                try:
-                    process.stdin.write("\n")  # type: ignore[union-attr]
-                    process.stdin.flush()  # type: ignore[union-attr]
-                except (OSError, ValueError):
-                    return
-
-        threading.Thread(target=beat, daemon=True).start()
-        try:
-            yield process.stdout
-        finally:
-            over.set()
-            process.stdin.close()
-
-
-def fabric(of: LabNode, rail: int = 0) -> str:
-    """A node's address on a rail, as group_data/all.py gives them."""
-    return f"192.168.{177 + rail}.{11 + of.index}"
+def _leave_only(head: LabNode, worker: LabNode, base: str) -> None:
+    """The worker has the base image and no other; none at all without one."""
+    kept = _identity(head, base) if base else ""
+    for other in dict.fromkeys(cluster.on(worker, "docker images --quiet --no-trunc").split()):
+        if other != kept:
+            cluster.on(worker, f"docker rmi --force {other}", check=False)
+    if base and _identity(worker, base) != kept:
+        fetch_image(head, worker, base)
 
 
 def clean(nodes: list[LabNode]) -> None:
@@ -219,20 +177,32 @@ def clean(nodes: list[LabNode]) -> None:
         cluster.on(each, "docker rmi tandem-bench/changed:1", check=False)
 
 
-def report(medians: dict[str, float], seconds: dict[str, list[float]], size: int, workers: int) -> None:
-    """The table and the file."""
-    floor, eugr = medians["cp on the same disk"], medians["rsync -av (eugr)"]
-    table = Table("", "median s", "min", "max", "MB/s", "ratio", box=None)
+def report(runs: Runs) -> None:
+    """A table: medians, spread, rate, CPU, and how many times as fast as what it is held against."""
+    medians = {name: statistics.median(times) for name, times in runs.seconds.items()}
+    table = Table(runs.title, "median s", "min", "max", "MB/s", "CPU s", f"x {runs.against}", box=None)
     for name, median in medians.items():
-        rate, ratio = f"{size / median / 1e6:.0f}", f"{eugr / median:.2f} of eugr's, {floor / median:.2f} of cp"
-        if "image" in name or "layer" in name:
-            base = medians[f"{name.partition(':')[0]}: docker save | ssh docker load"]
-            rate, ratio = "", f"{base / median:.2f} of docker save | ssh"
-        times = seconds[name]
-        table.add_row(name, f"{median:.2f}", f"{min(times):.2f}", f"{max(times):.2f}", rate, ratio)
+        times, cpu = runs.seconds[name], statistics.median(runs.cpu[name])
+        ratio = f"{medians[runs.against] / median:.2f}"
+        rate = f"{runs.size / median / 1e6:.0f}"
+        table.add_row(name, f"{median:.2f}", f"{min(times):.2f}", f"{max(times):.2f}", rate, f"{cpu:.1f}", ratio)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
-    print(f"a model of {size / 1e9:.2f} GB in {SHARDS} shards, {workers} worker(s), {ROUNDS} rounds, sync included")
-    RESULT.write_text(json.dumps({"bytes": size, "seconds": seconds, "median": medians}, indent=1) + "\n")
+    print(f"{runs.size / 1e9:.2f} GB, {ROUNDS} rounds, sync included\n")
+
+
+def hash_rate() -> float:
+    """MB/s of sha256 on one core."""
+    piece, start = bytes(4 << 20), time.monotonic()
+    hasher = hashlib.sha256()
+    for _ in range(100):
+        hasher.update(piece)
+    return 100 * len(piece) / (time.monotonic() - start) / 1e6
+
+
+def _busy() -> float:
+    """CPU seconds that this machine has spent so far, in anything but waiting."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,17 @@ def set_link(node: LabNode, link: str, *, up: bool) -> None:
     run("ip", *_switch_side(link), "link", "set", node.host_side(link), "up" if up else "down")
 
 
+def hold_rails(node: LabNode, rate: str) -> None:
+    """Let no more than `rate` (tc's words: 200mbit) through each rail of a node, either way; empty: as much as can be."""
+    for link in ("rail0", "rail1"):
+        ends = ((node.namespace, LINKS[link]), (FABRIC_NAMESPACE, node.host_side(link)))
+        for namespace, device in ends:
+            run("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
+            if rate:
+                shape = ("tbf", "rate", rate, "burst", "1mb", "latency", "50ms")
+                run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shape)
+
+
 def forget_addresses(node: LabNode) -> None:
     """What a reboot does to a NIC: no address, MTU 1500. The namespace outlives the node, so it is done here."""
     for device in LINKS.values():
