@@ -66,10 +66,10 @@ def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
     workers = [each.node for each in plan.serving if not each.node.is_head]
 
     def served_at(each: Node) -> dict[str, Any]:
-        return {"addresses": list(each.rail_addresses), "port": _port(plan, each)}
+        return {"addresses": list(each.rail_addresses), "port": _port(plan, each), "part": workers.index(each)}
 
     return {
-        "here": {**served_at(node), "part": workers.index(node), "parts": len(workers)},
+        "here": served_at(node),
         "peers": [served_at(each) for each in workers if each is not node],
     }
 

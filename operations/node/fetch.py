@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
@@ -13,9 +14,9 @@ from urllib.parse import quote
 from operations.node import beats, layers, share
 from operations.node.commands import docker_root
 from operations.node.meter import Meter
-from operations.node.model_install import STREAMS, Installer, filled
+from operations.node.model_install import Installer, filled
 from operations.node.room import fits
-from operations.node.swarm import Source, Swarm
+from operations.node.swarm import STREAMS, UPLOADS, Busy, Source, Swarm, Task
 
 CHUNK = 1 << 20
 
@@ -61,34 +62,39 @@ def _model(
     here: dict[str, Any] | None = None,
     peers: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """`here`: addresses and port to serve the other workers on, and `part`, `parts`: which share of the files is this
-    worker's to take from the head; `peers`: addresses and port of each other worker.
+    """`here`: addresses and port to serve the other workers on, and `part`, this worker's number; `peers`: the same of
+    each other worker.
     """
     with head.get("/model") as body:
         files: dict[str, dict[str, Any]] = json.load(body)
     installer = Installer(store, folder, revision)
-    wanted = {name: files[name]["blob"] for name in installer.missing(files)}
+    wanted = installer.missing(files)
     meter = installer.expect(files[name] for name in wanted)
     largest_first = sorted(files, key=lambda name: (-files[name]["size"], name))
-    own = set(largest_first[here["part"] :: here["parts"]]) if here else set(files)
-    swarm = Swarm(head, [Source(**each) for each in peers or ()], wanted, own)
+    blobs = {name: files[name]["blob"] for name in largest_first}
+    others = [Source(**each) for each in peers or ()]
+    swarm = Swarm(head, others, here["part"] if here else 0, blobs, [name for name in largest_first if name in wanted])
     if here and peers:
         allowed = [address for each in peers for address in each["addresses"]]
-        share.serve(here["addresses"], here["port"], share.Shared(allowed, installer.snapshot, coming=swarm.coming))
+        uploads = threading.Semaphore(UPLOADS)
+        shared = share.Shared(allowed, installer.snapshot, have=swarm.have, coming=swarm.coming, uploads=uploads)
+        share.serve(here["addresses"], here["port"], shared)
 
     def stream(own_first: bool) -> None:
-        while found := swarm.take(own_first):
-            name, source = found
+        while task := swarm.take(own_first):
             try:
-                installer.add(name, files[name], _over(source, name, meter))
-                swarm.landed(name)
+                installer.add(task.name, files[task.name], _over(task, meter))
+                swarm.landed(task)
+            except Busy:
+                swarm.put_back(task)
             except OSError:
-                if not swarm.failed(name, source):
+                if not swarm.failed(task):
                     raise
 
     with ThreadPoolExecutor(STREAMS) as pool:
-        for task in [pool.submit(stream, number < STREAMS // 2) for number in range(STREAMS)]:
-            task.result()
+        # Half of the streams are for what the head has, the others for what the workers have.
+        for each in [pool.submit(stream, number % 2 == 0) for number in range(STREAMS)]:
+            each.result()
     installer.finish(files)
     done = {"done": True, **meter.state()}
     if here and peers:
@@ -98,9 +104,9 @@ def _model(
     return done
 
 
-def _over(source: Source, name: str, meter: Meter) -> Any:
+def _over(task: Task, meter: Meter) -> Any:
     def read(start: int, buffer: memoryview) -> Iterator[int]:
-        with source.get(f"/file/{quote(name)}", start) as body:
+        with task.source.get(f"/file/{quote(task.name)}", start, task.rail) as body:
             for size in filled(lambda room: _timed(meter, "link", lambda: body.readinto(room)), buffer):
                 meter.count(size)
                 yield size

@@ -17,8 +17,8 @@ from operations.node.part import Part
 from operations.node.room import fits
 from operations.node.survey import source_snapshot
 
-#: Files in flight at once: both rails, and the disk busy while a hash is computed.
-STREAMS = 4
+#: Files that are taken from a folder at once: the disk is busy while a hash is computed.
+AT_ONCE = 4
 
 #: Puts a file's bytes from an offset on into a buffer, again and again, and yields how many they are.
 Source = Callable[[int, memoryview], Iterator[int]]
@@ -37,7 +37,7 @@ def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
     try:
         missing = installer.missing(files)
         meter = installer.expect(files[name] for name in missing)
-        with ThreadPoolExecutor(STREAMS) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             tasks = [pool.submit(installer.add, n, files[n], _reader(snapshot / n, meter)) for n in missing]
             for task in tasks:
                 task.result()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from operations.node import beats, layers, model_files
+from operations.node import beats, layers, model_files, swarm
 
 
 def main(
@@ -42,12 +42,18 @@ def main(
 
 @dataclass(frozen=True)
 class Shared:
-    """What is served, and to whom: addresses of peers, a snapshot, an image by name, names that are on their way."""
+    """What is served, and to whom: addresses of peers, a snapshot, an image by name.
+
+    Of a snapshot that is still arriving: `have`, name -> blob of what is there; `coming`, names that are on their way;
+    `uploads`, how many files are given at once.
+    """
 
     peers: Sequence[str]
     snapshot: Path
     image: str = ""
+    have: Callable[[], dict[str, str]] | None = None
     coming: Callable[[], list[str]] = list
+    uploads: threading.Semaphore | None = None
 
 
 def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
@@ -73,12 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if self.path == "/model":
-            self._json(self._files())
+            self._json(model_files.manifest(self.shared.snapshot))
         elif self.path == "/have":
-            have = {name: entry["blob"] for name, entry in self._files().items()}
-            self._json({"have": have, "coming": self.shared.coming()})
+            self._json({"have": self._have(), "coming": self.shared.coming()})
         elif self.path.startswith("/file/"):
-            self._file(unquote(self.path.removeprefix("/file/")))
+            self._file_if_free(unquote(self.path.removeprefix("/file/")))
         elif self.path == "/image" and self.shared.image:
             self._image()
         else:
@@ -87,8 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
         """Standard error is the deploy's."""
 
-    def _files(self) -> dict[str, dict[str, Any]]:
-        return model_files.manifest(self.shared.snapshot)
+    def _have(self) -> dict[str, str]:
+        if self.shared.have:
+            return self.shared.have()
+        return {name: entry["blob"] for name, entry in model_files.manifest(self.shared.snapshot).items()}
 
     def _json(self, value: object) -> None:
         body = json.dumps(value).encode()
@@ -97,8 +104,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def _file_if_free(self, name: str) -> None:
+        uploads = self.shared.uploads
+        if uploads is None:
+            self._file(name)
+        elif uploads.acquire(blocking=False):
+            try:
+                self._file(name)
+            finally:
+                uploads.release()
+        else:
+            self.send_error(swarm.BUSY)
+
     def _file(self, name: str) -> None:
-        if name not in self._files():
+        if name not in self._have():
             self.send_error(404)
             return
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))

@@ -14,13 +14,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle
 from threading import Lock
+from typing import NamedTuple
 
+#: Files that a worker gives to others at once: two streams fill both rails, and whoever waits finds another soon.
+UPLOADS = 3
+#: What it answers when more are wanted (HTTP: Service Unavailable).
+BUSY = 503
 #: Seconds between two looks at what the others have.
 LOOK_EVERY_S = 0.5
+#: Seconds after which a worker that does not answer is not waited for any more.
+GRACE_S = 5
 #: Seconds that a worker has to say what it has.
 LOOK_TIMEOUT_S = 2
+#: Files in flight at once: both rails, and the disk busy while a hash is computed.
+STREAMS = 4
 #: Times that a file is tried before the copy is given up.
 TRIES = 2
 #: Seconds without a byte until a stream is given up.
@@ -29,26 +37,37 @@ TIMEOUT_S = 60
 
 @dataclass
 class Source:
-    """A node that files can be had from, over each of its rails in turn."""
+    """A node that files can be had from, over each of its rails.
+
+    `part`: which of the workers it is; each has a part of the files that it takes from the head before others do.
+    """
 
     addresses: list[str]
     port: int
+    part: int = -1
     have: dict[str, str] = field(default_factory=dict)
     coming: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._rails = cycle(self.addresses)
+    answers: bool = True
+    #: Until when it is not asked, on this process's clock: it gives to enough others.
+    busy_until: float = 0.0
 
     @contextmanager
     def get(
-        self, path: str, start: int = 0, headers: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        path: str,
+        start: int = 0,
+        rail: int = 0,
+        headers: dict[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> Iterator[http.client.HTTPResponse]:
-        """A page from a byte on; raises OSError for any answer but that."""
-        address = next(self._rails)
+        """A page from a byte on, over one of the rails; raises OSError for any answer but that."""
+        address = self.addresses[rail % len(self.addresses)]
         connection = http.client.HTTPConnection(address, self.port, timeout=timeout_s)
         try:
             connection.request("GET", path, headers={"Range": f"bytes={start}-", **(headers or {})})
             response = connection.getresponse()
+            if response.status == BUSY:
+                raise Busy(address)
             if response.status not in (200, 206):
                 raise OSError(f"{address} answered {response.status} for {path}")
             yield response
@@ -57,35 +76,54 @@ class Source:
         finally:
             connection.close()
 
-    def look(self) -> bool:
-        """Ask what it has and gets; False: it does not answer."""
+    def look(self) -> None:
+        """Ask what it has and what it gets."""
         try:
             with self.get("/have", timeout_s=LOOK_TIMEOUT_S) as body:
                 told = json.load(body)
+            self.have, self.coming, self.answers = told["have"], set(told["coming"]), True
         except (OSError, ValueError):
-            return False
-        self.have, self.coming = told["have"], set(told["coming"])
-        return True
+            self.have, self.coming, self.answers = {}, set(), False
+
+
+class Busy(OSError):
+    """A worker gives to enough others already."""
+
+
+class Task(NamedTuple):
+    """A file, who to take it from, and over which of the rails."""
+
+    name: str
+    source: Source
+    rail: int
 
 
 class Swarm:
     """Gives out files, each once, until all have arrived. Used by several threads."""
 
-    def __init__(self, head: Source, peers: list[Source], wanted: dict[str, str], own: set[str]) -> None:
-        """`wanted`: name -> blob of what is missing here; `own`: names that this worker is to take from the head."""
-        self._head, self._peers, self._wanted = head, list(peers), wanted
-        self._left = sorted(wanted, key=lambda name: name not in own)
-        self._own = own
+    def __init__(self, head: Source, peers: list[Source], part: int, files: dict[str, str], wanted: list[str]) -> None:
+        """`part`: which of the workers this is; `files`: name -> blob of the whole model; `wanted`: what is missing."""
+        self._head, self._peers = head, list(peers)
+        self._files, self._left = files, list(wanted)
+        workers = 1 + len(peers)
+        self._number = {name: number for number, name in enumerate(files)}
+        self._workers, self._part = workers, part
         self._tries: Counter[str] = Counter()
+        self._busy_rails: Counter[int] = Counter()
         self._flying: set[str] = set()
-        self._looked = 0.0
+        self._here = set(files) - set(wanted)
+        self._began, self._looked = time.monotonic(), 0.0
         self._lock = Lock()
+
+    def have(self) -> dict[str, str]:
+        """name -> blob of what is here, whole."""
+        return {name: self._files[name] for name in list(self._here)}
 
     def coming(self) -> list[str]:
         """Names that are on their way."""
         return list(self._flying)
 
-    def take(self, own_first: bool) -> tuple[str, Source] | None:
+    def take(self, own_first: bool) -> Task | None:
         """The next file and who has it; waits while all that is left comes to others. None: nothing is left."""
         while True:
             with self._lock:
@@ -93,49 +131,85 @@ class Swarm:
                     return None
                 self._look()
                 if found := self._choose(own_first):
-                    self._left.remove(found[0])
-                    self._flying.add(found[0])
-                    return found
-            time.sleep(LOOK_EVERY_S / 2)
+                    name, source = found
+                    self._left.remove(name)
+                    self._flying.add(name)
+                    rails = len(source.addresses)
+                    # The one that least is going on over; not all workers begin with the same.
+                    first = self._number[name] + self._tries[name]
+                    rail = min(
+                        (number % rails for number in range(first, first + rails)), key=self._busy_rails.__getitem__
+                    )
+                    self._busy_rails[rail] += 1
+                    return Task(name, source, rail)
+            time.sleep(LOOK_EVERY_S / 4)
 
-    def landed(self, name: str) -> None:
+    def landed(self, task: Task) -> None:
         """It is here, whole."""
         with self._lock:
-            self._flying.discard(name)
+            self._end(task)
+            self._here.add(task.name)
 
-    def failed(self, name: str, source: Source) -> bool:
+    def put_back(self, task: Task) -> None:
+        """Its source is busy: from another one, or later."""
+        with self._lock:
+            self._end(task)
+            self._left.append(task.name)
+            task.source.busy_until = time.monotonic() + LOOK_EVERY_S
+
+    def failed(self, task: Task) -> bool:
         """It did not arrive; True: it is tried again. A worker that failed is not asked again, the head is."""
         with self._lock:
-            self._flying.discard(name)
-            if source is not self._head:
-                self._peers = [peer for peer in self._peers if peer is not source]
-            else:
-                self._tries[name] += 1
-            if self._tries[name] < TRIES:
-                self._left.append(name)
+            self._end(task)
+            self._tries[task.name] += task.source is self._head
+            self._peers = [peer for peer in self._peers if peer is not task.source]
+            if self._tries[task.name] < TRIES:
+                self._left.append(task.name)
                 return True
             # Nobody goes on with a copy that can't become whole.
             self._left.clear()
             return False
 
-    def _choose(self, own_first: bool) -> tuple[str, Source] | None:
-        own = [name for name in self._left if name in self._own and not self._comes_elsewhere(name)]
-        if own and own_first:
-            return own[0], self._head
-        for name in self._left:
-            if having := [peer for peer in self._peers if peer.have.get(name) == self._wanted[name]]:
-                return name, random.choice(having)
-        if own:
-            return own[0], self._head
-        free = [name for name in self._left if not self._comes_elsewhere(name)]
-        return (random.choice(free), self._head) if free else None
+    def _end(self, task: Task) -> None:
+        self._flying.discard(task.name)
+        self._busy_rails[task.rail] -= 1
 
-    def _comes_elsewhere(self, name: str) -> bool:
-        return any(name in peer.coming for peer in self._peers)
+    def _choose(self, own_first: bool) -> tuple[str, Source] | None:
+        mine = self._next_from_head()
+        if mine and (own_first or not self._peers):
+            return mine, self._head
+        free = [peer for peer in self._peers if peer.busy_until < time.monotonic()]
+        # Not all the same: what one has taken the others can have from it.
+        for name in random.sample(self._left, len(self._left)):
+            if having := [peer for peer in free if peer.have.get(name) == self._files[name]]:
+                return name, random.choice(having)
+        return (mine, self._head) if mine else None
+
+    def _next_from_head(self) -> str:
+        """A file that is this worker's to take from the head, or that nobody cares for; empty: none, or not yet.
+
+        The head sends few files at a time, whoever they go to: one that has landed can be handed on.
+        """
+        landed = self._here.union(*(peer.have for peer in self._peers))
+        on_the_way = 0
+        for name in self._files:
+            if name in landed:
+                continue
+            on_the_way += 1
+            if on_the_way > STREAMS:
+                return ""
+            is_mine = self._number[name] % self._workers == self._part
+            if name in self._left and (is_mine or not self._is_cared_for(name)):
+                return name
+        return ""
+
+    def _is_cared_for(self, name: str) -> bool:
+        owner = self._number[name] % self._workers
+        begins = time.monotonic() - self._began < GRACE_S
+        return any(name in p.coming or (p.part == owner and (p.answers or begins)) for p in self._peers)
 
     def _look(self) -> None:
         if self._peers and time.monotonic() - self._looked > LOOK_EVERY_S:
             self._looked = time.monotonic()
             for peer in self._peers:
-                if not peer.look():
-                    peer.have, peer.coming = {}, set()
+                peer.look()

@@ -76,12 +76,12 @@ def _fetch(head: LabNode, workers: list[LabNode], what: str, **arguments: Any) -
         return [fabric(of), fabric(of, 1)]
 
     def served_at(worker: LabNode) -> dict[str, Any]:
-        return {"addresses": rails(worker), "port": PORT + worker.index}
+        return {"addresses": rails(worker), "port": PORT + worker.index, "part": workers.index(worker)}
 
     def one(worker: LabNode) -> None:
         wanted = {"addresses": rails(head), "port": PORT + worker.index, "store": HUB, **arguments}
         swarm = {
-            "here": {**served_at(worker), "part": workers.index(worker), "parts": len(workers)},
+            "here": served_at(worker),
             "peers": [served_at(each) for each in workers if each is not worker],
         }
         with _tethered(head, "share", peers=rails(worker), **wanted) as server:

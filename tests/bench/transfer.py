@@ -31,7 +31,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 GIB = float(os.environ.get("GIB", "2"))
 SHARDS = 16
 #: Of each rail, both ways, where the number of workers is compared; and the model for it.
-RATE, RATE_GIB = "200mbit", 0.5
+RATE, RATE_GIB = "100mbit", 0.5
 WORKERS = (1, 3, 7)
 RESULT = cluster.ROOT / "bench-transfer.json"
 KEY = "/root/bench-key"

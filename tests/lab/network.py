@@ -56,13 +56,13 @@ def set_link(node: LabNode, link: str, *, up: bool) -> None:
 
 
 def hold_rails(node: LabNode, rate: str) -> None:
-    """Let no more than `rate` (tc's words: 200mbit) through each rail of a node, either way; empty: as much as can be."""
+    """Let no more than `rate` (tc's words: 100mbit) through each rail of a node, either way; empty: what it can."""
     for link in ("rail0", "rail1"):
         ends = ((node.namespace, LINKS[link]), (FABRIC_NAMESPACE, node.host_side(link)))
         for namespace, device in ends:
             run("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
             if rate:
-                shape = ("tbf", "rate", rate, "burst", "1mb", "latency", "50ms")
+                shape = ("tbf", "rate", rate, "burst", "1mb", "latency", "400ms")
                 run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shape)
 
 
