@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote
@@ -78,7 +79,9 @@ def _model(
         allowed = [address for each in peers for address in each["addresses"]]
         uploads = threading.Semaphore(UPLOADS)
         shared = share.Shared(allowed, installer.snapshot, have=swarm.have, coming=swarm.coming, uploads=uploads)
-        share.serve(here["addresses"], here["port"], shared)
+        # Where another program has the port, the others take from the head what they would have had from here.
+        with suppress(OSError):
+            share.serve(here["addresses"], here["port"], shared)
 
     def stream(own_first: bool) -> None:
         while task := swarm.take(own_first):
