@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from operations.node import beats, model_files, model_mend
 from operations.node.commands import open_files
@@ -46,7 +46,7 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
     try:
         process.stdin.write(script)
         process.stdin.close()
-        files: dict[str, dict[str, Any]] = json.loads(process.stdout.readline() or "{}")
+        files = _manifest(process.stdout)
         meter = _follow(process, repo, sum(entry["size"] for entry in files.values()))
     except BrokenPipeError:
         meter, files = Meter(), {}
@@ -60,10 +60,21 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
         _give(owner, [repo, repo.parent / ".locks", repo.parent / "CACHEDIR.TAG"])
     if process.returncode:
         return {"error": errors[-1].strip() if errors else f"docker run ended with {process.returncode}"}
+    if not files:
+        return {"error": "the Hub's client did not say what it would download"}
     model_files.expect_only(repo / "snapshots" / revision, files)
     if wrong := _unlike(files, repo / "snapshots" / revision) or _bad(store, folder, revision):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
     return {"done": True, **meter.state()}
+
+
+def _manifest(said: IO[str]) -> dict[str, dict[str, Any]]:
+    """What the Hub has: the first line of JSON, whatever a library prints before it; empty when none comes."""
+    for line in said:
+        if line.startswith("{"):
+            found: dict[str, dict[str, Any]] = json.loads(line)
+            return found
+    return {}
 
 
 def _follow(process: subprocess.Popen[str], repo: Path, total: int) -> Meter:
