@@ -17,7 +17,8 @@ from operations.node.commands import docker_root
 from operations.node.meter import Meter
 from operations.node.model_install import Installer, filled
 from operations.node.room import fits
-from operations.node.swarm import STREAMS, UPLOADS, Busy, Source, Swarm, Task
+from operations.node.source import Busy, Source
+from operations.node.swarm import STREAMS, UPLOADS, Swarm, Task
 
 CHUNK = 1 << 20
 

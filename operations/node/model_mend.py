@@ -15,7 +15,8 @@ def main(store: str, folder: str, revision: str) -> dict[str, Any]:
     if not snapshot.is_dir():
         return {"aside": []}
     files = model_files.manifest(snapshot)
-    problems = model_files.structure_problems(snapshot) + model_files.prove_content(snapshot, files, list(files))
+    unproven = model_files.unproven_names(snapshot, files)
+    problems = model_files.structure_problems(snapshot) + model_files.prove_content(snapshot, files, unproven)
     bad = sorted({problem.split()[0].rstrip(":") for problem in problems} & {str(snapshot / name) for name in files})
     for file in bad:
         set_aside(Path(file))

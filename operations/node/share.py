@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from operations.node import beats, layers, model_files, swarm
+from operations.node import beats, layers, model_files, source
 
 
 def main(
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
             finally:
                 uploads.release()
         else:
-            self.send_error(swarm.BUSY)
+            self.send_error(source.BUSY)
 
     def _file(self, name: str) -> None:
         if name not in self._have():

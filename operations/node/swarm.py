@@ -6,88 +6,24 @@ head sends each file about once, however many workers there are.
 
 from __future__ import annotations
 
-import http.client
-import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
-#: Files that a worker gives to others at once: two streams fill both rails, and whoever waits finds another soon.
+from operations.node.source import Source
+
+#: Files that a worker gives to others at once: they fill both rails, and whoever is turned away finds another soon.
 UPLOADS = 3
-#: What it answers when more are wanted (HTTP: Service Unavailable).
-BUSY = 503
 #: Seconds between two looks at what the others have.
 LOOK_EVERY_S = 0.5
 #: Seconds after which a worker that does not answer is not waited for any more.
 GRACE_S = 5
-#: Seconds that a worker has to say what it has.
-LOOK_TIMEOUT_S = 2
 #: Files in flight at once: both rails, and the disk busy while a hash is computed.
 STREAMS = 4
 #: Times that a file is tried before the copy is given up.
 TRIES = 2
-#: Seconds without a byte until a stream is given up.
-TIMEOUT_S = 60
-
-
-@dataclass
-class Source:
-    """A node that files can be had from, over each of its rails.
-
-    `part`: which of the workers it is; each has a part of the files that it takes from the head before others do.
-    """
-
-    addresses: list[str]
-    port: int
-    part: int = -1
-    have: dict[str, str] = field(default_factory=dict)
-    coming: set[str] = field(default_factory=set)
-    answers: bool = True
-    #: Until when it is not asked, on this process's clock: it gives to enough others.
-    busy_until: float = 0.0
-
-    @contextmanager
-    def get(
-        self,
-        path: str,
-        start: int = 0,
-        rail: int = 0,
-        headers: dict[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> Iterator[http.client.HTTPResponse]:
-        """A page from a byte on, over one of the rails; raises OSError for any answer but that."""
-        address = self.addresses[rail % len(self.addresses)]
-        connection = http.client.HTTPConnection(address, self.port, timeout=timeout_s)
-        try:
-            connection.request("GET", path, headers={"Range": f"bytes={start}-", **(headers or {})})
-            response = connection.getresponse()
-            if response.status == BUSY:
-                raise Busy(address)
-            if response.status not in (200, 206):
-                raise OSError(f"{address} answered {response.status} for {path}")
-            yield response
-        except http.client.HTTPException as error:
-            raise OSError(f"{address}: {error or type(error).__name__}") from None
-        finally:
-            connection.close()
-
-    def look(self) -> None:
-        """Ask what it has and what it gets."""
-        try:
-            with self.get("/have", timeout_s=LOOK_TIMEOUT_S) as body:
-                told = json.load(body)
-            self.have, self.coming, self.answers = told["have"], set(told["coming"]), True
-        except (OSError, ValueError):
-            self.have, self.coming, self.answers = {}, set(), False
-
-
-class Busy(OSError):
-    """A worker gives to enough others already."""
 
 
 class Task(NamedTuple):
