@@ -9,7 +9,7 @@ only where one node has both.
 
 from pyinfra import host
 
-from operations import engine, fabric, image, judging, lock, model, preflight, proxy, verify
+from operations import engine, fabric, image, judging, lock, model, preflight, proxy, upkeep, verify
 from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
@@ -32,6 +32,8 @@ engine.retire(plan, on_head=True, name="Engine | stop what is not the plan's, on
 engine.retire(plan, on_head=False, name="Engine | stop what is not the plan's, on the other nodes")
 engine.files(plan, name="Engine | files")
 engine.ray_token(plan, name="Engine | Ray's token")
+upkeep.files(plan, name="Upkeep | files")
+upkeep.run(plan, name="Upkeep | memory guard and canary")
 engine.start(plan, on_head=False, name="Engine | start on the other nodes")
 started = engine.start(plan, on_head=True, name="Engine | start on the head")
 if plan.knobs.topology == "replicas":

@@ -69,3 +69,16 @@ model_store = "~/.cache/huggingface/hub"
 # Another Hub, or a mirror of it; and a file on the head (mode 0600) with the token for gated models.
 hub_endpoint = "https://huggingface.co"
 hub_token_file = ""
+
+# --- How it stays up ----------------------------------------------------------------------------------------------
+
+# Seconds for one token. Three late answers in a row, with nothing else done meanwhile, and the engine is started anew.
+canary_deadline = 30.0
+
+# GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.
+memory_floor_gib = 4.0
+
+# When a new plan does not come up.
+#   offer  the deploy says why, and that `make rollback` goes back to the plan that served last
+#   auto   it goes back by itself, and still ends as a failure
+rollback = "offer"

@@ -18,6 +18,7 @@ from operations.patience import patiently, quietly
 from operations.plan import mods
 from operations.plan.images import Image
 from operations.plan.plan import Plan
+from operations.plan.service import Service
 from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 
@@ -27,7 +28,7 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
     """On the head: pull, load or build a unit's image if it is not there; it gets its local name."""
     mine = plan.of(host.name)
     service = mine.services[unit]
-    if service is None or not mine.node.is_head:
+    if not isinstance(service, Service) or not mine.node.is_head:
         host.noop("the head gets it")
         return
     image = service.image

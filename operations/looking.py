@@ -14,6 +14,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.places import NETPLAN, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
+from operations.plan.service import Service
 from operations.remote import ask
 
 P = ParamSpec("P")
@@ -37,8 +38,9 @@ def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[st
 def at(host: Host, plan: Plan) -> dict[str, Any]:
     """The state of a node; asked anew when something has been changed since."""
     if host.name not in _looks:
-        services = [s for s in plan.of(host.name).services.values() if s]
-        archives = {s.image.local: s.image.archive if host.name == plan.head.node.name else "" for s in services}
+        services = plan.of(host.name).services.values()
+        images = [service.image for service in services if isinstance(service, Service)]
+        archives = {image.local: image.archive if host.name == plan.head.node.name else "" for image in images}
         look = arguments(plan.recipe, plan.knobs, archives)
         _looks[host.name] = ask(host, "look", **look)
     return _looks[host.name]

@@ -11,7 +11,7 @@ from pyinfra.api.operation import operation
 
 from operations.placing import place
 from operations.plan.places import folder_of
-from operations.plan.service import Service
+from operations.plan.service import Program, Service
 from operations.remote import ask
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
@@ -27,16 +27,18 @@ def is_up(state: dict[str, Any], unit: str) -> bool:
     return is_running(state, unit) and state["services"]["units"][unit].get("UnitFileState") == "enabled"
 
 
-def is_stale(state: dict[str, Any], service: Service) -> bool:
+def is_stale(state: dict[str, Any], service: Program) -> bool:
     """Whether what runs was started from another spec or from another image than the plan's.
 
     A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
     """
     unit = state["services"]["units"][service.unit]
-    image = state["images"].get(service.image.local, {}).get("image", {})
     if not is_running(state, service.unit) or "spec" not in unit:
         return False
-    return bool(unit["spec"] != service.spec or unit["image"] != image.get("id"))
+    if unit["spec"] != service.spec or not isinstance(service, Service):
+        return bool(unit["spec"] != service.spec)
+    image = state["images"].get(service.image.local, {}).get("image", {})
+    return bool(unit["image"] != image.get("id"))
 
 
 def stop(unit: str) -> StringCommand:
@@ -44,7 +46,7 @@ def stop(unit: str) -> StringCommand:
     return StringCommand("systemctl stop", f"{unit}.service")
 
 
-def place_service(service: Service, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
+def place_service(service: Program, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
     """The files of a unit; systemd reads its unit again when that changed."""
     reload = False
     for command in place(service.files, present, folder_of(service.unit)):

@@ -9,8 +9,7 @@ from typing import Any
 from operations.node import files, images, links, model_files, secrets, services
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
-FOLDERS = ("/etc/tandem/engine", "/etc/tandem/proxy")
-UNITS = ("tandem-engine", "tandem-proxy")
+FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
 
 
 def main(store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def main(store: str, folder: str, revision: str, archives: dict[str, str], paths
     store = expand(store)
     with ThreadPoolExecutor() as pool:
         tasks = {
-            "services": pool.submit(services.main, UNITS),
+            "services": pool.submit(services.main, services.UNITS),
             "images": pool.submit(images.states, archives),
             "files": pool.submit(files.main, paths, FOLDERS),
             "links": pool.submit(links.links),

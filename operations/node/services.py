@@ -5,22 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from operations.node.commands import docker_inspect, output
+from operations.node.commands import docker_inspect, output, read
 
-_PROPERTIES = ("ActiveState", "SubState", "UnitFileState", "ActiveEnterTimestamp", "NRestarts", "Result")
+#: Tandem's units.
+UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard")
+#: Those without a container: the last word of their command line is their spec.
+PROGRAMS = UNITS[2:]
+_PROPERTIES = ("ActiveState", "SubState", "UnitFileState", "ActiveEnterTimestamp", "NRestarts", "Result", "MainPID")
 
 
 def main(units: Sequence[str]) -> dict[str, Any]:
-    """`units`: name -> systemd's properties, with spec, topology and image id of its container;
-    `strays`: containers named tandem-* that no unit has.
+    """`units`: name -> systemd's properties, with spec, topology and image id of its container, or the spec that its
+    program was started with; `strays`: containers named tandem-* that no unit has.
     """
     containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
     states = unit_states(units)
     for unit, state in states.items():
         if unit in containers:
             state.update(_started_from(containers[unit]))
+        elif unit in PROGRAMS and state.get("MainPID", "0") != "0":
+            state["spec"] = read(Path(f"/proc/{state['MainPID']}/cmdline")).rstrip("\0").rpartition("\0")[2]
     return {"units": states, "strays": sorted(set(containers) - set(units))}
 
 

@@ -8,12 +8,10 @@ from typing import Any
 from operations.node import old_images, probe, secrets, services
 from operations.node.commands import output
 
-UNITS = ("tandem-engine", "tandem-proxy")
-
 
 def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
     """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known."""
-    found = services.main(UNITS)["units"]
+    found = services.main(services.UNITS)["units"]
     rows = [_row(unit, state) for unit, state in found.items() if state.get("UnitFileState")]
     return {"rows": rows, "old_images": [] if keep is None else old_images.main(keep)["images"]}
 

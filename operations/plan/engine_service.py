@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 
 from operations.plan import environment
-from operations.plan.addresses import engine_url
+from operations.plan.addresses import engine_address, engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ENGINE, ETC, folder_of
+from operations.plan.places import CONTAINER_ID, ENGINE, ETC, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -48,7 +48,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
         File(f"{folder}/start.sh", start, "755"),
-        File(f"{folder}/ready.sh", _ready(recipe, knobs, node), "755"),
+        File(f"{folder}/ready.sh", _ready(recipe, knobs, node, head), "755"),
     ]
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
@@ -67,7 +67,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
 
-def _ready(recipe: Recipe, knobs: Knobs, node: Node) -> str:
+def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node) -> str:
     need = recipe.memory_gib(knobs.topology)
     share = recipe.flag("gpu-memory-utilization")
     percent = 0
@@ -79,11 +79,25 @@ def _ready(recipe: Recipe, knobs: Knobs, node: Node) -> str:
         memory_mib=round(need * 1024),
         memory_percent=percent,
         gpu=recipe.needs.gpu,
+        ports=_ports(knobs, node, head),
     )
+
+
+def _ports(knobs: Knobs, node: Node, head: Node) -> list[dict[str, object]]:
+    """Where a start on this node listens, and fails late when somebody else does."""
+    ports = []
+    if node is head or knobs.topology == "replicas":
+        ports.append({"address": engine_address(knobs, node), "port": knobs.engine_port})
+    if node is head and knobs.topology == "cluster":
+        names = ("meeting", "gcs" if knobs.executor == "ray" else "master")
+        ports += [{"address": node.fabric, "port": knobs.port(name)} for name in names]
+    return ports
 
 
 def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
     argv = [*docker_run(ENGINE), "--ipc", "host", "--env-file", f"{folder_of(ENGINE)}/engine.env"]
+    # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
+    argv += ["--cidfile", CONTAINER_ID, "--oom-score-adj", "500"]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
     if node.is_head or knobs.topology == "replicas":

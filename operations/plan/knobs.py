@@ -56,6 +56,9 @@ class Knobs(BaseModel):
     model_store: str
     hub_endpoint: str
     hub_token_file: str
+    canary_deadline: float = Field(gt=0)
+    memory_floor_gib: float = Field(ge=0)
+    rollback: Literal["offer", "auto"]
 
     @field_validator("fabric_subnets")
     @classmethod

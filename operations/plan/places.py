@@ -7,7 +7,14 @@ NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 
 ENGINE = "tandem-engine"
 PROXY = "tandem-proxy"
-UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in (ENGINE, PROXY))
+#: The engine's container, by its id (files/guard/guard.py, ready.sh).
+CONTAINER_ID = "/run/tandem/engine.cid"
+
+CANARY = "tandem-canary"
+GUARD = "tandem-guard"
+#: In the order in which they are taken away: what would start or kill another goes first.
+UNITS = (CANARY, PROXY, ENGINE, GUARD)
+UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from operations.plan import proxy
+from operations.plan import proxy, upkeep
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ENGINE, NETPLAN, PROXY
+from operations.plan.places import CANARY, ENGINE, GUARD, NETPLAN, PROXY
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
-from operations.plan.service import Service
+from operations.plan.service import Program, Service
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,13 @@ class NodePlan:
     node: Node
     netplan: File | None
     engine: Service | None
-    proxy: Service | None
+    proxy: Service | None = None
+    canary: Program | None = None
+    guard: Program | None = None
 
     @property
-    def services(self) -> dict[str, Service | None]:
-        return {ENGINE: self.engine, PROXY: self.proxy}
+    def services(self) -> dict[str, Program | None]:
+        return {ENGINE: self.engine, PROXY: self.proxy, CANARY: self.canary, GUARD: self.guard}
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,23 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     check_topology(recipe, knobs, len(nodes))
     serving = nodes[:1] if knobs.topology == "solo" else nodes
     engines = engine_services(recipe, knobs, serving)
-    draft = Plan(knobs, recipe, tuple(NodePlan(n, _netplan(knobs, n), engines.get(n.name), None) for n in nodes))
+    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, nodes[0], engines) for node in nodes))
     head = replace(draft.head, proxy=proxy_service(recipe, knobs, nodes[0], list(draft.endpoints.values())))
     return replace(draft, nodes=(head, *draft.nodes[1:]))
+
+
+def _node_plan(recipe: Recipe, knobs: Knobs, node: Node, head: Node, engines: Mapping[str, Service]) -> NodePlan:
+    netplan = _netplan(knobs, node)
+    if node.name not in engines:
+        return NodePlan(node, netplan, None)
+    answering = node if knobs.topology == "replicas" else head
+    return NodePlan(
+        node,
+        netplan,
+        engines[node.name],
+        canary=upkeep.canary(recipe, knobs, node, answering),
+        guard=upkeep.guard(knobs),
+    )
 
 
 def _netplan(knobs: Knobs, node: Node) -> File | None:

@@ -9,6 +9,8 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
 
+#: Modules of files/proxy beside the configuration, each with a `callback`.
+CALLBACKS = ("resume", "unavailable")
 #: Seconds until an answer must be complete. LiteLLM's own default, 6000, is a hang.
 TIMEOUT_S = 900
 #: Seconds for which the proxy leaves an engine alone after a failure.
@@ -40,8 +42,10 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
             "allowed_fails": 0,
             "cooldown_time": COOLDOWN_S,
             "timeout": TIMEOUT_S,
+            # Leaving the only engine alone would keep clients waiting for one that has long come back.
+            "disable_cooldowns": len(engines) == 1,
         },
-        "litellm_settings": {"telemetry": False},
+        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in CALLBACKS]},
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
     }
 

@@ -1,4 +1,4 @@
-"""A service: a unit with its container and files, and the spec that says when it must be restarted."""
+"""A service: a unit with its files, its container, and the spec that says when it must be restarted."""
 
 from __future__ import annotations
 
@@ -13,19 +13,35 @@ SPEC = "@SPEC@"
 
 
 @dataclass(frozen=True)
-class Service:
-    """`spec` changes when, and only when, what runs must be started anew."""
+class Program:
+    """A unit that runs on the node itself. `spec` changes when, and only when, it must be started anew."""
 
     unit: str
-    image: Image
     files: tuple[File, ...]
     spec: str
 
 
+@dataclass(frozen=True)
+class Service(Program):
+    """A unit that runs a container of this image."""
+
+    image: Image
+
+
 def seal(unit: str, image: Image, files: Sequence[File], hashed: Sequence[File]) -> Service:
-    """The service whose spec is a hash over `hashed`, with the spec filled in."""
+    """The service whose spec is a hash over `hashed` and the image's name, with the spec filled in."""
     spec = digest(hashed, image.local)
-    return Service(unit, image, tuple(replace(file, content=file.content.replace(SPEC, spec)) for file in files), spec)
+    return Service(unit, _filled_in(files, spec), spec, image)
+
+
+def seal_program(unit: str, files: Sequence[File]) -> Program:
+    """The program whose spec is a hash over its files, with the spec filled in."""
+    spec = digest(files)
+    return Program(unit, _filled_in(files, spec), spec)
+
+
+def _filled_in(files: Sequence[File], spec: str) -> tuple[File, ...]:
+    return tuple(replace(file, content=file.content.replace(SPEC, spec)) for file in files)
 
 
 def docker_run(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from pyinfra import host
 
 from operations import tether, units
-from operations.plan.places import ENGINE, PROXY
+from operations.plan.places import UNITS
 
 tether.quicken(host)
-units.take_down(names=[PROXY, ENGINE], name="Down | engine and proxy")
+units.take_down(names=list(UNITS), name="Down | all units")

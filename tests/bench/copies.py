@@ -63,9 +63,9 @@ def fetch_model(head: LabNode, workers: list[LabNode]) -> None:
     _fetch(head, workers, "model", folder=FOLDER, revision=REVISION)
 
 
-def fetch_image(head: LabNode, worker: LabNode, image: str) -> None:
-    """An image from the head."""
-    _fetch(head, [worker], "image", image=image)
+def fetch_image(head: LabNode, workers: list[LabNode], image: str) -> None:
+    """An image from the head to all workers at once."""
+    _fetch(head, workers, "image", image=image)
 
 
 def _fetch(head: LabNode, workers: list[LabNode], what: str, **arguments: Any) -> None:

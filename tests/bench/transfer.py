@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -33,6 +34,8 @@ SHARDS = 16
 #: Of each rail, both ways, where the number of workers is compared; and the model for it.
 RATE, RATE_GIB = "100mbit", 0.5
 WORKERS = (1, 3, 7)
+#: Bytes of the image that is copied: the lab's engine, and random bytes up to this.
+IMAGE = 4 * 10**9
 RESULT = cluster.ROOT / "bench-transfer.json"
 KEY = "/root/bench-key"
 #: ssh from the head to a worker over the fabric, as the peers' tools use it.
@@ -79,6 +82,7 @@ def main() -> int:
     (head.root / KEY.lstrip("/")).chmod(0o600)
     try:
         runs = [one_worker(head, workers[0]), more_workers(head, workers), *images(head, workers[0])]
+        runs.append(image_to_more(head, workers))
     finally:
         clean(nodes)
     for each in runs:
@@ -130,12 +134,11 @@ def more_workers(head: LabNode, workers: list[LabNode]) -> Runs:
 
 def images(head: LabNode, worker: LabNode) -> list[Runs]:
     """The engine's image to a worker that has nothing, and one layer of 100 MB to one that has the rest."""
-    image = cluster.on(head, "docker images --format '{{.Repository}}:{{.Tag}}' tandem/engine").split()[0]
-    changed, folder = "tandem-bench/changed:1", head.root / "root/bench-image"
-    folder.mkdir(exist_ok=True)
-    (folder / "layer").write_bytes(os.urandom(100 << 20))
-    (folder / "Dockerfile").write_text(f"FROM {image}\nCOPY layer /layer\n")
-    cluster.on(head, f"docker build -q -t {changed} /root/bench-image >/dev/null")
+    image, changed = "tandem-bench/image:1", "tandem-bench/changed:1"
+    engine = cluster.on(head, "docker images --format '{{.Repository}}:{{.Tag}}' tandem/engine").split()[0]
+    size = int(cluster.on(head, f"docker inspect --format '{{{{.Size}}}}' {engine}"))
+    _layer_onto(head, engine, image, IMAGE - size)
+    _layer_onto(head, image, changed, 100 << 20)
     plain = "docker save | ssh docker load"
     found = []
     for title, wanted, base in (("an image", image, ""), ("one layer of 100 MB of it", changed, image)):
@@ -145,7 +148,7 @@ def images(head: LabNode, worker: LabNode) -> list[Runs]:
             plain: lambda wanted=wanted: cluster.on(  # type: ignore[misc]
                 head, f"docker save {wanted} | {SSH} spark@{fabric(worker)} sudo docker load"
             ),
-            "Tandem": lambda wanted=wanted: fetch_image(head, worker, wanted),  # type: ignore[misc]
+            "Tandem": lambda wanted=wanted: fetch_image(head, [worker], wanted),  # type: ignore[misc]
         }
         for _ in range(ROUNDS):
             for name, way in ways.items():
@@ -154,6 +157,35 @@ def images(head: LabNode, worker: LabNode) -> list[Runs]:
                 assert _identity(worker, wanted) == _identity(head, wanted), f"{name}: not there"
         found.append(runs)
     return found
+
+
+def _layer_onto(head: LabNode, base: str, name: str, size: int) -> None:
+    """An image with one more layer, of random bytes."""
+    folder = head.root / "root/bench-image"
+    folder.mkdir(exist_ok=True)
+    with (folder / "layer").open("wb") as layer:
+        for start in range(0, size, 64 << 20):
+            layer.write(os.urandom(min(64 << 20, size - start)))
+    (folder / "Dockerfile").write_text(f"FROM {base}\nCOPY layer /layer-{size}\n")
+    cluster.on(head, f"docker build -q -t {name} /root/bench-image >/dev/null")
+    shutil.rmtree(folder)
+
+
+def image_to_more(head: LabNode, workers: list[LabNode]) -> Runs:
+    """One layer of 100 MB to one, three and seven workers: each takes it from the head, which has link to spare.
+
+    What limits it is each worker's own `docker load`; here all of them share two cores and a disk.
+    """
+    image = "tandem-bench/layer:1"
+    cluster.on(head, f"head -c 104857600 /dev/urandom >/root/layer; tar -C /root -c layer | docker import - {image}")
+    runs = Runs("an image of 100 MB to more workers, on the same cores and disk", f"{WORKERS[0]} worker(s)", 100 << 20)
+    for _ in range(ROUNDS):
+        for count in WORKERS:
+            for each in workers:
+                cluster.on(each, f"docker rmi --force {image}", check=False)
+            runs.time(f"{count} worker(s)", lambda count=count: fetch_image(head, workers[:count], image))  # type: ignore[misc]
+            assert {_identity(each, image) for each in workers[:count]} == {_identity(head, image)}
+    return runs
 
 
 def _identity(where: LabNode, image: str) -> str:
@@ -167,14 +199,14 @@ def _leave_only(head: LabNode, worker: LabNode, base: str) -> None:
         if other != kept:
             cluster.on(worker, f"docker rmi --force {other}", check=False)
     if base and _identity(worker, base) != kept:
-        fetch_image(head, worker, base)
+        fetch_image(head, [worker], base)
 
 
 def clean(nodes: list[LabNode]) -> None:
     """Take away what the bench put on the nodes."""
     for each in nodes:
-        cluster.on(each, f"rm -rf /var/lib/tandem-bench /root/bench-image {KEY} /var/lib/tandem/models/{FOLDER}")
-        cluster.on(each, "docker rmi tandem-bench/changed:1", check=False)
+        left = f"/var/lib/tandem-bench /root/bench-image /root/layer {KEY} /var/lib/tandem/models/{FOLDER}"
+        cluster.on(each, f"rm -rf {left}; docker rmi $(docker images --quiet 'tandem-bench/*')", check=False)
 
 
 def report(runs: Runs) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.nodes import Node
-from operations.plan.places import ENGINE, PROXY, PROXY_KEY, RAY_TOKEN
+from operations.plan.places import PROXY_KEY, RAY_TOKEN, UNITS
 from operations.plan.plan import Plan, make_plan
+from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
 from tests.plan.samples import ROOT, knob_data, survey
 
@@ -61,14 +62,14 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
     mine = plan.of(name)
     services = {unit: service for unit, service in mine.services.items() if service}
     files = [file for service in services.values() for file in service.files] + ([mine.netplan] if mine.netplan else [])
-    units: dict[str, dict[str, str]] = {ENGINE: {}, PROXY: {}}
+    units: dict[str, dict[str, str]] = {unit: {} for unit in UNITS}
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
         units[unit]["topology"] = plan.knobs.topology
     image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
     return {
         "services": {"units": units, "strays": []},
-        "images": {service.image.local: image for service in services.values()},
+        "images": {service.image.local: image for service in services.values() if isinstance(service, Service)},
         "files": {file.path: {"sha256": file.sha256, "mode": file.mode} for file in files},
         "links": {
             rail: {
@@ -88,7 +89,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
 def fresh(plan: Plan, name: str) -> dict[str, Any]:
     """A node with images and model, and nothing else of Tandem's."""
     state = look(plan, name)
-    state["services"]["units"] = {ENGINE: {}, PROXY: {}}
+    state["services"]["units"] = {unit: {} for unit in UNITS}
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
     return state

@@ -9,6 +9,7 @@ from typing import Any
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
+from operations.plan.places import UNITS
 from operations.plan.plan import Plan, make_plan
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "mtp": None,
         "main": "",
         "state": {
-            "services": {"units": {"tandem-engine": {}, "tandem-proxy": {}}, "strays": []},
+            "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
             "images": {},
             "files": {},
             "links": {"enp1s0f0np0": dict(link), "enP2p1s0f0np0": dict(link)},

@@ -1,0 +1,86 @@
+"""The memory guard: kills the engine's container before unified memory runs out, because then the whole node freezes.
+
+The kernel's own OOM killer and earlyoom choose a process by what it has resident. What a GPU has of unified memory is
+in no process's figure, so they may take sshd, or one of the engine's processes, whose others stay and keep the memory.
+And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only the engine's container is ever
+killed, all of it at once.
+
+Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+#: Seconds between looks. A load fills 20 GB a second at most: with 4 GiB left that is one look in time.
+LOOK_S = 0.1
+#: Seconds after a kill before the next: memory comes back some time after its process is gone.
+PAUSE_S = 10
+CONTAINER_ID = Path("/run/tandem/engine.cid")
+CGROUPS = Path("/sys/fs/cgroup")
+_MCL_CURRENT_AND_FUTURE = 3
+
+
+def main() -> int:
+    """Look, for ever."""
+    floor = int(json.loads(Path(__file__).with_name("guard.json").read_text())["floor_mib"])
+    # A guard that has to be read back from swap comes too late.
+    ctypes.CDLL(None).mlockall(_MCL_CURRENT_AND_FUTURE)
+    meminfo = os.open("/proc/meminfo", os.O_RDONLY)
+    say(f"the engine is killed when less than {floor} MiB are available")
+    while True:
+        left = available_mib(os.pread(meminfo, 4096, 0).decode())
+        if left >= floor:
+            time.sleep(LOOK_S)
+        elif kill(CONTAINER_ID, CGROUPS):
+            say(f"MemAvailable was {left} MiB, less than {floor} MiB: the engine's container is killed")
+            time.sleep(PAUSE_S)
+        else:
+            # No engine to kill: it is somebody else who has the memory.
+            time.sleep(PAUSE_S / 10)
+
+
+def available_mib(meminfo: str) -> int:
+    """MemAvailable of /proc/meminfo's text, MiB."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
+    return int(found.group(1)) // 1024 if found else sys.maxsize
+
+
+def kill(container_id: Path, cgroups: Path) -> bool:
+    """SIGKILL to all of the engine's container at once; whether there was one.
+
+    Docker is asked last: it may hang when memory is short.
+    """
+    try:
+        identity = container_id.read_text().strip()
+    except OSError:
+        return False
+    # As Docker names it with systemd's cgroup driver, and with its own.
+    places = (cgroups / f"system.slice/docker-{identity}.scope", cgroups / f"docker/{identity}")
+    group = next((place for place in places if identity and place.is_dir()), None)
+    if group is None:
+        return bool(identity) and subprocess.run(["docker", "kill", identity], capture_output=True).returncode == 0
+    try:
+        (group / "cgroup.kill").write_text("1")
+    except OSError:
+        # Before Linux 5.14.
+        for pid in (group / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    return True
+
+
+def say(text: str) -> None:
+    """One line for the journal."""
+    print(f"tandem: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

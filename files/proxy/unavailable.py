@@ -1,0 +1,42 @@
+"""A callback of LiteLLM's: while no engine can answer, clients are told so, and when to come back.
+
+LiteLLM says 429 or 500 then, which clients take for a limit of theirs or for a mistake; 503 with Retry-After is what
+the OpenAI clients wait for by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.router import RouterRateLimitError, RouterRateLimitErrorBasic
+
+#: Seconds after which a client shall ask again: an engine that was restarted needs longer, a cooldown does not.
+RETRY_AFTER_S = 10
+#: Errors of LiteLLM's that say that an engine is away, and not that a request is wrong.
+AWAY = ("APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError", "Timeout")
+
+
+class Unavailable(CustomLogger):
+    """Asked before an error goes to a client."""
+
+    async def async_post_call_failure_hook(
+        self,
+        request_data: dict[str, Any],
+        original_exception: Exception,
+        user_api_key_dict: Any,
+        traceback_str: str | None = None,
+    ) -> HTTPException | None:
+        """The error that the client gets; None: LiteLLM's own."""
+        no_engine = isinstance(original_exception, RouterRateLimitError | RouterRateLimitErrorBasic)
+        if not no_engine and type(original_exception).__name__ not in AWAY:
+            return None
+        if request_data.get("tandem_has_begun"):
+            # The status is long sent; LiteLLM ends the stream with an error in it.
+            return None
+        detail = "no engine answers at the moment; it starts by itself, or `make status` says why not"
+        return HTTPException(503, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+callback = Unavailable()

@@ -1,0 +1,44 @@
+"""The canary and the memory guard on every node that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand
+
+from operations import looking, units
+from operations.plan.places import CANARY, GUARD
+from operations.plan.plan import Plan
+
+
+@looking.step
+def files(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Their programs, settings and units."""
+    mine = plan.of(host.name)
+    for service in (mine.guard, mine.canary):
+        if service:
+            yield from units.place_service(service, looking.at(host, plan)["files"])
+    if not mine.canary:
+        host.noop("no engine belongs here")
+
+
+@looking.step
+def run(plan: Plan) -> Iterator[PyinfraCommand]:
+    """Both run where an engine does, from the files that are there, and nowhere else."""
+    found, services = looking.at(host, plan), plan.of(host.name).services
+    idle = True
+    for unit in (GUARD, CANARY):
+        service = services[unit]
+        if service is None and not units.exists(found, unit):
+            continue
+        if service and units.is_up(found, unit) and not units.is_stale(found, service):
+            continue
+        idle = False
+        if service is None:
+            yield from units.remove(unit)
+        else:
+            yield units.stop(unit)
+            yield from units.start(unit)
+    if idle:
+        host.noop("as planned")
