@@ -15,7 +15,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge bench-transfer lock
+.PHONY: help venv plan apply rollback status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ plan: $(VENV)/.deploy ## show what a deploy would change, file by file
 
 apply: $(VENV)/.deploy ## make the nodes what the knobs say; again: no changes
 	@$(PYINFRA) $(INVENTORY) deploy.py $(call data,$(DATA))
+
+rollback: $(VENV)/.deploy ## back to the plan that served before the one that group_data declares
+	@$(PYINFRA) $(INVENTORY) deploy.py --data _rollback=1
 
 status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 	$(call ask,status)

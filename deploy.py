@@ -9,7 +9,7 @@ only where one node has both.
 
 from pyinfra import host
 
-from operations import engine, fabric, image, judging, lock, model, preflight, proxy, upkeep, verify
+from operations import engine, fabric, image, judging, lock, model, preflight, proxy, rollback, upkeep, verify
 from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
@@ -47,3 +47,4 @@ verify.ray_nodes(plan, name="Verify | every node is in the Ray cluster", _if=sta
 proxy.files(plan, name="Proxy | files")
 proxy.run(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
+rollback.remember(plan, name="Verify | this plan has served")

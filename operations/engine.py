@@ -11,7 +11,7 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 
-from operations import looking, stopwatch, units
+from operations import looking, rollback, stopwatch, units
 from operations.patience import fail, quietly
 from operations.plan.places import ENGINE, RAY_TOKEN
 from operations.plan.plan import Plan
@@ -107,7 +107,7 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     yield units.stop(ENGINE)
     yield from units.start(ENGINE)
     if problem := await_engine(plan, host):
-        yield fail(problem)
+        yield fail(rollback.after(plan, problem))
 
 
 def _let_cooldowns_end(plan: Plan, where: Host) -> None:
@@ -122,7 +122,10 @@ def _let_cooldowns_end(plan: Plan, where: Host) -> None:
 def ready(plan: Plan) -> Iterator[PyinfraCommand]:
     """Wait for a real answer of each engine: bounded, explained, and ended early when it can't come any more."""
     if state.is_executing and host.name in plan.endpoints and (problem := await_engine(plan, host)):
-        yield fail(problem)
+        yield fail(rollback.after(plan, problem))
         return
     stopwatch.mark("answers")
+    if state.is_executing and plan.of(host.name).engine and units.has_restarted(looking.at(host, plan), ENGINE):
+        # It serves, and somebody has looked: what it has been through does not count any more.
+        host.run_shell_command(units.forgive(ENGINE), _sudo=True)
     host.noop("answers")

@@ -21,6 +21,7 @@ TRUSTED_S = 30
 #: The lock's generation when the nodes were surveyed, and when that was.
 seen = ""
 seen_at = 0.0
+_held: list[Tether] = []
 
 
 @looking.step
@@ -28,7 +29,9 @@ def hold(plan: Plan) -> Iterator[PyinfraCommand]:
     """Take the lock on the head for as long as this process lives; never a change."""
     if state.is_executing and plan.of(host.name).node.is_head and can_tether(host):
         owner = f"{getpass.getuser()}@{socket.gethostname()} (pid {os.getpid()})"
-        answer = Tether(host, "lock", owner=owner).read()
+        tether = Tether(host, "lock", owner=owner)
+        answer = tether.read()
+        _held.append(tether)
         if not answer.get("held"):
             yield fail(
                 f"another deploy is at work: {answer.get('owner')} since {answer.get('since')}. "
@@ -39,3 +42,9 @@ def hold(plan: Plan) -> Iterator[PyinfraCommand]:
         if answer["before"] != seen or time.monotonic() - seen_at > TRUSTED_S:
             looking.forget()
     host.noop("no other deploy is at work")
+
+
+def release() -> None:
+    """Let go before this process ends."""
+    while _held:
+        _held.pop().close()

@@ -14,7 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from operations import judging, lock, looking, tether
+from operations import judging, lock, looking, rollback, tether
 from operations.plan import mods
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
@@ -23,7 +23,6 @@ from operations.plan.nodes import Link, Node, choose_rails
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
-from operations.plan.wanted import wanted
 from operations.remote import Survey, programs
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
@@ -51,7 +50,7 @@ def _settle(hosts: list[Host]) -> Plan:
         raise Refusal(
             *(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent)
         )
-    knobs, recipe = wanted(dict(hosts[0].data.dict()))
+    knobs, recipe = rollback.wanted_now(hosts[0])
     check_topology(recipe, knobs, len(hosts))
     if missing := mods.missing(recipe.mods):
         raise Refusal(*missing)

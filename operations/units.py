@@ -69,9 +69,19 @@ def exists(state: dict[str, Any], unit: str) -> bool:
     return bool(state["services"]["units"][unit].get("UnitFileState"))
 
 
+def has_restarted(state: dict[str, Any], unit: str) -> bool:
+    """Whether systemd has started it again since somebody last asked for it."""
+    return int(state["services"]["units"][unit].get("NRestarts") or 0) > 0
+
+
+def forgive(unit: str) -> StringCommand:
+    """Count its starts from here."""
+    return StringCommand("systemctl reset-failed --quiet", f"{unit}.service 2>/dev/null || true")
+
+
 def start(unit: str) -> Iterator[StringCommand]:
     """Start now and at each boot; a burst that was used up is forgiven, the owner has just asked."""
-    yield StringCommand("systemctl reset-failed --quiet", f"{unit}.service 2>/dev/null || true")
+    yield forgive(unit)
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
 
 

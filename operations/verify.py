@@ -11,7 +11,7 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
-from operations import looking, stopwatch
+from operations import looking, rollback, stopwatch
 from operations.patience import fail
 from operations.plan.environment import MOUNT
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY
@@ -82,7 +82,7 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
 def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     """A token through the proxy, under the name that clients use."""
     if _on_head(plan) and (problem := await_proxy(plan, host)):
-        yield fail(problem)
+        yield fail(rollback.after(plan, problem))
         return
     if _on_head(plan) and (away := stopwatch.switch_report()):
         host.log(away)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from operations.node import files, images, links, model_files, secrets, services
+from operations.node import files, images, links, model_files, secrets, served, services
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
@@ -16,13 +16,14 @@ def main(store: str, folder: str, revision: str, archives: dict[str, str], paths
     """See the keys. `archives`: local image name -> archive on this node, or empty; `paths`: single files."""
     store = expand(store)
     with ThreadPoolExecutor() as pool:
-        tasks = {
+        tasks: dict[str, Future[Any]] = {
             "services": pool.submit(services.main, services.UNITS),
             "images": pool.submit(images.states, archives),
             "files": pool.submit(files.main, paths, FOLDERS),
             "links": pool.submit(links.links),
             "model": pool.submit(model_files.main, store, folder, revision),
             "secrets": pool.submit(secrets.hashes),
+            "served": pool.submit(served.newest),
         }
         return {name: task.result() for name, task in tasks.items()}
 

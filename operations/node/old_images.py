@@ -1,4 +1,4 @@
-"""Images of Tandem's that neither the plan nor a unit on this node needs."""
+"""Images of Tandem's that neither the plan, nor the one that served before it, nor a unit on this node needs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from operations.node import served
 from operations.node.commands import docker_inspect, output, read
 
 #: Where the units' docker commands are; the image that one names is needed, also while the unit is down.
@@ -16,7 +17,10 @@ _OURS = r"tandem/\w+:[0-9a-f]{12}"
 
 def main(keep: Sequence[str], remove: bool = False) -> dict[str, Any]:
     """`images`: {name, mb} that are not needed; with `remove`, `removed`: their names, and `problems`."""
-    needed = {name for path in COMMANDS for name in re.findall(rf"\b{_OURS}\b", read(Path(path)))} | set(keep)
+    needed = {name for path in COMMANDS for name in re.findall(rf"\b{_OURS}\b", read(Path(path)))} | {
+        *keep,
+        *served.images(),
+    }
     names = output("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").split()
     old = sorted(name for name in names if re.fullmatch(_OURS, name) and name not in needed)
     removed, problems = [], []

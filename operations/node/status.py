@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from operations.node import old_images, probe, secrets, services
-from operations.node.commands import output
+from operations.node import cause, old_images, probe, secrets, services
+from operations.node.commands import read
 
 
 def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
@@ -32,6 +34,8 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
         answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=20)
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else f"no: {answer['problem']}"
+    elif unit in services.PROGRAMS:
+        row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""
     elif state.get("spec"):
         row["health"] = "a rank: the head answers"
     else:
@@ -41,6 +45,14 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     return row
 
 
+def _canary() -> list[str]:
+    """What the canary sees now, and whom it has killed."""
+    seen = json.loads(read(Path("/run/tandem/canary.json")) or "{}")
+    kills = [f"engine killed {kill}" for kill in seen.get("kills", [])[-1:]]
+    return [*seen.get("rails", []), *kills] or ["sees nothing wrong"]
+
+
 def _why(unit: str, state: dict[str, str]) -> str:
-    log = output("journalctl", "--unit", unit, "--no-pager", "--output=cat", "--lines=8")
-    return f"{state.get('Result')}; the end of its log (journalctl -u {unit}):\n{log.rstrip()}"
+    log = cause.journal(unit)
+    end = "\n".join(f"    {line}" for line in log[-8:])
+    return f"{cause.main(unit, state, log)}\n  the end of its log (journalctl -u {unit}):\n{end}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from operations.plan.history import record
 from operations.plan.nodes import Node
 from operations.plan.places import PROXY_KEY, RAY_TOKEN, UNITS
 from operations.plan.plan import Plan, make_plan
@@ -83,6 +84,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         },
         "model": {"present": True, "problems": [], "files": {"a": {"size": 1, "blob": "b"}}, "proven": True},
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
+        "served": record(plan.knobs, plan.recipe)["id"],
     }
 
 
@@ -110,6 +112,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": ""}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
+            "served": json.dumps({"plans": []}),
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     inventory = tmp_path / "nodes.py"

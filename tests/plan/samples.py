@@ -80,6 +80,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "links": {"enp1s0f0np0": dict(link), "enP2p1s0f0np0": dict(link)},
             "model": {"present": False, "problems": [], "files": {}, "proven": False},
             "secrets": {},
+            "served": "",
         },
     }
     return found | changes
