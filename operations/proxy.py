@@ -22,7 +22,12 @@ def files(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("the proxy is on the head")
         return
     yield from units.place_service(service, looking.at(host, plan)["files"])
-    if not looking.at(host, plan)["secrets"][PROXY_KEY]:
+    found = looking.at(host, plan)
+    if not found["secrets"][PROXY_KEY]:
+        if units.is_running(found, PROXY):
+            # It has the old one, which nobody can read any more.
+            host.log("the proxy's key is gone: there will be another one, `make endpoint` prints it")
+            yield units.stop(PROXY)
         yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True)["hash"]))
 
 

@@ -13,7 +13,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CONTAINER_ID, ENGINE, ETC, folder_of
+from operations.plan.places import CONTAINER_ID, ENGINE, ETC, PROVEN, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -48,7 +48,8 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
         File(f"{folder}/start.sh", start, "755"),
-        File(f"{folder}/ready.sh", _ready(recipe, knobs, node, head), "755"),
+        File(f"{folder}/ready.sh", _ready(recipe, knobs, node, head, image), "755"),
+        File(f"{folder}/proof.py", as_is("engine/proof.py")),
     ]
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
@@ -67,7 +68,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
 
-def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node) -> str:
+def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -> str:
     need = recipe.memory_gib(knobs.topology)
     share = recipe.flag("gpu-memory-utilization")
     percent = 0
@@ -80,6 +81,9 @@ def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node) -> str:
         memory_percent=percent,
         gpu=recipe.needs.gpu,
         ports=_ports(knobs, node, head),
+        image=image.local,
+        snapshot=f"{node.path(knobs.model_store)}/{recipe.model.folder}/snapshots/{recipe.model.revision}",
+        record=f"{PROVEN}/{recipe.model.folder}/{recipe.model.revision}.json",
     )
 
 

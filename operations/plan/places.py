@@ -14,6 +14,8 @@ CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 #: In the order in which they are taken away: what would start or kill another goes first.
 UNITS = (CANARY, PROXY, ENGINE, GUARD)
+#: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
+PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"

@@ -31,6 +31,9 @@ class Seen:
     #: When the last answer was complete, and the longest time without one; seconds, monotonic.
     last: float = field(default_factory=time.monotonic)
     gap: float = 0.0
+    #: Seconds that each client waits between two requests; may be changed while the load runs.
+    pause_s: float = 0.0
+
     def __str__(self) -> str:
         words = [f"{self.sent} sent", f"{self.answered} answered"]
         words += [f"{self.turned_away} turned away"] if self.turned_away else []
@@ -94,8 +97,8 @@ def load(at: dict[str, str], expected: dict[str, str], clients: int = 8) -> Iter
             verdict = _verdict(client, question, expected[question])
             with lock:
                 _count(seen, verdict)
-            if verdict[0]:
-                stop.wait(0.5)
+            # Who is told to come back later does so.
+            stop.wait(2.0 if verdict[0] else seen.pause_s)
 
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(clients)]
     for thread in threads:

@@ -1,0 +1,32 @@
+"""Is the model still what was proven? `proof.py SNAPSHOT RECORD` prints the first file that is not, or nothing.
+
+A shard that was written to since then loads without a word, and the engine answers nonsense. Size, time and inode
+tell, without reading a byte; what the disk itself forgets, only `make verify DEEP=1` finds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+
+def changed(snapshot: Path, record: Path) -> str:
+    """Why the model is not what was proven; empty: it is, or nothing was ever proven."""
+    try:
+        known: dict[str, list[int]] = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return ""
+    for name, stamp in known.items():
+        file = snapshot / name
+        if not file.exists():
+            return f"{file} is gone; `make apply` fetches it again"
+        seen = file.stat()
+        if [seen.st_size, seen.st_mtime_ns, seen.st_ino] != stamp:
+            return f"{file} has been changed since it was proven; `make apply` proves it, or fetches it again"
+    return ""
+
+
+if __name__ == "__main__":
+    if why := changed(Path(sys.argv[1]), Path(sys.argv[2])):
+        print(why)

@@ -1,0 +1,104 @@
+"""`python -m tests.chaos`: boots the lab, does every fault to it in every scene, and prints what was seen.
+
+--scene replicas     one scene only (replicas, cluster/ray, cluster/mp, solo); again for more
+--only WORDS         faults whose name contains the words; again for more
+--fast               the subset that the tests run
+--list               what there is, and what can't be done here
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.chaos import row
+from tests.chaos.faults import ALL, FAULTS, NOT_HERE, Fault
+from tests.chaos.row import Row
+from tests.chaos.scene import Scene
+from tests.e2e import cluster
+
+RESULT = cluster.ROOT / "chaos.json"
+
+
+def main() -> int:
+    """Exit 1 when a row is not as expected."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--scene", action="append", choices=ALL, default=[])
+    parser.add_argument("--only", action="append", default=[], metavar="WORDS")
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    chosen = {
+        scene: [fault for fault in FAULTS if _is_wanted(fault, scene, arguments)]
+        for scene in arguments.scene or ALL
+    }  # fmt: skip
+    if arguments.list:
+        listing(chosen)
+        return 0
+    rows = list(every(chosen))
+    report(rows)
+    RESULT.write_text(json.dumps([each.as_dict() for each in rows], indent=1))
+    return 1 if any(each.problems for each in rows) else 0
+
+
+def _is_wanted(fault: Fault, scene: str, arguments: argparse.Namespace) -> bool:
+    if scene not in (fault.fast if arguments.fast else fault.scenes):
+        return False
+    return not arguments.only or any(words in fault.name for words in arguments.only)
+
+
+def every(chosen: dict[str, list[Fault]]) -> Iterable[Row]:
+    """Rows, as they are done."""
+    for name, faults in chosen.items():
+        if not faults:
+            continue
+        topology, _, executor = name.partition("/")
+        scene = Scene(topology, executor or "ray")
+        say(f"{name}: deploying, and timing a cold start")
+        scene.set_up()
+        say(f"{name}: a cold start takes {scene.cold_start_s:.1f} s")
+        for fault in faults:
+            say(f"{name}: {fault.name} ...")
+            done = row.run(scene, fault)
+            verdict = "; ".join(done.problems) or "as expected"
+            say(f"{name}: {fault.name}: {done.serves_again_s} s, {done.requests}, {done.drift}: {verdict}")
+            yield done
+
+
+def report(rows: list[Row]) -> None:
+    """The whole table, and what is not in it."""
+    columns = ("scene", "fault", "expected", "serves again, s", "gap, s", "requests", "deploy after", "seen")
+    table = Table(*columns, box=None, pad_edge=False)
+    for each in rows:
+        again = f"{each.serves_again_s:.0f}" + (f" of {each.limit_s:.0f}" if each.limit_s else "")
+        seen = "; ".join(problem.splitlines()[0] for problem in each.problems) or "as expected"
+        table.add_row(
+            each.scene, each.fault, each.expected, again, f"{each.gap_s:.0f}", each.requests, each.drift, seen
+        )
+    Console(width=None if sys.stdout.isatty() else 220).print(table)
+    bad = sum(bool(each.problems) for each in rows)
+    print(f"\n{len(rows)} rows, {len(rows) - bad} as expected, {sum(each.took_s for each in rows) / 60:.0f} minutes")
+
+
+def listing(chosen: dict[str, list[Fault]]) -> None:
+    """Names, scene by scene."""
+    for scene, faults in chosen.items():
+        for fault in faults:
+            print(f"{scene:12} {fault.name}: {fault.expected}")
+    for what, why in NOT_HERE.items():
+        print(f"not here     {what}: {why}")
+
+
+def say(text: str) -> None:
+    """Progress."""
+    print(f"chaos {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

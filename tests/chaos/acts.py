@@ -1,0 +1,151 @@
+"""What faults are made of: commands, signals, cables and plugs of the lab, and deploys that are broken off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.chaos.scene import Scene, at_once
+from tests.e2e import cluster
+from tests.e2e.cluster import HEAD, WORKER, lab, on
+from tests.lab.settings import LabNode
+
+Act = Callable[[Scene], None]
+
+
+def sh(node: LabNode, command: str) -> Act:
+    """A command on a node."""
+
+    def act(_scene: Scene) -> None:
+        on(node, command, check=False)
+
+    return act
+
+
+def on_lab(*words: str) -> Act:
+    """A verb of the lab."""
+
+    def act(_scene: Scene) -> None:
+        lab(*words)
+
+    return act
+
+
+def send(sig: str, node: LabNode, pattern: str) -> Act:
+    """A signal to the first process of a node whose command line has the pattern; fails when there is none."""
+
+    def act(_scene: Scene) -> None:
+        # In brackets the first letter does not find the shell that looks for it.
+        found = on(node, f"pgrep -of '[{pattern[0]}]{pattern[1:]}'").split()
+        on(node, f"kill -{sig} {found[0]}")
+
+    return act
+
+
+def power(*nodes: LabNode) -> Act:
+    """Pull the plug of all at once, and put it back."""
+
+    def act(_scene: Scene) -> None:
+        at_once(*(partial(lab, "power-off", node.name) for node in nodes))
+        at_once(*(partial(lab, "power-on", node.name) for node in nodes))
+
+    return act
+
+
+def reboot(*nodes: LabNode) -> Act:
+    """The polite way."""
+
+    def act(_scene: Scene) -> None:
+        at_once(*(partial(on, node, "systemctl reboot", check=False) for node in nodes))
+        time.sleep(8)
+
+    return act
+
+
+def all_of(*acts: Act) -> Act:
+    """One after the other."""
+
+    def act(scene: Scene) -> None:
+        for each in acts:
+            each(scene)
+
+    return act
+
+
+def deploy_killed_at(operation: str, after_s: float = 0.0, *before: Act) -> Act:
+    """Begin a deploy of another recipe, and kill it where it begins an operation."""
+
+    def act(scene: Scene) -> None:
+        for each in before:
+            each(scene)
+        process = _begin(scene)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if operation in line and "Starting operation" in line:
+                break
+        time.sleep(after_s)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    return act
+
+
+def management_cut_in_a_deploy(scene: Scene) -> None:
+    """The link of the worker is gone for 20 s while a deploy is at work."""
+    process = _begin(scene)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Engine | files" in line:
+            break
+    lab("cut", "spark-2:mgmt")
+    time.sleep(20)
+    lab("heal", "spark-2:mgmt")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def rolled(scene: Scene) -> None:
+    """A deploy of another recipe, to its end."""
+    done = scene.deploy(recipe=str(changed_recipe()))
+    assert done.code == 0, done.text[-3000:]
+
+
+def changed_recipe() -> Path:
+    """The lab's recipe with one flag changed: every engine has to be started anew."""
+    shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
+    path = Path("/tmp/tandem-chaos/lab-tiny-llama.yaml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(shipped.replace("max-num-seqs: 8", "max-num-seqs: 9"))
+    return path
+
+
+def memory_hog(scene: Scene) -> None:
+    """Take memory until the guard's floor is reached, and hold it for a while.
+
+    The nodes share this machine's memory: in replicas the head's guard looks away meanwhile.
+    """
+    if scene.topology != "solo":
+        on(HEAD, "systemctl stop tandem-guard")
+    node = HEAD if scene.topology == "solo" else WORKER
+    hog = (
+        "import re,time\\nheld=[]\\n"
+        "def left(): return int(re.search(r'MemAvailable: *(\\\\d+)', open('/proc/meminfo').read()).group(1))//1024\\n"
+        "end=time.time()+60\\n"
+        "while left() > 900 and time.time() < end: held.append(bytearray(b'x')*(48<<20))\\n"
+        "time.sleep(3)"
+    )
+    on(node, f"printf '%b' \"{hog}\" | timeout 90 python3 -", check=False)
+    on(HEAD, "systemctl start tandem-guard", check=False)
+
+
+def _begin(scene: Scene) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "pyinfra", "-y", cluster.INVENTORY, "deploy.py"]
+    argv += [word for knob, value in scene.knobs.items() for word in ("--data", f"{knob}={value}")]
+    argv += ["--data", f"recipe={changed_recipe()}"]
+    return subprocess.Popen(argv, cwd=cluster.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -1,0 +1,113 @@
+"""One fault done to one scene under load, and what was seen."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tests.chaos import client
+from tests.chaos.client import Seen
+from tests.chaos.faults import Fault
+from tests.chaos.scene import Scene
+from tests.e2e.cluster import Deploy
+from tests.lab import chat
+
+CLIENTS = 8
+#: Seconds that a cluster may need beyond a cold start.
+GRACE_S = 15.0
+#: Seconds after which nothing will come any more.
+PATIENCE_S = 300.0
+#: Seconds of full load around a fault; in between clients pause, because two cores start the engines as well.
+CALM_S, BUSY_S, PAUSE_S = 4.0, 12.0, 5.0
+
+
+@dataclass
+class Row:
+    """What is printed and kept of one fault."""
+
+    scene: str
+    fault: str
+    expected: str
+    #: Seconds until every engine and the proxy gave tokens again; limit 0: none is set.
+    serves_again_s: float = 0.0
+    limit_s: float = 0.0
+    #: The longest time without a complete answer.
+    gap_s: float = 0.0
+    requests: str = ""
+    drift: str = ""
+    problems: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run(scene: Scene, fault: Fault) -> Row:
+    """Do it; never raises for what it sees."""
+    row, began = Row(scene.name, fault.name, fault.expected), time.monotonic()
+    if scene.topology == "cluster" and fault.heals == "itself":
+        row.limit_s = round(scene.cold_start_s + GRACE_S + fault.patience_s, 1)
+    with client.load(scene.at, scene.expected, CLIENTS) as seen:
+        time.sleep(CALM_S)
+        try:
+            repaired = _happen(scene, fault, seen, row)
+        except TimeoutError as error:
+            repaired = None
+            row.problems.append(str(error))
+        seen.pause_s = 0.0
+        time.sleep(CALM_S)
+    row.gap_s, row.requests = round(seen.gap, 1), str(seen)
+    row.problems += _lost(scene, fault, seen)
+    _settle(scene, fault, row, repaired)
+    row.took_s = round(time.monotonic() - began)
+    return row
+
+
+def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
+    """The fault, and its end; the deploy that put it right, where that is what it takes."""
+    start = time.monotonic()
+    fault.do(scene)
+    if fault.held_s:
+        time.sleep(max(0.0, start + fault.held_s - time.monotonic()))
+    if fault.undo:
+        fault.undo(scene)
+        start = time.monotonic()
+    repaired = None
+    if fault.heals == "deploy":
+        seen.pause_s = PAUSE_S
+        repaired = scene.deploy()
+    time.sleep(max(0.0, start + BUSY_S - time.monotonic()) if fault.heals == "itself" and not fault.undo else 0.0)
+    seen.pause_s = PAUSE_S
+    row.serves_again_s = round(scene.wait_until_all_answer(start, PATIENCE_S), 1)
+    if row.limit_s and row.serves_again_s > row.limit_s:
+        row.problems.append(f"{row.serves_again_s} s until it served again, more than {row.limit_s}")
+    return repaired
+
+
+def _lost(scene: Scene, fault: Fault, seen: Seen) -> list[str]:
+    """Requests that should not have ended as they did."""
+    problems = [f"{seen.wrong.total()} wrong answers"] if seen.wrong else []
+    if scene.topology == "replicas" and not fault.on_head:
+        lost = seen.failed.total() + seen.turned_away
+        return [*problems, f"{lost} requests lost"] if lost else problems
+    # Whoever was being answered loses the answer, and so may who asks before the proxy has noticed.
+    if seen.failed.total() > 3 * CLIENTS:
+        problems.append(f"{seen.failed.total()} requests failed, not only those under way")
+    return problems
+
+
+def _settle(scene: Scene, fault: Fault, row: Row, repaired: Deploy | None) -> None:
+    """A deploy repairs what drifted, and the next one finds nothing to do."""
+    first = repaired or scene.deploy()
+    if first.code != 0:
+        row.problems.append(f"the deploy afterwards fails: {first.text[-600:]}")
+        return
+    row.drift = f"{first.changes} repaired" if first.changes else "nothing drifted"
+    if fault.told and fault.told not in first.text:
+        row.problems.append(f"the deploy does not say `{fault.told}`")
+    second = scene.deploy()
+    if second.code != 0 or second.changes:
+        row.problems.append(f"the deploy after that changes something: {second.text[-600:]}")
+    row.problems += scene.leftovers()
+    scene.at = chat.endpoint()

@@ -1,0 +1,113 @@
+"""What a fault is done to: the lab under one plan, and what can be asked of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.chaos import client
+from tests.e2e.cluster import HEAD, WORKER, Deploy, containers, deploy, on
+from tests.lab import chat
+from tests.lab.settings import LabNode
+
+#: Files that a half-finished change leaves: what Tandem writes aside before it renames.
+ASIDE = (
+    "find /etc/tandem /etc/netplan /var/lib/tandem /home/spark/.cache/huggingface -name '*.part' -o -name '*.tandem-*'"
+)
+#: Node programs of a deploy; their command line begins so.
+PROGRAMS = "import base64,importlib"
+
+
+@dataclass
+class Scene:
+    """One topology with one executor, deployed."""
+
+    topology: str
+    executor: str
+    at: dict[str, str] = field(default_factory=dict)
+    expected: dict[str, str] = field(default_factory=dict)
+    #: Seconds from `systemctl start` of all engines until the proxy gives a token.
+    cold_start_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"cluster/{self.executor}" if self.topology == "cluster" else self.topology
+
+    @property
+    def knobs(self) -> dict[str, str]:
+        return {"topology": self.topology, "executor": self.executor}
+
+    @property
+    def serving(self) -> list[LabNode]:
+        """Nodes with an engine or a rank."""
+        return [HEAD] if self.topology == "solo" else [HEAD, WORKER]
+
+    @property
+    def engines(self) -> dict[LabNode, str]:
+        """Base URL of each engine, by the node that answers."""
+        if self.topology == "solo":
+            return {HEAD: "http://127.0.0.1:8001"}
+        answering = self.serving if self.topology == "replicas" else [HEAD]
+        return {node: f"http://192.168.177.{11 + node.index}:8001" for node in answering}
+
+    def deploy(self, **knobs: str) -> Deploy:
+        wanted: dict[str, Any] = {**self.knobs, **knobs}
+        return deploy(**wanted)
+
+    def set_up(self) -> None:
+        """Deploy it, learn the right answers, and time a cold start."""
+        first = self.deploy()
+        assert first.code == 0, first.text[-3000:]
+        self.at = chat.endpoint()
+        self.expected = client.learn(self.at)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: on(node, "systemctl stop tandem-engine"), self.serving))
+            start = time.monotonic()
+            list(pool.map(lambda node: on(node, "systemctl start --no-block tandem-engine"), self.serving))
+        self.wait_until_all_answer(start, 240)
+        self.cold_start_s = time.monotonic() - start
+
+    def answers(self, node: LabNode) -> bool:
+        """Whether the engine of a node gives a token."""
+        body = {"model": "tiny-llama", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        kind = "-H 'Content-Type: application/json'"
+        ask = f"curl -sf -m 8 {self.engines[node]}/v1/chat/completions {kind} -d '{json.dumps(body)}'"
+        return "completion_tokens" in on(node, ask, check=False)
+
+    def proxy_answers(self) -> bool:
+        try:
+            return bool(client.Client(self.at).ask(client.QUESTIONS[0], 1)[0])
+        except Exception:
+            return False
+
+    def wait_until_all_answer(self, start: float, within_s: float) -> float:
+        """Seconds since `start` until every engine and the proxy give tokens; raises TimeoutError."""
+        while not (all(self.answers(node) for node in self.engines) and self.proxy_answers()):
+            if time.monotonic() - start > within_s:
+                raise TimeoutError(f"not all answer after {within_s:.0f} s")
+            time.sleep(0.5)
+        return time.monotonic() - start
+
+    def leftovers(self) -> list[str]:
+        """Containers, processes, locks and half-written files that belong to nobody."""
+        found = []
+        for node in (HEAD, WORKER):
+            planned = (["tandem-engine"] if node in self.serving else []) + (["tandem-proxy"] if node is HEAD else [])
+            found += [f"{node.name}: container {name}" for name in containers(node) if name not in planned]
+            found += [f"{node.name}: {path}" for path in on(node, ASIDE, check=False).split()]
+            programs = on(node, f"pgrep -af {PROGRAMS!r} || true").splitlines()
+            found += [f"{node.name}: process {line[:80]}" for line in programs if "pgrep" not in line]
+            lock = on(node, "flock --nonblock /run/tandem.lock true 2>/dev/null || echo held", check=False)
+            found += [f"{node.name}: the lock is held"] if "held" in lock else []
+        return found
+
+
+def at_once(*work: Callable[[], object]) -> None:
+    """Call everything at the same time."""
+    with ThreadPoolExecutor(len(work)) as pool:
+        for task in [pool.submit(each) for each in work]:
+            task.result()
