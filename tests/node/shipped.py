@@ -1,0 +1,22 @@
+"""Scripts of files/ as modules: they land on nodes as single files and are no part of a package."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+FILES = Path(__file__).parents[2] / "files"
+
+
+def load(name: str) -> Any:
+    """The script `files/NAME` as a module."""
+    path = FILES / name
+    spec = importlib.util.spec_from_file_location(f"shipped_{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by its name.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,41 @@
+"""Why a unit does not serve, from logs as engines write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.node import cause
+
+DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "5"}
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (
+            [
+                "(APIServer pid=7) Traceback (most recent call last):",
+                "(APIServer pid=7)   File \"/opt/vllm/bin/vllm\", line 8, in <module>",
+                "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+                "(APIServer pid=7)   Value error, max_model_len is too large",
+            ],
+            "(APIServer pid=7) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        ),
+        (
+            ["RuntimeError: old", "waiting (60 s so far): port 8001 is taken by users:((\"nc\",pid=7,fd=3)); stop it"],
+            'waiting (60 s so far): port 8001 is taken by users:(("nc",pid=7,fd=3)); stop it',
+        ),
+        (["all well", "docker: Error response from daemon: No such image: x"],
+         "docker: Error response from daemon: No such image: x"),
+        (["tandem: no token: none in 3 s: the engine's container is killed, systemd starts it anew"],
+         "no token: none in 3 s: the engine's container is killed, systemd starts it anew"),
+        (["all well"], "exit-code"),
+    ],
+)  # fmt: skip
+def test_the_line_that_says_why(log: list[str], why: str) -> None:
+    assert cause.main("tandem-engine", {"ActiveState": "activating", "Result": "exit-code"}, log) == why
+
+
+def test_a_unit_that_stays_down_says_after_how_many_starts_and_what_to_do() -> None:
+    said = cause.main("tandem-engine", DOWN, ["ValueError: no such model"])
+    assert said == "it stays down after 6 starts: ValueError: no such model. Mend it, then `make apply`"

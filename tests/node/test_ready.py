@@ -1,0 +1,88 @@
+"""What an engine's start waits for, as the script that runs on the node says it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from operations.node import model_files
+from operations.plan.files import render
+from tests.node import models
+from tests.node.shipped import FILES, load
+from tests.plan.samples import plan
+
+proof = load("engine/proof.py")
+
+
+def waits(call: str, wait_s: float = 1.5) -> str:
+    """What a script with the shared waiting functions says before it is ended; empty when it goes on at once."""
+    script = render("waiting.sh.j2") + f"\nwait_while {call}\necho on >&2\n"
+    process = subprocess.Popen(["sh", "-c", script], stderr=subprocess.PIPE, text=True)
+    try:
+        return process.communicate(timeout=wait_s)[1].removesuffix("on\n")
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[1]
+
+
+def test_an_address_is_waited_for() -> None:
+    assert waits("no_address 127.0.0.1") == ""
+    assert "no interface has the address 192.0.2.9" in waits("no_address 192.0.2.9")
+
+
+def test_a_port_is_waited_for_and_its_holder_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        said = waits(f"port_is_taken 127.0.0.1 {port}")
+        assert f"port {port} is taken by" in said
+        assert str(os.getpid()) in said
+        # On another address it is in nobody's way.
+        assert waits(f"port_is_taken 127.0.0.2 {port}") == ""
+    assert waits(f"port_is_taken 127.0.0.1 {port}") == ""
+
+
+def test_the_whole_script_is_good_sh() -> None:
+    for file in plan().head.engine.files:  # type: ignore[union-attr]
+        if file.path.endswith(".sh"):
+            subprocess.run(["sh", "-n"], input=file.content, text=True, check=True)
+
+
+@pytest.mark.parametrize(("restarts", "pause"), [(0, ""), (1, ""), (2, "15"), (3, "30"), (5, "120"), (9, "240")])
+def test_starts_in_a_row_slow_down(tmp_path: Path, restarts: int, pause: str) -> None:
+    shipped = (FILES / "engine/ready.sh.j2").read_text()
+    part = re.search(r"^restarts=.*?^fi$", shipped, re.MULTILINE | re.DOTALL)
+    assert part
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho {restarts}\n")
+    (tmp_path / "sleep").write_text("#!/bin/sh\necho slept $1\n")
+    for tool in tmp_path.iterdir():
+        tool.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = ["sh", "-euc", part.group()]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == (f"slept {pause}\n" if pause else "")
+
+
+def test_a_shard_that_was_written_to_since_it_was_proven_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    snapshot = models.make_shards(tmp_path / "hub", 2, 1000)
+    record = tmp_path / "proven" / snapshot.parents[1].name / f"{snapshot.name}.json"
+    assert proof.changed(snapshot, record) == ""
+    model_files.keep_proof(snapshot, model_files.manifest(snapshot))
+    assert record.exists()
+    assert proof.changed(snapshot, record) == ""
+    shard = next(snapshot.glob("*.safetensors"))
+    time.sleep(0.01)
+    with shard.open("r+b") as file:
+        file.seek(100)
+        file.write(b"x")
+    assert f"{shard} has been changed since it was proven" in proof.changed(snapshot, record)
+    shard.unlink()
+    assert f"{shard} is gone" in proof.changed(snapshot, record)
