@@ -5,6 +5,7 @@ LAB := tests/lab/inventory.py
 TOPOLOGY ?= cluster
 EXECUTOR ?= ray
 DATA ?=
+CHAOS ?=
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply rollback status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint bench-converge bench-transfer lock
+.PHONY: help venv plan apply rollback status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +78,9 @@ test-fast: $(VENV)/.dev ## the tests that need no lab
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+
+chaos: lab-up ## every fault of a table, done to the lab under load: what was lost, how long it took (CHAOS="--help")
+	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 bench-converge: lab-up ## a deploy with nothing to change, against an empty one on the same hosts
 	@$(BIN)/python -m tests.bench.converge

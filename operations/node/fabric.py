@@ -13,7 +13,23 @@ from operations.node.commands import output
 #: Seconds until the old file comes back by itself, unless the deploy says that it still reaches the node.
 GUARD_S = 60
 GUARD = "tandem-netplan-guard"
-UNDO = Path("/run/tandem-netplan-undo.sh")
+#: Takes the new file back: run by the timer (`apply`), or at a boot that comes before the deploy's word (`generate`).
+UNDO = Path("/var/lib/tandem/netplan-undo.sh")
+AT_BOOT = Path("/etc/systemd/system/tandem-netplan-undo.service")
+_AT_BOOT = """[Unit]
+Description=Tandem: takes back a netplan file that no deploy has confirmed
+DefaultDependencies=no
+After=local-fs.target
+Before=network-pre.target
+Wants=network-pre.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {undo} generate
+
+[Install]
+WantedBy=sysinit.target
+"""
 
 
 def main(action: str, **arguments: Any) -> dict[str, Any]:
@@ -31,8 +47,7 @@ def _apply(path: str) -> dict[str, Any]:
             shutil.copy2(file, old)
         else:
             old.touch()
-    # A file, and not `sh -c`: systemd-run (252) escapes the semicolons of a script, and sh then refuses it.
-    UNDO.write_text(f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi\nnetplan apply\n")
+    _write_undo(path, old)
     subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
     armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", str(UNDO)]
     subprocess.run(armed, check=True, capture_output=True)
@@ -40,14 +55,31 @@ def _apply(path: str) -> dict[str, Any]:
     applied = subprocess.run(["netplan", "apply"], capture_output=True, text=True, check=False)
     if applied.returncode != 0:
         subprocess.run(["/bin/sh", str(UNDO)], check=False, capture_output=True)
-        subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], check=False, capture_output=True)
+        _disarm()
         return {"problem": f"netplan refused the file, the old one is back: {applied.stderr.strip()[-300:]}"}
     return {"problem": ""}
 
 
+def _write_undo(path: str, old: Path) -> None:
+    """A file, and not `sh -c`: systemd-run (252) escapes the semicolons of a script, and sh then refuses it."""
+    UNDO.parent.mkdir(parents=True, exist_ok=True)
+    UNDO.write_text(
+        f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi\n"
+        f'netplan "${{1:-apply}}"\nsystemctl disable --quiet {AT_BOOT.name}\nrm -f {AT_BOOT}\n'
+    )
+    AT_BOOT.write_text(_AT_BOOT.format(undo=UNDO))
+    subprocess.run(["systemctl", "enable", "--quiet", AT_BOOT.name], check=True, capture_output=True)
+
+
+def _disarm() -> None:
+    subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], check=False, capture_output=True)
+    subprocess.run(["systemctl", "disable", "--quiet", AT_BOOT.name], check=False, capture_output=True)
+    AT_BOOT.unlink(missing_ok=True)
+
+
 def _keep(path: str) -> dict[str, Any]:
     """The deploy reaches the node: disarm the guard."""
-    subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
+    _disarm()
     Path(f"{path}.tandem-old").unlink(missing_ok=True)
     # False: the guard was quicker, the old file is back.
     return {"kept": Path(path).exists()}

@@ -10,10 +10,13 @@ from tests.chaos.acts import (
     deploy_killed_at,
     management_cut_in_a_deploy,
     memory_hog,
+    netplan_unconfirmed,
+    never_loads,
     on_lab,
     power,
     reboot,
     rolled,
+    rolled_back,
     send,
     sh,
 )
@@ -80,11 +83,11 @@ PHASES = {
 FAULTS = [
     Fault("reboot worker", reboot(WORKER), BACK, PAIRS),
     Fault("reboot head", reboot(HEAD), BACK, on_head=True),
-    Fault("reboot both at once", reboot(HEAD, WORKER), BACK, PAIRS, on_head=True),
-    Fault("power cut of the worker", power(WORKER), BACK, PAIRS, fast=("cluster/ray",)),
+    Fault("reboot both at once", reboot(HEAD, WORKER), BACK, PAIRS, on_head=True, fast=("cluster/ray",)),
+    Fault("power cut of the worker", power(WORKER), BACK, PAIRS),
     Fault("power cut of the head", power(HEAD), BACK, on_head=True),
     Fault("power cut of both at once", power(HEAD, WORKER), BACK, PAIRS, on_head=True),
-    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, PAIRS, fast=("replicas",)),
+    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, PAIRS, fast=("cluster/ray",)),
     Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK),
     Fault("SIGKILL Ray head (GCS)", send("KILL", HEAD, "ray/gcs/gcs_server"), BACK, ("cluster/ray",)),
     Fault("SIGKILL raylet, worker", send("KILL", WORKER, "raylet/raylet "), BACK, ("cluster/ray",)),
@@ -154,6 +157,13 @@ FAULTS = [
         held_s=20,
     ),
     Fault(
+        "power cut before a netplan file is confirmed",
+        netplan_unconfirmed,
+        "the boot takes the file back",
+        ("cluster/ray", "cluster/mp"),
+        patience_s=60,
+    ),
+    Fault(
         "management cut in the middle of a deploy",
         management_cut_in_a_deploy,
         "the next deploy converges",
@@ -167,7 +177,6 @@ FAULTS = [
             "the next deploy converges",
             ("replicas", "cluster/ray"),
             "deploy",
-            fast=("replicas",) if operation == "Engine | files" else (),
         )
         for operation, after_s in PHASES.items()
     ),
@@ -219,7 +228,6 @@ FAULTS = [
         "a container started by hand under our name",
         sh(HEAD, f"{STOP}; {BY_HAND}; {START}"),
         "removed at the start",
-        fast=("solo",),
     ),
     Fault(
         "the port taken while it was down",
@@ -246,7 +254,27 @@ FAULTS = [
         "deploy",
         on_head=True,
     ),
+    Fault(
+        "a model that can't load",
+        never_loads,
+        "six starts, then it stays down, its memory is free, and status says why",
+        ("solo",),
+        "deploy",
+    ),
+    Fault(
+        "a new plan that does not come up, rollback=auto",
+        rolled_back,
+        "the deploy goes back by itself, and ends as a failure",
+        ("solo", "replicas"),
+        "nothing",
+    ),
 ]
+
+
+def fast(scene: str) -> list[Fault]:
+    """The faults that the tests do to a scene."""
+    return [fault for fault in FAULTS if scene in fault.fast]
+
 
 #: What can't be done to a lab, and why.
 NOT_HERE = {

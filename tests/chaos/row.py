@@ -52,7 +52,7 @@ def run(scene: Scene, fault: Fault) -> Row:
         time.sleep(CALM_S)
         try:
             repaired = _happen(scene, fault, seen, row)
-        except TimeoutError as error:
+        except (TimeoutError, AssertionError) as error:
             repaired = None
             row.problems.append(str(error))
         seen.pause_s = 0.0

@@ -7,12 +7,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from operations.plan.places import PROXY_KEY, RAY_TOKEN
+from tests.chaos import client, row
+from tests.chaos.acts import changed_recipe
+from tests.chaos.faults import Fault, fast
+from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab import model
@@ -111,25 +114,24 @@ def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> 
     assert_settled(topology="replicas")
 
 
-def test_a_dead_replica_costs_no_request(at: dict[str, str]) -> None:
-    with cluster.load(at, clients=4) as seen:
-        seen.wait_for(10)
-        on(WORKER, "docker kill --signal KILL tandem-engine")
-        seen.wait_for(seen.answered + 60)
-    assert seen.failed == []
+@pytest.fixture(scope="module")
+def replicas() -> Scene:
+    """What the tests before have deployed, with the right answers of its model."""
+    return Scene("replicas", "ray").look()
 
 
-def test_a_rolling_renewal_costs_no_request(at: dict[str, str], tmp_path: Path) -> None:
-    recipe = tmp_path / "lab-tiny-llama.yaml"
-    shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
-    recipe.write_text(shipped.replace("max-num-seqs: 8", "max-num-seqs: 6"))
-    cluster.wait_until_served(at)
-    assert_settled(topology="replicas")
-    with cluster.load(at, clients=2) as seen:
-        renewed = deploy(topology="replicas", recipe=str(recipe))
+@pytest.mark.parametrize("fault", fast("replicas"), ids=lambda fault: fault.name)
+def test_a_fault_of_one_replica_costs_no_request(replicas: Scene, fault: Fault) -> None:
+    assert row.run(replicas, fault).problems == []
+
+
+def test_a_rolling_renewal_costs_no_request(replicas: Scene) -> None:
+    with client.load(replicas.at, replicas.expected) as seen:
+        seen.pause_s = row.PAUSE_S
+        renewed = deploy(topology="replicas", recipe=str(changed_recipe()))
     assert renewed.code == 0, renewed.text
     assert seen.answered > 20
-    assert seen.failed == []
+    assert str(seen) == f"{seen.sent} sent, {seen.sent} answered"
 
 
 def test_mp_needs_no_ray(at: dict[str, str]) -> None:

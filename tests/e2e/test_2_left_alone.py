@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from operations import remote
 from operations.plan.places import NETPLAN
+from tests.chaos import row
+from tests.chaos.acts import broken_recipe, cut_management_off
+from tests.chaos.faults import Fault, fast
+from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab import model
-from tests.lab.node import boot_id, ssh_argv
-from tests.lab.settings import LINKS
+from tests.lab.node import boot_id
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 
 
-def test_a_killed_rank_comes_back_by_itself(at: dict[str, str]) -> None:
-    with cluster.load(at):
-        time.sleep(2)
-        on(WORKER, "docker kill --signal KILL tandem-engine")
-        time.sleep(5)
-    assert cluster.wait_until_served(at) < 120
-    assert cluster.containers(HEAD) == ["tandem-engine", "tandem-proxy"]
-    assert cluster.containers(WORKER) == ["tandem-engine"]
-    restarts = on(HEAD, "systemctl show tandem-engine --property=NRestarts --value")
-    assert int(restarts) <= 2
+@pytest.fixture(scope="module")
+def ray(ray_cluster: None) -> Scene:
+    """The cluster, with the right answers of its model and the time of a cold start."""
+    return Scene("cluster", "ray").look(cold=True)
+
+
+@pytest.mark.parametrize("fault", fast("cluster/ray"), ids=lambda fault: fault.name)
+def test_a_fault_of_a_cluster_is_survived(ray: Scene, fault: Fault) -> None:
+    assert row.run(ray, fault).problems == []
 
 
 def test_a_short_cut_of_a_rail_restarts_nothing(at: dict[str, str]) -> None:
@@ -42,14 +41,6 @@ def test_a_short_cut_of_a_rail_restarts_nothing(at: dict[str, str]) -> None:
     cluster.lab("heal", "spark-2:rail0")
     cluster.wait_until_served(at)
     assert on(HEAD, "docker inspect --format '{{.Id}}' tandem-engine") == before
-
-
-def test_a_reboot_of_all_nodes_needs_nobody(at: dict[str, str]) -> None:
-    cluster.lab("reboot", "all")
-    assert cluster.wait_until_served(at) < 150
-    again = deploy(topology="cluster", executor="ray")
-    assert again.code == 0, again.text
-    assert again.changes == 0, again.text
 
 
 def test_drift_is_repaired_and_nothing_else() -> None:
@@ -76,45 +67,30 @@ def test_a_truncated_shard_on_a_worker_is_fetched_again() -> None:
     assert deploy(topology="cluster", executor="ray").changes == 0
 
 
-def test_a_power_cut_of_a_worker_is_survived(at: dict[str, str]) -> None:
-    cluster.lab("power-off", "spark-2")
-    cluster.lab("power-on", "spark-2")
-    assert cluster.wait_until_served(at) < 180
-    assert deploy(topology="cluster", executor="ray").changes == 0
-
-
 def test_netplan_comes_back_by_itself_when_management_is_lost() -> None:
     """The guard alone: the file is applied as a deploy does it, and nobody says that the node is still in reach."""
     before = on(WORKER, f"cat {NETPLAN}")
-    harmful = before + f"    {LINKS['mgmt']}:\n      activation-mode: off\n"
-    on(WORKER, f"cat > {NETPLAN}.pending <<'END'\n{harmful}END\nchmod 600 {NETPLAN}.pending")
-    apply = remote.command("fabric", {"action": "apply", "path": NETPLAN}).get_raw_value()
-    argv = [*ssh_argv(WORKER), f"sudo -n {apply}"]
-    # The session hangs or breaks with the link: both are what shall happen.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(argv, input=remote.programs().encode(), timeout=15, check=False)
+    cut_management_off(WORKER, before)
     lost = time.monotonic()
-    assert not boot_id(WORKER), "management was not lost: the test proves nothing"
     while not boot_id(WORKER):
         assert time.monotonic() - lost < 120, "management did not come back"
     assert on(WORKER, f"cat {NETPLAN}") == before
-    assert on(WORKER, f"ls {NETPLAN}.*", check=False) == ""
+    assert on(WORKER, f"ls {NETPLAN}.* /etc/systemd/system/tandem-netplan*", check=False) == ""
 
 
-def test_an_engine_that_can_t_start_ends_the_wait_with_its_last_words(tmp_path: Path) -> None:
-    # More context than the model has: the lint knows flags and their choices, not every model's limits.
-    recipe = tmp_path / "lab-tiny-llama.yaml"
-    shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
-    recipe.write_text(shipped.replace("max-model-len: 1024", "max-model-len: 9999999"))
+def test_an_engine_that_can_t_start_ends_the_wait_with_its_last_words_and_the_way_back_is_taken(
+    at: dict[str, str],
+) -> None:
     start = time.monotonic()
-    failed = deploy(topology="cluster", executor="ray", recipe=str(recipe))
+    failed = deploy(topology="cluster", executor="ray", recipe=str(broken_recipe()), rollback="auto")
     assert failed.code == 1
-    assert time.monotonic() - start < 180
     assert "does not serve: it has restarted 2 times" in failed.text
     assert "9999999" in failed.text
-    assert "Traceback (most recent call last)" not in failed.text.split("does not serve")[0]
-    healed = deploy(topology="cluster", executor="ray")
-    assert healed.code == 0, healed.text
+    assert "rollback=auto: going back to lab-tiny-llama, cluster, which served on 2" in failed.text
+    assert "serves again" in failed.text
+    assert time.monotonic() - start < 300
+    assert cluster.complete(at) == 8
+    assert deploy(topology="cluster", executor="ray").changes == 0
 
 
 def test_two_deploys_at_once_and_a_lock_that_can_t_go_stale() -> None:
