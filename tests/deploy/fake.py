@@ -98,7 +98,10 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
-    """Run the deploy on two nodes in these states; `surveys` changes what both surveys say."""
+    """Run the deploy on two nodes in these states; `surveys` changes what both surveys say, `programs` (program ->
+    answer) what other node programs do.
+    """
+    programs = surveys.pop("programs", {})
     answers = {}
     for name, state in zip(NAMES, states, strict=True):
         said = surveys["only"] if "only" in surveys else survey(state=state, **surveys)
@@ -113,6 +116,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "answer": json.dumps({"problem": ""}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
             "served": json.dumps({"plans": []}),
+            **{program: json.dumps(answer) for program, answer in programs.items()},
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     inventory = tmp_path / "nodes.py"
