@@ -22,6 +22,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[st
     image = proxy_image(knobs)
     folder, bind = folder_of(PROXY), bind_address(knobs, head)
     docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
+    docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)

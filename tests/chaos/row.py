@@ -91,8 +91,9 @@ def _lost(scene: Scene, fault: Fault, seen: Seen) -> list[str]:
     if scene.topology == "replicas" and not fault.on_head:
         lost = seen.failed.total() + seen.turned_away
         return [*problems, f"{lost} requests lost"] if lost else problems
-    # Whoever was being answered loses the answer, and so may who asks before the proxy has noticed.
-    if seen.failed.total() > 3 * CLIENTS:
+    # Whoever was being answered loses the answer, and so may who asks before the proxy has noticed. Without a proxy
+    # there is nobody to turn clients away.
+    if not fault.on_head and seen.failed.total() > 3 * CLIENTS:
         problems.append(f"{seen.failed.total()} requests failed, not only those under way")
     return problems
 
