@@ -71,10 +71,11 @@ lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 	@sh tests/lab/packages.sh
 
 test: lab-packages lint lab-up ## every test, those on the lab included (root); takes the lab down at the end
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m "not lab" -n 2
+	@$(BIN)/pytest -m lab
 
 test-fast: $(VENV)/.dev ## the tests that need no lab
-	@$(BIN)/pytest -m "not lab"
+	@$(BIN)/pytest -m "not lab" -n 2
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
