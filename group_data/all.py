@@ -72,7 +72,7 @@ hub_token_file = ""
 
 # --- How it stays up ----------------------------------------------------------------------------------------------
 
-# Seconds for one token. Three late answers in a row, with nothing else done meanwhile, and the engine is started anew.
+# Seconds for one token. Three times as long without a token or any other sign of work, and the engine is started anew.
 canary_deadline = 30.0
 
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.

@@ -1,11 +1,11 @@
-"""The canary: asks the engine for one token again and again, and kills the engine's container when it hangs.
+"""The canary: looks whether the engine works, asks an idle one for a token, and kills the container of one that hangs.
 
-`/health` is no sign of life: vLLM's own launcher answers 200 for minutes after a rank has died. An engine that is busy
-is no engine that hangs: while its token counters move, a late answer does not count. systemd starts what was killed
-anew, a bounded number of times; after ten minutes of service the count begins at nothing.
+`/health` is no sign of life: vLLM's own launcher answers 200 for minutes after a rank has died. Tokens are: while the
+engine's counters of them move nothing is asked, which costs nothing, and a late answer does not count. systemd starts
+what was killed anew, a bounded number of times; after ten minutes of service the count begins at nothing.
 
 On every node it also looks at the rails: MTU, address and carrier can be lost at run time, and then nothing in the
-engine's log says why it hangs.
+engine's log says why it hangs. An engine that can't be reached because its rail is cut is left alone.
 
 Runs on the node as `canary.py SPEC`; canary.json beside it has `url` and `model` of the engine, `acts` (whether this
 node's container is the one that answers), `deadline_s`, `start_s`, and `rails`: {device: {address, mtu}}.
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 ENGINE = "tandem-engine"
-#: Seconds between looks while all is well.
-LOOK_S = 2.0
-#: Late answers in a row after which the engine hangs.
+#: Looks in the time that an answer may take, while all is well.
+LOOKS = 3
+#: Times the deadline of an answer after which an engine without a sign of life hangs.
 STRIKES = 3
 #: Seconds of service after which restarts of the past are forgotten.
 SETTLED_S = 600
@@ -43,9 +43,12 @@ class Engine:
     invocation: str = ""
     since: float = 0.0
     answered_at: float = 0.0
-    strikes: int = 0
+    #: When it was seen for the first time without a sign of life; 0: it lives.
+    silent_since: float = 0.0
+    #: What its counters said last; below 0: nothing.
     work: float = -1.0
     settled: bool = False
+    problem: str = ""
     #: Why the container was killed, the last times.
     kills: list[str] = field(default_factory=list)
 
@@ -53,23 +56,25 @@ class Engine:
         """Another start of the unit is another engine."""
         if invocation != self.invocation:
             self.invocation, self.since = invocation, now
-            self.answered_at, self.strikes, self.work, self.settled = 0.0, 0, -1.0, False
+            self.answered_at, self.silent_since, self.work, self.settled = 0.0, 0.0, -1.0, False
 
-    def judge(self, problem: str, work: float, now: float, start_s: float) -> str:
-        """What to do after an answer (`problem` is empty) or none: `kill`, `settle` or nothing."""
-        busy, self.work = work != self.work and work >= 0 and self.work >= 0, work
+    def has_worked(self, work: float) -> bool:
+        """Whether its counters have moved since the last time; below 0: they are not known."""
+        moved, self.work = work >= 0 and self.work >= 0 and work != self.work, work
+        return moved
+
+    def judge(self, problem: str, now: float, start_s: float, silence_s: float) -> str:
+        """What to do after a sign of life (`problem` is empty) or none: `kill`, `settle` or nothing."""
         if not problem:
-            self.strikes, self.answered_at = 0, self.answered_at or now
+            self.silent_since, self.answered_at = 0.0, self.answered_at or now
             if not self.settled and now - self.answered_at >= SETTLED_S:
                 self.settled = True
                 return "settle"
             return ""
         if not self.answered_at:
             return "kill" if now - self.since > start_s else ""
-        if busy:
-            return ""
-        self.strikes += 1
-        return "kill" if self.strikes >= STRIKES else ""
+        self.silent_since = self.silent_since or now
+        return "kill" if now - self.silent_since >= silence_s else ""
 
 
 def main() -> int:
@@ -78,7 +83,8 @@ def main() -> int:
     engine = Engine()
     told: list[str] = []
     while True:
-        problems = rail_problems(wanted["rails"], NET, addresses())
+        found = addresses()
+        problems = [problem for device in wanted["rails"] for problem in rail_problems(wanted, device, NET, found)]
         if problems != told:
             for problem in problems:
                 say(f"{problem}; `make apply` mends what is Tandem's")
@@ -87,29 +93,53 @@ def main() -> int:
         engine.began(invocation, time.monotonic())
         if invocation:
             look(engine, wanted, problems)
-        write({"rails": problems, "strikes": engine.strikes, "kills": engine.kills})
-        if not engine.strikes:
-            time.sleep(LOOK_S)
+        write({"rails": problems, "engine": engine.problem, "kills": engine.kills})
+        time.sleep(1 if engine.silent_since else wanted["deadline_s"] / LOOKS)
 
 
 def look(engine: Engine, wanted: dict[str, Any], rails: list[str]) -> None:
-    """Ask once, and do what follows."""
-    problem = token_problem(wanted["url"], wanted["model"], wanted["deadline_s"])
-    work = counters(wanted["url"]) if problem else -1.0
-    verdict = engine.judge(problem, work, time.monotonic(), wanted["start_s"])
+    """Look once, and do what follows."""
+    started, was_silent = time.monotonic(), bool(engine.silent_since)
+    problem = problem_of(engine, wanted)
+    if rail := unreachable(wanted, NET, addresses()):
+        # It is the rail and not the engine; whoever waits for an answer over it waits for the rail.
+        engine.problem, engine.silent_since = rail, 0.0
+        return
+    # Silent since the question, and not since the answer did not come.
+    engine.silent_since = engine.silent_since or (started if problem and engine.answered_at else 0.0)
+    silence_s = STRIKES * wanted["deadline_s"]
+    verdict = engine.judge(problem, time.monotonic(), wanted["start_s"], silence_s)
     if verdict == "settle":
         # Also takes back the count of starts: the next failure is a first one.
         subprocess.run(["systemctl", "reset-failed", f"{ENGINE}.service"], capture_output=True, check=False)
     if not wanted["acts"]:
-        engine.strikes = 0
+        engine.silent_since = 0.0
     elif verdict == "kill":
-        why = f"no token: {problem}" + (f"; {'; '.join(rails)}" if rails else "")
+        why = f"no sign of life for {silence_s:g} s ({problem})" + (f"; {'; '.join(rails)}" if rails else "")
         say(f"{why}: the engine's container is killed, systemd starts it anew")
         engine.kills = [*engine.kills, f"{time.strftime('%F %T')} {why}"][-3:]
         subprocess.run(["docker", "kill", ENGINE], capture_output=True, timeout=60, check=False)
-    elif engine.strikes:
-        say(f"no token ({problem}): strike {engine.strikes} of {STRIKES}")
-        time.sleep(1)
+    elif engine.silent_since and not was_silent:
+        say(f"no sign of life: {problem}; it is killed after {silence_s:g} s of that")
+
+
+def problem_of(engine: Engine, wanted: dict[str, Any]) -> str:
+    """Why there is no sign of life; empty: there is one."""
+    url, deadline_s = wanted["url"], wanted["deadline_s"]
+    try:
+        if engine.has_worked(counters(url, deadline_s)):
+            engine.problem = ""
+        else:
+            engine.problem = token_problem(url, wanted["model"], deadline_s)
+            if engine.problem and engine.has_worked(counters(url, deadline_s)):
+                # Busy: it has worked while the answer was waited for.
+                engine.problem = ""
+            elif not engine.problem:
+                # Its own token is no sign of life the next time.
+                engine.has_worked(counters(url, deadline_s))
+    except TimeoutError:
+        engine.problem = f"its metrics do not come in {deadline_s:g} s"
+    return engine.problem
 
 
 def token_problem(url: str, model: str, deadline_s: float) -> str:
@@ -129,12 +159,17 @@ def token_problem(url: str, model: str, deadline_s: float) -> str:
         return str(getattr(error, "reason", error)) or type(error).__name__
 
 
-def counters(url: str) -> float:
-    """How much the engine has done since its start, from its metrics; below 0: it does not say."""
+def counters(url: str, deadline_s: float) -> float:
+    """How much the engine has done since its start, from its metrics; below 0: it does not say.
+
+    Raises TimeoutError when it takes the question and does not answer.
+    """
     try:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as response:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=deadline_s) as response:
             lines = response.read().decode(errors="replace").splitlines()
         found = [float(line.split()[-1]) for line in lines if line.startswith(COUNTERS)]
+    except TimeoutError:
+        raise
     except (OSError, ValueError, IndexError):
         return -1.0
     return sum(found) if found else -1.0
@@ -157,26 +192,34 @@ def addresses() -> dict[str, list[str]]:
     }
 
 
-def rail_problems(rails: dict[str, dict[str, Any]], net: Path, found: dict[str, list[str]]) -> list[str]:
-    """What the rails lack, in words."""
+def rail_problems(wanted: dict[str, Any], device: str, net: Path, found: dict[str, list[str]]) -> list[str]:
+    """What a rail lacks, in words."""
+    rail = wanted["rails"][device]
+    if not (net / device).exists():
+        return [f"the rail {device} is not there"]
     problems = []
-    for device, wanted in rails.items():
-        try:
-            carrier = (net / device / "carrier").read_text().strip() == "1"
-        except OSError:
-            # A device that is down says nothing.
-            carrier = False
-        if not (net / device).exists():
-            problems.append(f"the rail {device} is not there")
-            continue
-        if not carrier:
-            problems.append(f"the rail {device} has no carrier: is its cable in, is the other node on?")
-        mtu = (net / device / "mtu").read_text().strip()
-        if mtu != str(wanted["mtu"]):
-            problems.append(f"the rail {device} has MTU {mtu}, not {wanted['mtu']}")
-        if wanted["address"] not in found.get(device, []):
-            problems.append(f"the rail {device} has not its address {wanted['address']}")
+    try:
+        carrier = (net / device / "carrier").read_text().strip() == "1"
+    except OSError:
+        # A device that is down says nothing.
+        carrier = False
+    if not carrier:
+        problems.append(f"the rail {device} has no carrier: is its cable in, is the other node on?")
+    mtu = (net / device / "mtu").read_text().strip()
+    if mtu != str(rail["mtu"]):
+        problems.append(f"the rail {device} has MTU {mtu}, not {rail['mtu']}")
+    if rail["address"] not in found.get(device, []):
+        problems.append(f"the rail {device} has not its address {rail['address']}")
     return problems
+
+
+def unreachable(wanted: dict[str, Any], net: Path, found: dict[str, list[str]]) -> str:
+    """Why the engine's address is not to be reached from this node itself; empty: it is."""
+    for device, rail in wanted["rails"].items():
+        if rail["address"].partition("/")[0] in wanted["url"]:
+            lost = [each for each in rail_problems(wanted, device, net, found) if "has MTU" not in each]
+            return "; ".join(lost)
+    return ""
 
 
 def write(state: dict[str, Any]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
+#: What a request may call the number of tokens that it wants at most.
+LIMITS = ("max_tokens", "max_completion_tokens")
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
 
@@ -27,6 +29,8 @@ class Answer:
         self.finished = False
         #: Chunks with a tool call that is not whole yet.
         self.held: list[Any] = []
+        #: The last chunk with a choice.
+        self.last: Any = None
         #: Tokens that came from engines that are gone.
         self.tokens_before = 0
 
@@ -48,12 +52,19 @@ class Answer:
         if delta.content or getattr(delta, "reasoning_content", None):
             self.tokens += 1
         self.text += delta.content or ""
+        self.last = chunk
         self.finished = self.finished or bool(choice.finish_reason)
         if getattr(delta, "tool_calls", None) and not self.finished:
             self.held.append(chunk)
             return []
         released, self.held = [*self.held, chunk], []
         return released
+
+    def ended(self) -> Any:
+        """A last chunk for an answer that has all its tokens."""
+        choice = self.last.choices[0]
+        choice.delta.content, choice.delta.role, choice.finish_reason = "", None, "length"
+        return self.last
 
     def broke_off(self) -> None:
         """The engine is gone; what was held back is not the client's."""
@@ -79,6 +90,10 @@ class Resume(CustomLogger):
             except Exception as error:
                 answer.broke_off()
                 body = _rest(request_data, answer)
+                if body and answer.last and _used_up(body):
+                    # Only the word that it is the end has not come.
+                    yield answer.ended()
+                    return
                 if answer.finished or body is None or tries >= RETRIES:
                     raise
                 tries += 1
@@ -102,10 +117,14 @@ def _rest(request_data: dict[str, Any], answer: Answer) -> dict[str, Any] | None
     else:
         messages.append({"role": "assistant", "content": answer.text})
     body |= {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
-    for limit in ("max_tokens", "max_completion_tokens"):
+    for limit in LIMITS:
         if body.get(limit):
-            body[limit] = max(int(body[limit]) - answer.tokens, 1)
+            body[limit] = int(body[limit]) - answer.tokens
     return body
+
+
+def _used_up(body: dict[str, Any]) -> bool:
+    return any(isinstance(body.get(limit), int) and body[limit] <= 0 for limit in LIMITS)
 
 
 async def _again(body: dict[str, Any]) -> Any:

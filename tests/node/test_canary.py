@@ -17,13 +17,14 @@ canary = load("canary/canary.py")
 
 
 class FakeEngine(BaseHTTPRequestHandler):
-    """An engine that answers as the test says: `late_s`, `status`, `tokens`, `work`."""
+    """An engine that answers as the test says; `moves`: its counter moves with every look at it."""
 
-    late_s, status, tokens, work = 0.0, 200, 1, 5.0
+    late_s, metrics_late_s, status, tokens, work, moves, asked = 0.0, 0.0, 200, 1, 5.0, False, 0
 
     def do_POST(self) -> None:
         """One chat completion."""
         self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).asked += 1
         time.sleep(self.late_s)
         self.send_response(self.status)
         self.end_headers()
@@ -31,6 +32,8 @@ class FakeEngine(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """/metrics."""
+        time.sleep(self.metrics_late_s)
+        type(self).work += self.moves
         self.send_response(200)
         self.end_headers()
         self.wfile.write(f'# HELP x\nvllm:prompt_tokens_total{{a="b"}} {self.work}\nother 99\n'.encode())
@@ -62,47 +65,75 @@ def test_a_token_in_time_is_no_problem_and_anything_else_is(engine: tuple[str, t
 
 
 def test_work_is_read_from_the_engine_s_counters(engine: tuple[str, type[FakeEngine]]) -> None:
-    assert canary.counters(engine[0]) == 5.0
-    assert canary.counters("http://127.0.0.1:9") == -1.0
+    url, kind = engine
+    assert canary.counters(url, 2) == 5.0
+    assert canary.counters("http://127.0.0.1:9", 2) == -1.0
+    kind.metrics_late_s = 1
+    with pytest.raises(TimeoutError):
+        canary.counters(url, 0.2)
 
 
-def seen(*answers: tuple[str, float]) -> list[str]:
-    """Verdicts of an engine that has answered once, and then these: (problem, work), two seconds apart."""
+def looks(engine: tuple[str, type[FakeEngine]], *changes: dict[str, float]) -> list[str]:
+    """What each look at an engine finds wrong, after these changes of it."""
+    url, kind = engine
+    wanted = {"url": url, "model": "m", "deadline_s": 0.3}
+    seen, found = canary.Engine(), []
+    for change in changes:
+        for name, value in change.items():
+            setattr(kind, name, value)
+        found.append(canary.problem_of(seen, wanted))
+    return found
+
+
+def test_an_engine_that_works_is_not_asked_and_an_idle_one_is(engine: tuple[str, type[FakeEngine]]) -> None:
+    kind = engine[1]
+    assert looks(engine, {}, {"work": 6.0}, {"work": 7.0}) == ["", "", ""]
+    assert kind.asked == 1
+    assert looks(engine, {}, {}) == ["", ""]
+    assert kind.asked == 3
+
+
+def test_a_late_answer_of_an_engine_that_works_meanwhile_does_not_count(engine: tuple[str, type[FakeEngine]]) -> None:
+    late = {"late_s": 1.0}
+    assert looks(engine, {}, late) == ["", "none in 0.3 s"]
+    engine[1].moves = True
+    assert looks(engine, {}, late, {}, {}) == [""] * 4
+
+
+def test_metrics_that_do_not_come_are_no_sign_of_life(engine: tuple[str, type[FakeEngine]]) -> None:
+    assert looks(engine, {}, {"metrics_late_s": 1.0}) == ["", "its metrics do not come in 0.3 s"]
+
+
+def judged(*problems: str) -> list[str]:
+    """Verdicts on an engine that has answered once, and then so, two seconds apart, with six seconds of patience."""
     engine = canary.Engine()
     engine.began("one", 0.0)
-    assert engine.judge("", -1.0, 1.0, 600) == ""
-    return [engine.judge(problem, work, 3.0 + 2 * n, 600) for n, (problem, work) in enumerate(answers)]
+    assert engine.judge("", 1.0, 600, 6) == ""
+    return [engine.judge(problem, 3.0 + 2 * n, 600, 6) for n, problem in enumerate(problems)]
 
 
-def test_three_late_answers_in_a_row_kill() -> None:
-    assert seen(("late", 7), ("late", 7), ("late", 7)) == ["", "", "kill"]
-    assert seen(("late", 7), ("", -1), ("late", 7), ("late", 7)) == ["", "", "", ""]
-    # Without metrics there is nothing to say that it is busy.
-    assert seen(("late", -1), ("late", -1), ("late", -1)) == ["", "", "kill"]
-
-
-def test_an_engine_that_works_is_busy_and_does_not_hang() -> None:
-    assert seen(*(("late", float(n)) for n in range(20))) == [""] * 20
-    assert seen(("late", 1), ("late", 2), ("late", 2), ("late", 2)) == ["", "", "", "kill"]
+def test_an_engine_without_a_sign_of_life_is_killed_after_a_time_and_not_before() -> None:
+    assert judged("late", "late", "late", "late") == ["", "", "", "kill"]
+    assert judged("late", "late", "late", "", "late", "late", "late") == [""] * 7
 
 
 def test_an_engine_that_loads_has_time_and_not_for_ever() -> None:
     engine = canary.Engine()
     engine.began("one", 0.0)
-    assert [engine.judge("refused", -1.0, now, 600) for now in (10.0, 599.0, 601.0)] == ["", "", "kill"]
+    assert [engine.judge("refused", now, 600, 6) for now in (10.0, 599.0, 601.0)] == ["", "", "kill"]
     engine.began("two", 602.0)
-    assert engine.judge("refused", -1.0, 700.0, 600) == ""
+    assert engine.judge("refused", 700.0, 600, 6) == ""
 
 
 def test_ten_minutes_of_service_set_the_count_of_starts_back_once() -> None:
     engine = canary.Engine()
     engine.began("one", 0.0)
-    verdicts = [engine.judge("", -1.0, float(now), 600) for now in range(100, 1500, 100)]
+    verdicts = [engine.judge("", float(now), 600, 6) for now in range(100, 1500, 100)]
     assert verdicts.count("settle") == 1
     assert verdicts.index("settle") == 6
 
 
-RAILS = {"railA": {"address": "10.0.0.11/24", "mtu": 9000}}
+WANTED = {"rails": {"railA": {"address": "10.0.0.11/24", "mtu": 9000}}, "url": "http://10.0.0.11:8001"}
 
 
 def net(tmp_path: Path, carrier: str = "1", mtu: str = "9000") -> Path:
@@ -125,10 +156,20 @@ def net(tmp_path: Path, carrier: str = "1", mtu: str = "9000") -> Path:
 def test_what_a_rail_lacks_is_named(
     tmp_path: Path, carrier: str, mtu: str, addresses: list[str], words: list[str]
 ) -> None:
-    problems = canary.rail_problems(RAILS, net(tmp_path, carrier, mtu), {"railA": addresses})
+    problems = canary.rail_problems(WANTED, "railA", net(tmp_path, carrier, mtu), {"railA": addresses})
     assert len(problems) == len(words)
     assert all(word in problem for word, problem in zip(words, problems, strict=True))
 
 
 def test_a_rail_that_is_gone_is_named(tmp_path: Path) -> None:
-    assert canary.rail_problems(RAILS, tmp_path, {}) == ["the rail railA is not there"]
+    assert canary.rail_problems(WANTED, "railA", tmp_path, {}) == ["the rail railA is not there"]
+
+
+def test_an_engine_behind_a_cut_rail_is_unreachable_and_does_not_hang(tmp_path: Path) -> None:
+    place = net(tmp_path, carrier="0")
+    assert "has no carrier" in canary.unreachable(WANTED, place, {"railA": ["10.0.0.11/24"]})
+    assert canary.unreachable({**WANTED, "url": "http://127.0.0.1:8001"}, place, {}) == ""
+    (place / "railA/carrier").write_text("1")
+    (place / "railA/mtu").write_text("1500")
+    assert canary.unreachable(WANTED, place, {"railA": ["10.0.0.11/24"]}) == ""
+    assert "has not its address" in canary.unreachable(WANTED, place, {"railA": []})

@@ -1,7 +1,7 @@
 """LiteLLM's callbacks: streams that break are taken up, and who can't be answered is told when to come back.
 
-LiteLLM is not among what the tests install: `FakeRouter` stands for its router, and an empty class for its base class. The
-real one is in the lab (tests/e2e, tests/chaos).
+LiteLLM is not among what the tests install: `FakeRouter` stands for its router, an empty class for its base class.
+The real one is in the lab (tests/e2e, tests/chaos).
 """
 
 from __future__ import annotations
@@ -199,3 +199,10 @@ def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> No
     healthy = [{"id": "a"}]
     assert asyncio.run(callback.async_filter_deployments("m", healthy, None)) == healthy
     assert [each["id"] for each in asyncio.run(callback.async_filter_deployments("m", [], None))] == ["a", "b"]
+
+
+def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued(router: FakeRouter) -> None:
+    got = run(router, {**ASKED, "max_tokens": 2}, [chunk("a"), chunk("b"), GONE])
+    assert text_of(got) == "ab"
+    assert got[-1].choices[0].finish_reason == "length"
+    assert router.asked == []
