@@ -48,6 +48,11 @@ def test_drift_is_repaired_and_nothing_else() -> None:
     on(WORKER, "echo '# by hand' >> /etc/systemd/system/tandem-engine.service")
     image = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
     on(HEAD, f"docker run --detach --network none --name tandem-by-hand --entrypoint sleep {image} 600")
+    time.sleep(2)
+    # The canary has seen it, before anybody deploys.
+    argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]
+    told = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=True).stdout
+    assert "the rail enp1s0f0np0 has MTU 1500, not 9000" in " ".join(told.split())
     repaired = deploy(topology="cluster", executor="ray")
     assert repaired.code == 0, repaired.text
     assert "enp1s0f0np0 has MTU 1500, not 9000" in repaired.text

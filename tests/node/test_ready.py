@@ -53,16 +53,34 @@ def test_the_whole_script_is_good_sh() -> None:
             subprocess.run(["sh", "-n"], input=file.content, text=True, check=True)
 
 
+def tools(folder: Path, **scripts: str) -> dict[str, str]:
+    """An environment whose PATH begins with these programs: stand-ins for what the real ones would say."""
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
+    files = {file.path: file.content for file in plan().head.engine.files}  # type: ignore[union-attr]
+    ready = files["/etc/tandem/engine/ready.sh"]
+    asked = re.search(r"^gpu_is_taken.*?^}$", ready, re.MULTILINE | re.DOTALL)
+    assert asked
+    assert "wait_while gpu_is_taken" in ready
+    for said, answer in (("4711, comfyui", "another program computes on the GPU: 4711, comfyui\n"), ("", "")):
+        # A stand-in for nvidia-smi: there is no GPU here.
+        environment = tools(tmp_path, **{"nvidia-smi": f"printf '%s' '{said}'"})
+        argv = ["sh", "-euc", f"{asked.group()}\ngpu_is_taken"]
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout == answer
+
+
 @pytest.mark.parametrize(("restarts", "pause"), [(0, ""), (1, ""), (2, "15"), (3, "30"), (5, "120"), (9, "240")])
 def test_starts_in_a_row_slow_down(tmp_path: Path, restarts: int, pause: str) -> None:
     shipped = (FILES / "engine/ready.sh.j2").read_text()
     part = re.search(r"^restarts=.*?^fi$", shipped, re.MULTILINE | re.DOTALL)
     assert part
-    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho {restarts}\n")
-    (tmp_path / "sleep").write_text("#!/bin/sh\necho slept $1\n")
-    for tool in tmp_path.iterdir():
-        tool.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = tools(tmp_path, systemctl=f"echo {restarts}", sleep="echo slept $1")
     argv = ["sh", "-euc", part.group()]
     done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == (f"slept {pause}\n" if pause else "")
