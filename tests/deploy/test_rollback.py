@@ -47,12 +47,13 @@ def test_the_first_plan_of_all_has_no_way_back(tmp_path: Path) -> None:
 
 
 def test_rollback_auto_takes_it_when_the_deploy_is_over(tmp_path: Path) -> None:
-    outcome = broken(tmp_path, "--data", "rollback=auto")
+    outcome = broken(tmp_path, "--data", "rollback=auto", before=("replicas", "solo"))
     assert outcome.code == 1
     said = outcome.text.split("rollback=auto: going back to nemotron-3-super-nvfp4-marlin, solo")
     # The second run is there, and fails as the first: this engine answers nobody. It does not go back any further.
     assert "going back to nemotron-3-super-nvfp4-marlin, solo" in "".join(said[1:])
     assert "does not come up either" in outcome.text
+    assert "replicas, which served" not in outcome.text
 
 
 def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -> None:

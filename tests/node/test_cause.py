@@ -29,6 +29,7 @@ DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "5"}
          "docker: Error response from daemon: No such image: x"),
         (["tandem: no token: none in 3 s: the engine's container is killed, systemd starts it anew"],
          "no token: none in 3 s: the engine's container is killed, systemd starts it anew"),
+        (["OSError: the first", "OSError: the last"], "OSError: the last"),
         (["all well"], "exit-code"),
     ],
 )  # fmt: skip
