@@ -53,17 +53,23 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
     if found["present"] and found["proven"] and not found["problems"] and found["files"] == wanted["files"]:
         host.noop("the store has the whole revision, equal to the head's")
         return
-    for problem in found["problems"]:
-        host.log(problem)
+    _tell(host, found)
     model = plan.recipe.model
     yield quietly(lambda _, host: copy_from_head(plan, host, "model", folder=model.folder, revision=model.revision))
 
 
 def _is_whole(plan: Plan, where: Host) -> bool:
     state = looking.at(where, plan)["model"]
+    _tell(where, state)
+    return bool(state["present"] and state["proven"] and not state["problems"])
+
+
+def _tell(where: Host, state: dict[str, Any]) -> None:
+    """What had drifted."""
     for problem in state["problems"]:
         where.log(problem)
-    return bool(state["present"] and state["proven"] and not state["problems"])
+    for name in state["touched"]:
+        where.log(f"{name} has been changed since it was proven")
 
 
 def _prove(plan: Plan, where: Host) -> bool:

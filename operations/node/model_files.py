@@ -16,10 +16,13 @@ PROVEN = Path("/var/lib/tandem/models")
 
 
 def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[str, Any]:
-    """State of a revision in the store; `prove` hashes what was not hashed before."""
+    """State of a revision in the store; `prove` hashes what was not hashed before.
+
+    `touched`: files that were proven and have been written to since.
+    """
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():
-        return {"present": False, "problems": [], "files": {}, "proven": False}
+        return {"present": False, "problems": [], "files": {}, "proven": False, "touched": []}
     files = manifest(snapshot)
     unproven = unproven_names(snapshot, files)
     problems = structure_problems(snapshot, proven=set(files) - set(unproven))
@@ -31,7 +34,8 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
         if not problems:
             keep_proof(snapshot, files)
             unproven = []
-    return {"present": True, "problems": problems, "files": files, "proven": not unproven}
+    touched = sorted(_read(_record(snapshot)).keys() & set(unproven))
+    return {"present": True, "problems": problems, "files": files, "proven": not unproven, "touched": touched}
 
 
 def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str]:

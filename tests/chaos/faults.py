@@ -198,7 +198,7 @@ FAULTS = [
         "it serves on; the deploy fetches the shard",
         PAIRS,
         "nothing",
-        told="its content is not what its hash",
+        told="has been changed since it was proven",
     ),
     Fault(
         "corrupt shard, then a restart",
@@ -207,7 +207,7 @@ FAULTS = [
         PAIRS,
         "deploy",
         held_s=15,
-        told="its content is not what its hash",
+        told="has been changed since it was proven",
     ),
     Fault(
         "image deleted, then a restart",

@@ -82,7 +82,13 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             }
             for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)
         },
-        "model": {"present": True, "problems": [], "files": {"a": {"size": 1, "blob": "b"}}, "proven": True},
+        "model": {
+            "present": True,
+            "problems": [],
+            "files": {"a": {"size": 1, "blob": "b"}},
+            "proven": True,
+            "touched": [],
+        },
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
         "served": record(plan.knobs, plan.recipe)["id"],
     }

@@ -36,6 +36,13 @@ def test_a_whole_model_is_proven_once(snapshot: Path) -> None:
     assert state(snapshot)["proven"]
 
 
+def test_what_was_written_to_since_the_proof_is_named(snapshot: Path) -> None:
+    assert state(snapshot)["touched"] == []
+    state(snapshot, prove=True)
+    os.utime(blob(snapshot, SHARD), (1, 1))
+    assert state(snapshot)["touched"] == [SHARD]
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     assert not model_files.main(str(tmp_path), FOLDER, model.revision())["present"]
 

@@ -78,7 +78,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "images": {},
             "files": {},
             "links": {"enp1s0f0np0": dict(link), "enP2p1s0f0np0": dict(link)},
-            "model": {"present": False, "problems": [], "files": {}, "proven": False},
+            "model": {"present": False, "problems": [], "files": {}, "proven": False, "touched": []},
             "secrets": {},
             "served": "",
         },
