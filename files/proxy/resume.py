@@ -8,6 +8,10 @@ at once, an answer that must fit a grammar, and half a tool call; a tool call is
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import json
+import urllib.request
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +19,8 @@ from litellm.integrations.custom_logger import CustomLogger
 
 #: What a request may call the number of tokens that it wants at most.
 LIMITS = ("max_tokens", "max_completion_tokens")
+#: Seconds for an engine to count the tokens of a text.
+COUNT_S = 5
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
 
@@ -25,7 +31,8 @@ class Answer:
     def __init__(self) -> None:
         self.id = ""
         self.text = ""
-        self.tokens = 0
+        #: Chunks of thoughts: as many tokens, or a few more where the engine put some together.
+        self.thoughts = 0
         self.finished = False
         #: Chunks with a tool call that is not whole yet.
         self.held: list[Any] = []
@@ -49,8 +56,7 @@ class Answer:
             # A parser of reasoning may take the middle of an answer for thoughts.
             delta.content = (getattr(delta, "reasoning_content", None) or "") + (delta.content or "")
             delta.reasoning_content, delta.role = None, None
-        if delta.content or getattr(delta, "reasoning_content", None):
-            self.tokens += 1
+        self.thoughts += bool(getattr(delta, "reasoning_content", None))
         self.text += delta.content or ""
         self.last = chunk
         self.finished = self.finished or bool(choice.finish_reason)
@@ -62,14 +68,15 @@ class Answer:
 
     def ended(self) -> Any:
         """A last chunk for an answer that has all its tokens."""
-        choice = self.last.choices[0]
+        chunk = copy.deepcopy(self.last)
+        choice = chunk.choices[0]
         choice.delta.content, choice.delta.role, choice.finish_reason = "", None, "length"
-        return self.last
+        return chunk
 
-    def broke_off(self) -> None:
-        """The engine is gone; what was held back is not the client's."""
+    def broke_off(self, tokens: int) -> None:
+        """The engine is gone; what was held back is not the client's. `tokens`: of the text."""
         self.held = []
-        self.tokens_before = self.tokens
+        self.tokens_before = tokens + self.thoughts
 
 
 class Resume(CustomLogger):
@@ -88,7 +95,7 @@ class Resume(CustomLogger):
                         request_data["tandem_has_begun"] = True
                 return
             except Exception as error:
-                answer.broke_off()
+                answer.broke_off(await _tokens(answer.text, request_data))
                 body = _rest(request_data, answer)
                 if body and answer.last and _used_up(body):
                     # Only the word that it is the end has not come.
@@ -97,7 +104,8 @@ class Resume(CustomLogger):
                 if answer.finished or body is None or tries >= RETRIES:
                     raise
                 tries += 1
-                print(f"tandem: an engine broke off after {answer.tokens} tokens ({type(error).__name__}): resumed")
+                why = type(error).__name__
+                print(f"tandem: an engine broke off after {answer.tokens_before} tokens ({why}): resumed")
                 response = await _again(body)
 
 
@@ -119,12 +127,33 @@ def _rest(request_data: dict[str, Any], answer: Answer) -> dict[str, Any] | None
     body |= {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
     for limit in LIMITS:
         if body.get(limit):
-            body[limit] = int(body[limit]) - answer.tokens
+            body[limit] = int(body[limit]) - answer.tokens_before
     return body
 
 
 def _used_up(body: dict[str, Any]) -> bool:
     return any(isinstance(body.get(limit), int) and body[limit] <= 0 for limit in LIMITS)
+
+
+async def _tokens(text: str, request_data: dict[str, Any]) -> int:
+    """How many tokens a text has, as an engine counts them; where none says, about four characters each."""
+    from litellm.proxy.proxy_server import llm_router
+
+    model = str(request_data.get("model"))
+    question = {"model": model, "prompt": text, "add_special_tokens": False}
+    for engine in (llm_router.get_model_list(model_name=model) or []) if text else []:  # type: ignore[union-attr]
+        url = str(engine["litellm_params"]["api_base"]).removesuffix("/v1") + "/tokenize"
+        try:
+            return await asyncio.to_thread(_count, url, question)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return len(text) // 4
+
+
+def _count(url: str, question: dict[str, Any]) -> int:
+    request = urllib.request.Request(url, json.dumps(question).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=COUNT_S) as response:
+        return int(json.load(response)["count"])
 
 
 async def _again(body: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ def sh(node: LabNode, command: str) -> Act:
     """A command on a node."""
 
     def act(_scene: Scene) -> None:
-        on(node, command, check=False)
+        on(node, command)
 
     return act
 
@@ -186,23 +186,32 @@ def _recipe_with(old: str, new: str) -> Path:
     return path
 
 
+#: Takes memory until little is available, and holds it for a moment.
+HOG = """import re, time
+held, end = [], time.time() + 60
+def left():
+    return int(re.search(r"MemAvailable: *([0-9]+)", open("/proc/meminfo").read()).group(1)) // 1024
+while left() > 900 and time.time() < end:
+    held.append(bytearray(b"x") * (48 << 20))
+time.sleep(3)
+"""
+
+
 def memory_hog(scene: Scene) -> None:
-    """Take memory until the guard's floor is reached, and hold it for a while.
+    """Take memory until the guard's floor is reached.
 
     The nodes share this machine's memory: in replicas the head's guard looks away meanwhile.
     """
+    node = HEAD if scene.topology == "solo" else WORKER
     if scene.topology != "solo":
         on(HEAD, "systemctl stop tandem-guard")
-    node = HEAD if scene.topology == "solo" else WORKER
-    hog = (
-        "import re,time\\nheld=[]\\n"
-        "def left(): return int(re.search(r'MemAvailable: *(\\\\d+)', open('/proc/meminfo').read()).group(1))//1024\\n"
-        "end=time.time()+60\\n"
-        "while left() > 900 and time.time() < end: held.append(bytearray(b'x')*(48<<20))\\n"
-        "time.sleep(3)"
-    )
-    on(node, f"printf '%b' \"{hog}\" | timeout 90 python3 -", check=False)
-    on(HEAD, "systemctl start tandem-guard", check=False)
+    since = on(node, "date '+%F %T'").strip()
+    try:
+        on(node, f"cat >/run/hog.py <<'END'\n{HOG}END\ntimeout 90 python3 /run/hog.py; rm /run/hog.py")
+    finally:
+        on(HEAD, "systemctl start tandem-guard")
+    told = on(node, f"journalctl --unit tandem-guard --since '{since}' --no-pager --output=cat")
+    assert "the engine's container is killed" in told, f"the guard did nothing: {told}"
 
 
 def _begin(scene: Scene) -> subprocess.Popen[str]:
