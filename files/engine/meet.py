@@ -161,13 +161,16 @@ def serve(peers: dict[int, Peer]) -> int:
             elif time.monotonic() - peer.heard > SILENCE_S:
                 reason = reason or f"rank {rank} has been silent for {SILENCE_S:.0f} s"
     say(f"{reason}: leaving, so that all ranks meet again")
-    end(process)
+    end(process, patience_s=10 if asked else 0)
     return 0 if asked else 1
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End the rank's processes: a polite word, then not."""
-    for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+def end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """End the rank's processes: a polite word where there is time for one. Without its peers a rank has nothing to
+    finish, and every second of a good-bye (Ray's takes ten) is one without a service.
+    """
+    steps = [(signal.SIGTERM, patience_s)] if patience_s else []
+    for number, patience in [*steps, (signal.SIGKILL, 5.0)]:
         try:
             os.killpg(process.pid, number)
             process.wait(timeout=patience)

@@ -14,6 +14,8 @@ import openai
 #: Different questions, so that an answer to another one is seen to be wrong.
 QUESTIONS = [f"What is {number} and {number * 7}?" for number in range(12)]
 TOKENS = 48
+#: What the proxy says to those whom it turns away (files/proxy/unavailable.py).
+RETRY_AFTER_S = 10.0
 #: Seconds for which a client waits for the next token: longer than the proxy takes to find another engine.
 PATIENCE_S = 60
 
@@ -97,8 +99,8 @@ def load(at: dict[str, str], expected: dict[str, str], clients: int = 8) -> Iter
             verdict = _verdict(client, question, expected[question])
             with lock:
                 _count(seen, verdict)
-            # Who is told to come back later does so.
-            stop.wait(2.0 if verdict[0] else seen.pause_s)
+            # Who is told when to come back does so.
+            stop.wait({"": seen.pause_s, "turned away": RETRY_AFTER_S}.get(verdict[0], 2.0))
 
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(clients)]
     for thread in threads:

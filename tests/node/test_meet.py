@@ -116,3 +116,10 @@ def test_a_stop_is_polite_and_takes_the_program_along(start: Start, tmp_path: Pa
     assert ranks[0].wait(timeout=10) == 0
     assert (tmp_path / "told").exists()
     assert ranks[1].wait(timeout=10) == 1
+
+
+def test_a_rank_whose_peer_is_gone_does_not_wait_for_good_byes(start: Start, tmp_path: Path) -> None:
+    ranks = [start(0), start(1, serve="trap '' TERM; while :; do sleep 0.1; done")]
+    assert has_started(tmp_path, 0, 1)
+    ranks[0].kill()
+    assert ranks[1].wait(timeout=4) == 1
