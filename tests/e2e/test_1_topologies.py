@@ -106,9 +106,14 @@ def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> 
     assert cluster.containers(WORKER) == ["tandem-engine"]
     assert "replicas" in on(WORKER, "docker inspect tandem-engine")
     addresses = {HEAD: "192.168.177.11", WORKER: "192.168.177.12"}
+    # An engine counts what its canary asks as well.
+    for node in addresses:
+        on(node, "systemctl stop tandem-canary")
     before = {node: cluster.requests_served(node, address) for node, address in addresses.items()}
     assert cluster.complete_many(at, 40) == [8] * 40
     served = [cluster.requests_served(node, address) - before[node] for node, address in addresses.items()]
+    for node in addresses:
+        on(node, "systemctl start tandem-canary")
     assert sum(served) == 40
     assert min(served) > 0, served
     assert_settled(topology="replicas")
