@@ -72,7 +72,7 @@ lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 
 test: lab-packages lint lab-up ## every test, those on the lab included (root); takes the lab down at the end
 	@$(BIN)/pytest -m "not lab" -n 2
-	@$(BIN)/pytest -m lab
+	@$(BIN)/pytest -m lab --durations=12
 
 test-fast: $(VENV)/.dev ## the tests that need no lab
 	@$(BIN)/pytest -m "not lab" -n 2
