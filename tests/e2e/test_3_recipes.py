@@ -130,6 +130,9 @@ def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
     """The derived image is now the unit's; for the plan of the inventory it is the other way round."""
     old = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
     assert deploy(topology="solo").code == 0
+    # A rollback would need it; once nothing is remembered nobody does.
+    assert old not in make("status")
+    on(HEAD, "rm /var/lib/tandem/served.json")
     told = make("status")
     assert "spark-1: neither the plan nor a unit needs " in told and f"{old} (" in told
     needed = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
