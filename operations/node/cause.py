@@ -20,16 +20,19 @@ KINDS = (
 def main(unit: str, state: dict[str, str], log: Sequence[str] | None = None) -> str:
     """`state`: systemd's properties of the unit; `log`: its lines, read from the journal when not given."""
     lines = journal(unit) if log is None else log
-    why = telling(lines) or state.get("Result", "") or "no word in its log"
-    if state.get("Result") == "start-limit-hit" or (state.get("ActiveState") == "failed"):
-        restarts = int(state.get("NRestarts") or 0)
-        return f"it stays down after {restarts + 1} starts: {why}. Mend it, then `make apply`"
+    has_failed = state.get("ActiveState") == "failed"
+    # What stays down waits for nothing: there an engine's own words count before Tandem's.
+    kinds = (*KINDS[1:], KINDS[0]) if has_failed else KINDS
+    why = telling(lines, kinds) or state.get("Result", "") or "no word in its log"
+    if has_failed:
+        # systemd counts the start that it has refused as well.
+        return f"it stays down after {state.get('NRestarts') or 1} starts: {why}. Mend it, then `make apply`"
     return why
 
 
-def telling(lines: Sequence[str]) -> str:
+def telling(lines: Sequence[str], kinds: Sequence[str]) -> str:
     """The line that says why; empty: none does."""
-    for kind in KINDS:
+    for kind in kinds:
         if found := [line for line in lines if re.search(kind, line)]:
             return re.sub(r"^tandem: ", "", found[-1].strip())[:300]
     return ""

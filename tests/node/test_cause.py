@@ -6,7 +6,7 @@ import pytest
 
 from operations.node import cause
 
-DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "5"}
+DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "6"}
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,7 @@ def test_the_line_that_says_why(log: list[str], why: str) -> None:
 
 
 def test_a_unit_that_stays_down_says_after_how_many_starts_and_what_to_do() -> None:
-    said = cause.main("tandem-engine", DOWN, ["ValueError: no such model"])
+    said = cause.main(
+        "tandem-engine", DOWN, ["ValueError: no such model", "restart 5 in a row: waiting 120 s before it"]
+    )
     assert said == "it stays down after 6 starts: ValueError: no such model. Mend it, then `make apply`"
