@@ -30,8 +30,8 @@ plan: $(VENV)/.deploy ## show what a deploy would change, file by file
 apply: $(VENV)/.deploy ## make the nodes what the knobs say; again: no changes
 	@$(PYINFRA) $(INVENTORY) deploy.py $(call data,$(DATA))
 
-rollback: $(VENV)/.deploy ## back to the plan that served before the one that group_data declares
-	@$(PYINFRA) $(INVENTORY) deploy.py --data _rollback=1
+rollback: $(VENV)/.deploy ## back to the plan that served before the declared one (group_data, and DATA as it was given)
+	@$(PYINFRA) $(INVENTORY) deploy.py $(call data,$(DATA)) --data _rollback=1
 
 status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 	$(call ask,status)

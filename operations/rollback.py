@@ -63,11 +63,17 @@ def after(plan: Plan, problem: str) -> str:
     if found is None:
         return problem
     if plan.knobs.rollback == "offer":
-        return f"{problem}\n`make rollback` goes back to {history.title(found)}"
+        return f"{problem}\n`make rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.
     atexit.unregister(_go_back)
     atexit.register(_go_back, found)
     return f"{problem}\nrollback=auto: going back to {history.title(found)}"
+
+
+def _as_given() -> str:
+    """Knobs of this run alone: without them the way back would start from another plan than this one."""
+    given = [value for word, value in zip(sys.argv, sys.argv[1:], strict=False) if word == "--data"]
+    return f' DATA="{" ".join(given)}"' if given else ""
 
 
 def _go_back(found: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-#: Seconds between looks. A load fills 20 GB a second at most: with 4 GiB left that is one look in time.
+#: Seconds between looks.
 LOOK_S = 0.1
 #: Seconds after a kill before the next: memory comes back some time after its process is gone.
 PAUSE_S = 10

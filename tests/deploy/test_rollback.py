@@ -40,6 +40,11 @@ def test_a_plan_that_does_not_come_up_names_the_way_back(tmp_path: Path) -> None
     assert "Traceback" not in outcome.text
 
 
+def test_knobs_of_one_run_are_part_of_the_way_back(tmp_path: Path) -> None:
+    outcome = broken(tmp_path, "--data", "canary_deadline=20.0")
+    assert '`make rollback DATA="canary_deadline=20.0"` goes back to' in outcome.text
+
+
 def test_the_first_plan_of_all_has_no_way_back(tmp_path: Path) -> None:
     outcome = broken(tmp_path, before=())
     assert outcome.code == 1
