@@ -63,8 +63,11 @@ class Engine:
         moved, self.work = work >= 0 and self.work >= 0 and work != self.work, work
         return moved
 
-    def judge(self, problem: str, now: float, start_s: float, silence_s: float) -> str:
-        """What to do after a sign of life (`problem` is empty) or none: `kill`, `settle` or nothing."""
+    def judge(self, problem: str, asked: float, now: float, start_s: float, silence_s: float) -> str:
+        """What to do after a sign of life (`problem` is empty) or none: `kill`, `settle` or nothing.
+
+        It was `asked` for then: an engine is silent since the question, and not since the answer did not come.
+        """
         if not problem:
             self.silent_since, self.answered_at = 0.0, self.answered_at or now
             if not self.settled and now - self.answered_at >= SETTLED_S:
@@ -73,7 +76,7 @@ class Engine:
             return ""
         if not self.answered_at:
             return "kill" if now - self.since > start_s else ""
-        self.silent_since = self.silent_since or now
+        self.silent_since = self.silent_since or asked
         return "kill" if now - self.silent_since >= silence_s else ""
 
 
@@ -92,23 +95,23 @@ def main() -> int:
         invocation = running()
         engine.began(invocation, time.monotonic())
         if invocation:
-            look(engine, wanted, problems)
+            look(engine, wanted, problems, found)
         write({"rails": problems, "engine": engine.problem, "kills": engine.kills})
         time.sleep(1 if engine.silent_since else wanted["deadline_s"] / LOOKS)
 
 
-def look(engine: Engine, wanted: dict[str, Any], rails: list[str]) -> None:
+def look(engine: Engine, wanted: dict[str, Any], rails: list[str], found: dict[str, list[str]]) -> None:
     """Look once, and do what follows."""
-    started, was_silent = time.monotonic(), bool(engine.silent_since)
-    problem = problem_of(engine, wanted)
-    if rail := unreachable(wanted, NET, addresses()):
+    asked, was_silent = time.monotonic(), bool(engine.silent_since)
+    silence_s = STRIKES * wanted["deadline_s"]
+    # The last question waits only until the silence has lasted long enough.
+    left_s = engine.silent_since + silence_s - asked if was_silent else silence_s
+    problem = problem_of(engine, wanted, min(wanted["deadline_s"], max(1.0, left_s)))
+    if rail := unreachable(wanted, NET, found):
         # It is the rail and not the engine; whoever waits for an answer over it waits for the rail.
         engine.problem, engine.silent_since = rail, 0.0
         return
-    # Silent since the question, and not since the answer did not come.
-    engine.silent_since = engine.silent_since or (started if problem and engine.answered_at else 0.0)
-    silence_s = STRIKES * wanted["deadline_s"]
-    verdict = engine.judge(problem, time.monotonic(), wanted["start_s"], silence_s)
+    verdict = engine.judge(problem, asked, time.monotonic(), wanted["start_s"], silence_s)
     if verdict == "settle":
         # Also takes back the count of starts: the next failure is a first one.
         subprocess.run(["systemctl", "reset-failed", f"{ENGINE}.service"], capture_output=True, check=False)
@@ -123,9 +126,9 @@ def look(engine: Engine, wanted: dict[str, Any], rails: list[str]) -> None:
         say(f"no sign of life: {problem}; it is killed after {silence_s:g} s of that")
 
 
-def problem_of(engine: Engine, wanted: dict[str, Any]) -> str:
-    """Why there is no sign of life; empty: there is one."""
-    url, deadline_s = wanted["url"], wanted["deadline_s"]
+def problem_of(engine: Engine, wanted: dict[str, Any], deadline_s: float) -> str:
+    """Why there is no sign of life within so many seconds; empty: there is one."""
+    url = wanted["url"]
     try:
         if engine.has_worked(counters(url, deadline_s)):
             engine.problem = ""

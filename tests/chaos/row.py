@@ -40,6 +40,8 @@ class Row:
     #: A limit of time that was not kept: on a slow machine it says nothing, so no test looks at it.
     late: str = ""
     took_s: float = 0.0
+    #: The commit that this was seen with.
+    code: str = ""
 
     @property
     def verdict(self) -> str:

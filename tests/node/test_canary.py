@@ -81,7 +81,7 @@ def looks(engine: tuple[str, type[FakeEngine]], *changes: dict[str, float]) -> l
     for change in changes:
         for name, value in change.items():
             setattr(kind, name, value)
-        found.append(canary.problem_of(seen, wanted))
+        found.append(canary.problem_of(seen, wanted, wanted["deadline_s"]))
     return found
 
 
@@ -108,8 +108,8 @@ def judged(*problems: str) -> list[str]:
     """Verdicts on an engine that has answered once, and then so, two seconds apart, with six seconds of patience."""
     engine = canary.Engine()
     engine.began("one", 0.0)
-    assert engine.judge("", 1.0, 600, 6) == ""
-    return [engine.judge(problem, 3.0 + 2 * n, 600, 6) for n, problem in enumerate(problems)]
+    assert engine.judge("", 1.0, 1.0, 600, 6) == ""
+    return [engine.judge(problem, 3.0 + 2 * n, 4.0 + 2 * n, 600, 6) for n, problem in enumerate(problems)]
 
 
 def test_an_engine_without_a_sign_of_life_is_killed_after_a_time_and_not_before() -> None:
@@ -120,15 +120,15 @@ def test_an_engine_without_a_sign_of_life_is_killed_after_a_time_and_not_before(
 def test_an_engine_that_loads_has_time_and_not_for_ever() -> None:
     engine = canary.Engine()
     engine.began("one", 0.0)
-    assert [engine.judge("refused", now, 600, 6) for now in (10.0, 599.0, 601.0)] == ["", "", "kill"]
+    assert [engine.judge("refused", now, now, 600, 6) for now in (10.0, 599.0, 601.0)] == ["", "", "kill"]
     engine.began("two", 602.0)
-    assert engine.judge("refused", 700.0, 600, 6) == ""
+    assert engine.judge("refused", 700.0, 700.0, 600, 6) == ""
 
 
 def test_ten_minutes_of_service_set_the_count_of_starts_back_once() -> None:
     engine = canary.Engine()
     engine.began("one", 0.0)
-    verdicts = [engine.judge("", float(now), 600, 6) for now in range(100, 1500, 100)]
+    verdicts = [engine.judge("", float(now), float(now), 600, 6) for now in range(100, 1500, 100)]
     assert verdicts.count("settle") == 1
     assert verdicts.index("settle") == 6
 
