@@ -7,12 +7,9 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -108,44 +105,3 @@ def requests_served(where: LabNode, address: str) -> float:
 def link_bytes(where: LabNode, device: str) -> int:
     """Bytes sent and received on an interface."""
     return sum(int(on(where, f"cat /sys/class/net/{device}/statistics/{way}_bytes")) for way in ("rx", "tx"))
-
-
-@dataclass
-class Load:
-    """A client that goes on asking; what became of its requests."""
-
-    answered: int = 0
-    failed: list[str] = field(default_factory=list)
-
-    def wait_for(self, answered: int, within_s: float = 120) -> None:
-        """Return when so many were answered, or one failed."""
-        deadline = time.monotonic() + within_s
-        while self.answered < answered and not self.failed and time.monotonic() < deadline:
-            time.sleep(0.05)
-
-
-@contextmanager
-def load(at: dict[str, str], clients: int = 4) -> Iterator[Load]:
-    """Ask continuously while the body runs."""
-    seen, stop, lock = Load(), threading.Event(), threading.Lock()
-
-    def client() -> None:
-        while not stop.is_set():
-            try:
-                complete(at)
-                with lock:
-                    seen.answered += 1
-            except requests.RequestException as error:
-                with lock:
-                    seen.failed.append(str(error))
-                time.sleep(0.5)
-
-    threads = [threading.Thread(target=client, daemon=True) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield seen
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(timeout=130)

@@ -14,6 +14,7 @@ import yaml
 
 from operations.plan.formats import FOLDER
 from operations.plan.lint.subject import FOLDER as VOCABULARIES
+from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab import model
@@ -67,8 +68,7 @@ def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_pa
         env={"VLLM_CPU_OMP_THREAD_BIND": "nobind"},
         flags={"swap-space": 4, "reasoning-parser": "qwen33", "moe-backend": "marlinn"},
     )
-    with cluster.load(at, clients=2) as clients:
-        clients.wait_for(2)
+    with client.load(at, client.learn(at), clients=2) as seen:
         said = deploy(topology="cluster", recipe=faulty)
     assert said.code == 1 and "Traceback" not in said.text
     for words in (
@@ -81,7 +81,7 @@ def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_pa
     ):
         assert words in said.text, said.text
     assert said.text.count("-> ") >= 4
-    assert not clients.failed, clients.failed
+    assert seen.answered and not (seen.failed or seen.wrong or seen.turned_away), seen
     assert [on(node, "docker inspect --format '{{.Id}}' tandem-engine") for node in (HEAD, WORKER)] == before
 
 
