@@ -56,7 +56,7 @@ class Row:
 def run(scene: Scene, fault: Fault) -> Row:
     """Do it; never raises for what it sees."""
     row, began = Row(scene.name, fault.name, fault.expected), time.monotonic()
-    if scene.topology == "cluster" and fault.heals == "itself":
+    if scene.topology == "cluster" and fault.heals == "itself" and scene.cold_start_s:
         row.limit_s = round(scene.cold_start_s + GRACE_S + fault.patience_s, 1)
     with client.load(scene.at, scene.expected, CLIENTS) as seen:
         time.sleep(CALM_S)

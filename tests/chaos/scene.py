@@ -62,14 +62,13 @@ class Scene:
         """Deploy it, learn the right answers, and time a cold start."""
         first = self.deploy()
         assert first.code == 0, first.text[-3000:]
-        self.look(cold=True)
+        self.look()
+        self._time_a_cold_start()
 
-    def look(self, cold: bool = False) -> Scene:
-        """Learn the right answers of what is deployed; with `cold`, how long its engines need to start."""
+    def look(self) -> Scene:
+        """Learn the right answers of what is deployed."""
         self.at = chat.endpoint()
         self.expected = client.learn(self.at)
-        if cold:
-            self._time_a_cold_start()
         return self
 
     def _time_a_cold_start(self) -> None:

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 
 @pytest.fixture(scope="module")
 def ray(ray_cluster: None) -> Scene:
-    """The cluster, with the right answers of its model and the time of a cold start."""
-    return Scene("cluster", "ray").look(cold=True)
+    """The cluster, with the right answers of its model."""
+    return Scene("cluster", "ray").look()
 
 
 @pytest.mark.parametrize("fault", fast("cluster/ray"), ids=lambda fault: fault.name)
