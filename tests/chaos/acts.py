@@ -189,7 +189,7 @@ def _recipe_with(old: str, new: str) -> Path:
 
 #: Takes memory until little is available, and holds it for a moment.
 HOG = """import re, time
-held, end = [], time.time() + 60
+held, end = [], time.time() + 240
 def left():
     return int(re.search(r"MemAvailable: *([0-9]+)", open("/proc/meminfo").read()).group(1)) // 1024
 while left() > 900 and time.time() < end:
@@ -208,7 +208,7 @@ def memory_hog(scene: Scene) -> None:
         on(HEAD, "systemctl stop tandem-guard")
     since = on(node, "date '+%F %T'").strip()
     try:
-        on(node, f"cat >/run/hog.py <<'END'\n{HOG}END\ntimeout 90 python3 /run/hog.py; rm /run/hog.py")
+        on(node, f"cat >/run/hog.py <<'END'\n{HOG}END\npython3 /run/hog.py && rm /run/hog.py")
     finally:
         on(HEAD, "systemctl start tandem-guard")
     told = on(node, f"journalctl --unit tandem-guard --since '{since}' --no-pager --output=cat")
