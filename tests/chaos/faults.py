@@ -242,7 +242,9 @@ FAULTS = [
         undo=sh(HEAD, "systemctl stop squatter"),
         held_s=10,
     ),
-    Fault("memory hog", memory_hog, "the guard kills the engine, which comes back", ("replicas", "solo")),
+    Fault(
+        "memory hog", memory_hog, "the guard kills the engine, which comes back; minutes to take it all", ("replicas",)
+    ),
     Fault(
         "Ray's token changed on one node",
         sh(WORKER, f"echo another >/etc/tandem/engine/secrets/ray.token; {KILL}"),

@@ -89,7 +89,8 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
         repaired = scene.deploy()
     time.sleep(max(0.0, start + BUSY_S - time.monotonic()) if fault.heals == "itself" and not fault.undo else 0.0)
     seen.pause_s = PAUSE_S
-    row.serves_again_s = round(scene.wait_until_all_answer(start, PATIENCE_S), 1)
+    patience_s = time.monotonic() - start + PATIENCE_S
+    row.serves_again_s = round(scene.wait_until_all_answer(start, patience_s), 1)
     if row.limit_s and row.serves_again_s > row.limit_s:
         row.late = f"{row.serves_again_s} s until it served again, more than {row.limit_s}"
     return repaired
