@@ -73,6 +73,7 @@ hub_token_file = ""
 # --- How it stays up ----------------------------------------------------------------------------------------------
 
 # Seconds for one token. Three times as long without a token or any other sign of work, and the engine is started anew.
+# An engine that stays idle is asked for a token once in two of them.
 canary_deadline = 30.0
 
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.

@@ -1,8 +1,10 @@
 """The canary: looks whether the engine works, asks an idle one for a token, and kills the container of one that hangs.
 
 `/health` is no sign of life: vLLM's own launcher answers 200 for minutes after a rank has died. Tokens are: while the
-engine's counters of them move nothing is asked, which costs nothing, and a late answer does not count. systemd starts
-what was killed anew, a bounded number of times; after ten minutes of service the count begins at nothing.
+engine's counters of them move nothing is asked, which costs nothing, and a late answer does not count. One that has
+just fallen idle is asked at once, and then seldom: after each token vLLM's ranks look for the next one for a second
+with a whole core (its `SpinCondition`). systemd starts what was killed anew, a bounded number of times; after ten
+minutes of service the count begins at nothing.
 
 On every node it also looks at the rails: MTU, address and carrier can be lost at run time, and then nothing in the
 engine's log says why it hangs. An engine that can't be reached because its rail is cut is left alone.
@@ -28,6 +30,8 @@ ENGINE = "tandem-engine"
 LOOKS = 3
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
 STRIKES = 3
+#: Times the deadline for which an idle engine that has given a token is not asked again.
+REST = 2
 #: Seconds of service after which restarts of the past are forgotten.
 SETTLED_S = 600
 STATE = Path("/run/tandem/canary.json")
@@ -45,6 +49,8 @@ class Engine:
     answered_at: float = 0.0
     #: When it was seen for the first time without a sign of life; 0: it lives.
     silent_since: float = 0.0
+    #: Until when it is not asked, as long as it stays idle.
+    rests_until: float = 0.0
     #: What its counters said last; below 0: nothing.
     work: float = -1.0
     settled: bool = False
@@ -56,7 +62,8 @@ class Engine:
         """Another start of the unit is another engine."""
         if invocation != self.invocation:
             self.invocation, self.since = invocation, now
-            self.answered_at, self.silent_since, self.work, self.settled = 0.0, 0.0, -1.0, False
+            self.answered_at, self.silent_since, self.rests_until = 0.0, 0.0, 0.0
+            self.work, self.settled = -1.0, False
 
     def has_worked(self, work: float) -> bool:
         """Whether its counters have moved since the last time; below 0: they are not known."""
@@ -131,17 +138,17 @@ def problem_of(engine: Engine, wanted: dict[str, Any], deadline_s: float) -> str
     url = wanted["url"]
     try:
         if engine.has_worked(counters(url, deadline_s)):
-            engine.problem = ""
-        else:
+            engine.problem, engine.rests_until = "", 0.0
+        elif engine.work < 0 or time.monotonic() >= engine.rests_until:
             engine.problem = token_problem(url, wanted["model"], deadline_s)
-            if engine.problem and engine.has_worked(counters(url, deadline_s)):
-                # Busy: it has worked while the answer was waited for.
+            # Its own token is no sign of life the next time; work while an answer was waited for is one now.
+            has_worked = engine.has_worked(counters(url, deadline_s))
+            if not engine.problem:
+                engine.rests_until = time.monotonic() + REST * wanted["deadline_s"]
+            elif has_worked:
                 engine.problem = ""
-            elif not engine.problem:
-                # Its own token is no sign of life the next time.
-                engine.has_worked(counters(url, deadline_s))
     except TimeoutError:
-        engine.problem = f"its metrics do not come in {deadline_s:g} s"
+        engine.problem, engine.rests_until = f"its metrics do not come in {deadline_s:g} s", 0.0
     return engine.problem
 
 

@@ -19,7 +19,8 @@ canary = load("canary/canary.py")
 class FakeEngine(BaseHTTPRequestHandler):
     """An engine that answers as the test says; `moves`: its counter moves with every look at it."""
 
-    late_s, metrics_late_s, status, tokens, work, moves, asked = 0.0, 0.0, 200, 1, 5.0, False, 0
+    late_s, metrics_late_s, status, metrics_status = 0.0, 0.0, 200, 200
+    tokens, work, moves, asked = 1, 5.0, False, 0
 
     def do_POST(self) -> None:
         """One chat completion."""
@@ -34,7 +35,7 @@ class FakeEngine(BaseHTTPRequestHandler):
         """/metrics."""
         time.sleep(self.metrics_late_s)
         type(self).work += self.moves
-        self.send_response(200)
+        self.send_response(self.metrics_status)
         self.end_headers()
         self.wfile.write(f'# HELP x\nvllm:prompt_tokens_total{{a="b"}} {self.work}\nother 99\n'.encode())
 
@@ -74,13 +75,14 @@ def test_work_is_read_from_the_engine_s_counters(engine: tuple[str, type[FakeEng
 
 
 def looks(engine: tuple[str, type[FakeEngine]], *changes: dict[str, float]) -> list[str]:
-    """What each look at an engine finds wrong, after these changes of it."""
+    """What each look at an engine finds wrong, after these changes of it, and a pause of `pause_s`."""
     url, kind = engine
     wanted = {"url": url, "model": "m", "deadline_s": 0.3}
     seen, found = canary.Engine(), []
     for change in changes:
         for name, value in change.items():
             setattr(kind, name, value)
+        time.sleep(change.get("pause_s", 0.0))
         found.append(canary.problem_of(seen, wanted, wanted["deadline_s"]))
     return found
 
@@ -89,12 +91,24 @@ def test_an_engine_that_works_is_not_asked_and_an_idle_one_is(engine: tuple[str,
     kind = engine[1]
     assert looks(engine, {}, {"work": 6.0}, {"work": 7.0}) == ["", "", ""]
     assert kind.asked == 1
-    assert looks(engine, {}, {}) == ["", ""]
+
+
+def test_an_idle_engine_is_asked_at_once_and_then_seldom(engine: tuple[str, type[FakeEngine]]) -> None:
+    kind = engine[1]
+    # It works, falls idle, stays so, works again, falls idle again.
+    assert looks(engine, {}, {"work": 6.0}, {}, {}, {}, {"work": 7.0}, {}) == [""] * 7
     assert kind.asked == 3
+    # A rest has an end.
+    assert looks(engine, {}, {}, {"pause_s": 0.7}) == [""] * 3
+    assert kind.asked == 5
+
+
+def test_an_engine_that_rests_and_is_gone_is_missed_at_once(engine: tuple[str, type[FakeEngine]]) -> None:
+    assert looks(engine, {}, {}, {"status": 500, "metrics_status": 500}) == ["", "", "HTTP 500"]
 
 
 def test_a_late_answer_of_an_engine_that_works_meanwhile_does_not_count(engine: tuple[str, type[FakeEngine]]) -> None:
-    late = {"late_s": 1.0}
+    late = {"late_s": 1.0, "pause_s": 0.7}
     assert looks(engine, {}, late) == ["", "none in 0.3 s"]
     engine[1].moves = True
     assert looks(engine, {}, late, {}, {}) == [""] * 4
