@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from operations.node.swarm import STREAMS
 from operations.remote import command, programs
 from tests.e2e import cluster
 from tests.lab import node
@@ -66,6 +68,43 @@ def fetch_model(head: LabNode, workers: list[LabNode]) -> None:
 def fetch_image(head: LabNode, workers: list[LabNode], image: str) -> None:
     """An image from the head to all workers at once."""
     _fetch(head, workers, "image", image=image)
+
+
+#: Every file of the model into memory, in as many streams as a copy has; with `hash` also through sha256.
+DRAIN = """
+import collections, hashlib, http.client, json, sys, threading
+port, streams, hashed, *rails = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "hash", *sys.argv[4:]
+def get(path, rail):
+    connection = http.client.HTTPConnection(rails[rail % len(rails)], port)
+    connection.request("GET", path)
+    return connection.getresponse()
+names = collections.deque(json.load(get("/model", 0)))
+def stream(rail):
+    room, hasher = memoryview(bytearray(4 << 20)), hashlib.sha256()
+    while True:
+        try:
+            body = get(f"/file/{names.popleft()}", rail)
+        except IndexError:
+            return
+        while size := body.readinto(room):
+            if hashed:
+                hasher.update(room[:size])
+threads = [threading.Thread(target=stream, args=(number,)) for number in range(streams)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def drain(head: LabNode, worker: LabNode, *, hashed: bool) -> None:
+    """The model over the rails into the worker's memory, and to no disk: what the lab's links and cores can do."""
+    rails = [[fabric(of), fabric(of, 1)] for of in (head, worker)]
+    wanted = {"addresses": rails[0], "port": PORT, "store": HUB, "folder": FOLDER, "revision": REVISION}
+    with _tethered(head, "share", peers=rails[1], **wanted) as server:
+        assert json.loads(server.readline())["ready"]
+        words = [str(PORT), str(STREAMS), "hash" if hashed else "plain", *rails[0]]
+        cluster.on(worker, f"python3 -c {shlex.quote(DRAIN)} {' '.join(words)}")
 
 
 def _fetch(head: LabNode, workers: list[LabNode], what: str, **arguments: Any) -> None:

@@ -103,6 +103,8 @@ def one_worker(head: LabNode, worker: LabNode) -> Runs:
     peer = f"rsync {{}} {SUDO_RSYNC} {source} {target} >/dev/null"
     ways: dict[str, Way] = {
         "cp on the same disk": lambda: cluster.on(head, f"cp -r {source} {HUB}/copy"),
+        "the link alone, into memory": lambda: copies.drain(head, worker, hashed=False),
+        "the link and sha256, into memory": lambda: copies.drain(head, worker, hashed=True),
         "rsync -av (eugr)": lambda: cluster.on(head, peer.format("-av --mkpath --progress")),
         "rsync -a --size-only (sparkrun)": lambda: cluster.on(
             head, peer.format("-a --size-only --mkpath --partial --links")
