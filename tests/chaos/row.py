@@ -87,6 +87,9 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
     if fault.heals == "deploy":
         seen.pause_s = PAUSE_S
         repaired = scene.deploy()
+        if repaired.code == 0:
+            # The key may be another one.
+            scene.at = chat.endpoint()
     time.sleep(max(0.0, start + BUSY_S - time.monotonic()) if fault.heals == "itself" and not fault.undo else 0.0)
     seen.pause_s = PAUSE_S
     patience_s = time.monotonic() - start + PATIENCE_S
@@ -122,4 +125,3 @@ def _settle(scene: Scene, fault: Fault, row: Row, repaired: Deploy | None) -> No
     if second.code != 0 or second.changes:
         row.problems.append(f"the deploy after that changes something: {second.text[-600:]}")
     row.problems += scene.leftovers()
-    scene.at = chat.endpoint()
