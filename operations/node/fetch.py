@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPException
@@ -109,9 +109,9 @@ def _model(
 
 
 def _over(task: Task, meter: Meter) -> Any:
-    def read(start: int, block: Callable[[], memoryview]) -> Iterator[int]:
+    def read(start: int, buffer: memoryview) -> Iterator[int]:
         with task.source.get(f"/file/{quote(task.name)}", start, task.rail) as body:
-            for size in filled(lambda room: _timed(meter, "link", lambda: body.readinto(room)), block):
+            for size in filled(lambda room: _timed(meter, "link", lambda: body.readinto(room)), buffer):
                 meter.count(size)
                 yield size
 

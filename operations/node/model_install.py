@@ -20,8 +20,8 @@ from operations.node.survey import source_snapshot
 #: Files that are taken from a folder at once: the disk is busy while a hash is computed.
 AT_ONCE = 4
 
-#: Puts a file's bytes from an offset on into the block that is free, again and again, and yields how many they are.
-Source = Callable[[int, Callable[[], memoryview]], Iterator[int]]
+#: Puts a file's bytes from an offset on into a buffer, again and again, and yields how many they are.
+Source = Callable[[int, memoryview], Iterator[int]]
 
 
 def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class Installer:
         with Part(path, size, self._owner) as part:
             for piece in part.beginning():
                 hasher.update(piece)
-            for length in source(part.start, part.block) if part.start < size else ():
+            for length in source(part.start, part.buffer) if part.start < size else ():
                 with self.meter.waiting("hash"):
-                    hasher.update(part.block()[:length])
+                    hasher.update(part.buffer[:length])
                 with self.meter.waiting("disk"):
                     part.write(length)
             arrived = part.sync()
@@ -165,23 +165,23 @@ def _owner_of(path: Path) -> tuple[int, int]:
     return stat.st_uid, stat.st_gid
 
 
-def filled(read_into: Callable[[memoryview], int], block: Callable[[], memoryview]) -> Iterator[int]:
-    """Fill one block after the other; each time how full it is: to the brim, but for the last."""
-    full, room = 0, block()
-    while size := read_into(room[full:]):
+def filled(read_into: Callable[[memoryview], int], buffer: memoryview) -> Iterator[int]:
+    """Fill the buffer again and again; each time how full it is: to the brim, but for the last."""
+    full = 0
+    while size := read_into(buffer[full:]):
         full += size
-        if full == len(room):
+        if full == len(buffer):
             yield full
-            full, room = 0, block()
+            full = 0
     if full:
         yield full
 
 
 def _reader(file: Path, meter: Meter) -> Source:
-    def read(start: int, block: Callable[[], memoryview]) -> Iterator[int]:
+    def read(start: int, buffer: memoryview) -> Iterator[int]:
         with file.open("rb", buffering=0) as content:
             content.seek(start)
-            for size in filled(content.readinto, block):
+            for size in filled(content.readinto, buffer):
                 meter.count(size)
                 yield size
 
