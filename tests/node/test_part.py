@@ -1,4 +1,4 @@
-"""A file that is being written around the page cache: its bytes, where it goes on, and errors of writes behind."""
+"""A file that is being written around the page cache: its bytes, where it goes on, and errors."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from operations.node.part import ALIGNMENT, BLOCK, BLOCKS, Part
+from operations.node.part import ALIGNMENT, BLOCK, Part
 
 OWNER = (os.getuid(), os.getgid())
 
 
 def put(target: Part, content: bytes) -> None:
-    """As a copy does it: fill the block that is free, hand it over."""
+    """As a copy does it: fill the buffer, write it."""
     for start in range(0, len(content), BLOCK):
         piece = content[start : start + BLOCK]
-        target.block()[: len(piece)] = piece
+        target.buffer[: len(piece)] = piece
         target.write(len(piece))
 
 
-@pytest.mark.parametrize("size", [0, 1, ALIGNMENT, BLOCK - 1, BLOCK, (BLOCKS + 2) * BLOCK + 5])
+@pytest.mark.parametrize("size", [0, 1, ALIGNMENT, BLOCK - 1, BLOCK, 5 * BLOCK + 5])
 def test_bytes_land_in_their_order(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     with Part(tmp_path / "a.part", size, OWNER) as target:
@@ -41,7 +41,7 @@ def test_it_goes_on_behind_the_last_whole_page(tmp_path: Path) -> None:
     assert (tmp_path / "a.part").read_bytes() == content
 
 
-def test_a_write_that_fails_behind_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
