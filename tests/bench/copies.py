@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -148,9 +148,11 @@ def _tethered(where: LabNode, program: str, **arguments: Any) -> Iterator[IO[str
         over = threading.Event()
 
         def beat() -> None:
-            while not over.wait(5):
-                held.write("\n")
-                held.flush()
+            # The program may have ended by itself.
+            with suppress(BrokenPipeError):
+                while not over.wait(5):
+                    held.write("\n")
+                    held.flush()
 
         beats = threading.Thread(target=beat)
         beats.start()
@@ -159,4 +161,5 @@ def _tethered(where: LabNode, program: str, **arguments: Any) -> Iterator[IO[str
         finally:
             over.set()
             beats.join()
-            held.close()
+            with suppress(BrokenPipeError):
+                held.close()
