@@ -43,18 +43,14 @@ def main() -> int:
         listing(chosen)
         return 0
     code, wanted = results.code(), {(scene, fault.name) for scene, faults in chosen.items() for fault in faults}
-    seen = [each for each in results.read() if each.code == code and _is_good(each)] if arguments.go_on else []
+    seen = [each for each in results.read() if each.code == code and each.is_good] if arguments.go_on else []
     done = {(each.scene, each.fault) for each in seen}
     left = {scene: [each for each in faults if (scene, each.name) not in done] for scene, faults in chosen.items()}
     for each in every(left):
         results.keep(replace(each, code=code))
     rows = [each for each in results.read() if (each.scene, each.fault) in wanted]
     report(rows)
-    return 0 if all(map(_is_good, rows)) else 1
-
-
-def _is_good(row: Row) -> bool:
-    return row.verdict == "as expected"
+    return 0 if all(each.is_good for each in rows) else 1
 
 
 def _is_wanted(fault: Fault, scene: str, arguments: argparse.Namespace) -> bool:
@@ -90,7 +86,7 @@ def report(rows: list[Row]) -> None:
             each.scene, each.fault, each.expected, again, f"{each.gap_s:.0f}", each.requests, each.drift, each.verdict
         )
     Console(width=None if sys.stdout.isatty() else 220).print(table)
-    good = sum(map(_is_good, rows))
+    good = sum(each.is_good for each in rows)
     print(f"\n{len(rows)} rows, {good} as expected, {sum(each.took_s for each in rows) / 60:.0f} minutes")
     seen_with = ", ".join(dict.fromkeys(each.code for each in rows))
     print(f"seen with {seen_with}; all of it is in chaos.json")

@@ -49,6 +49,11 @@ class Row:
         words = [problem.splitlines()[0] for problem in self.problems] + ([self.late] if self.late else [])
         return "; ".join(words) or "as expected"
 
+    @property
+    def is_good(self) -> bool:
+        """Nothing is wrong, and nothing late."""
+        return not self.problems and not self.late
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
