@@ -109,6 +109,8 @@ def load(at: dict[str, str], expected: dict[str, str], clients: int = 8) -> Iter
         yield seen
     finally:
         stop.set()
+        # A client that was told to come back may not have done so yet.
+        seen.gap = max(seen.gap, time.monotonic() - seen.last)
         for thread in threads:
             thread.join(timeout=PATIENCE_S * 2)
 

@@ -13,9 +13,14 @@ PATH = ROOT / "chaos.json"
 
 
 def code() -> str:
-    """The commit that rows are seen with; `-dirty`: and changes that are in none."""
-    argv = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    """The last commit of anything but documentation: what rows are seen with; `-dirty`: and changes in none."""
+    what = ["--", ".", ":!*.md"]
+    commit = _git("log", "-1", "--format=%h", "--abbrev=12", *what)
+    return commit + ("-dirty" if _git("status", "--porcelain", *what) else "")
+
+
+def _git(*argv: str) -> str:
+    return subprocess.run(["git", *argv], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def read() -> list[Row]:

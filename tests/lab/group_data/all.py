@@ -14,5 +14,5 @@ proxy_image = _images.PROXY.tag
 model_from = f"{_settings.ARTEFACTS_ON_HEAD}/hub"
 
 # The tiny model answers at once, and these nodes have a fifth of a Spark's memory between them.
-canary_deadline = 3.0
+canary_deadline = 2.0
 memory_floor_gib = 1.0
