@@ -35,10 +35,13 @@ def differs(file: File, present: dict[str, Any]) -> bool:
 
 
 def write(file: File) -> StringCommand:
-    """Write aside, then rename: nobody ever reads half a file. The content goes through standard input."""
+    """Write aside, then rename: nobody ever reads half a file, and on a full disk none is left. The content goes
+    through standard input.
+    """
     aside = QuoteString(f"{file.path}.tandem-new")
     return StringCommand(
         *("install -D -m", file.mode, "/dev/stdin", aside, "&& mv -f", aside, QuoteString(file.path)),
+        *("|| { rm -f", aside, "; false; }"),
         _stdin=file.content,
     )
 

@@ -47,7 +47,11 @@ def main(
             "nvidia": _nvidia(),
             "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
             "memory": _memory() | {"ollama_mib": _ollama_mib()},
-            "disks": {"store": _free(store), "docker": _free(info.get("DockerRootDir") or "/var/lib/docker")},
+            "disks": {
+                "store": _free(store),
+                "docker": _free(info.get("DockerRootDir") or "/var/lib/docker"),
+                "files": _free("/etc/tandem"),
+            },
             "ports": ports.result(),
             "netplan": netplan(),
             "archives": {

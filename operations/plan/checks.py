@@ -13,6 +13,8 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
 GIB = 1 << 30
+#: GiB that a start or a deploy writes itself: Docker's files of a container, units, programs.
+SPARE_GIB = 0.1
 #: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead.
 BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
@@ -91,7 +93,8 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     missing_image = any(image.role == "engine" and not _has(survey, image) for image in images)
     for name, size in (
         ("store", 0 if survey["state"]["model"]["present"] else recipe.needs.model_disk_gib),
-        ("docker", recipe.needs.image_disk_gib if missing_image else 0),
+        ("docker", recipe.needs.image_disk_gib if missing_image else SPARE_GIB),
+        ("files", SPARE_GIB),
     ):
         disk = survey["disks"][name]
         path, so_far = wanted.get(disk["device"], (disk["path"], 0.0))

@@ -136,6 +136,44 @@ def cut_management_off(node: LabNode, netplan: str) -> None:
     assert not boot_id(node), "management was not lost: nothing is proven"
 
 
+def full(node: LabNode, folder: str) -> Act:
+    """The disk of a folder is full: a small one with its content is mounted over it, and filled."""
+
+    def act(_scene: Scene) -> None:
+        on(
+            node,
+            f"cp -a {folder} /run/content && kib=$(du -sk /run/content | cut -f 1) && "
+            f"mount -t tmpfs -o size=$((kib * 5 / 4 + 512))k,mode=755 full {folder} && "
+            f"cp -a /run/content/. {folder} && rm -r /run/content && "
+            f"{{ dd if=/dev/zero of={folder}/ballast bs=4k 2>/dev/null || true; }}",
+        )
+
+    return act
+
+
+def room_again(node: LabNode, folder: str) -> Act:
+    """The folder is as it was before, without what was removed meanwhile."""
+    files = f"(cd {folder} && find . | sort)"
+    gone = f"{files} | comm -23 - /run/there | sed 's|^|{folder}/|' | xargs --no-run-if-empty rm -rf"
+    return sh(node, f"{files} >/run/there; umount --lazy {folder}; {gone}; rm /run/there")
+
+
+def deploy_on_a_full_disk(node: LabNode, folder: str, said: str, *missing: str) -> Act:
+    """A deploy of another recipe, with this folder's disk full and these files gone, says so and changes nothing."""
+
+    def act(scene: Scene) -> None:
+        full(node, folder)(scene)
+        for file in missing:
+            on(node, f"rm {file}")
+        refused = scene.deploy(recipe=str(changed_recipe()))
+        assert refused.code == 1, "a deploy passed on a full disk"
+        assert said in refused.text, refused.text[-3000:]
+        left = on(node, f"find {folder} -name '*.part' -o -name '*.tandem-*'")
+        assert left == "", left
+
+    return act
+
+
 def rolled(scene: Scene) -> None:
     """A deploy of another recipe, to its end."""
     done = scene.deploy(recipe=str(changed_recipe()))

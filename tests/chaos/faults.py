@@ -8,6 +8,8 @@ from tests.chaos.acts import (
     Act,
     all_of,
     deploy_killed_at,
+    deploy_on_a_full_disk,
+    full,
     management_cut_in_a_deploy,
     memory_hog,
     netplan_unconfirmed,
@@ -17,6 +19,7 @@ from tests.chaos.acts import (
     reboot,
     rolled,
     rolled_back,
+    room_again,
     send,
     sh,
 )
@@ -68,6 +71,9 @@ SQUATTER = (
     "systemd-run --quiet --unit=squatter --collect python3 -c "
     "'import socket,time; s=socket.socket(); s.bind((\"0.0.0.0\", 8001)); s.listen(); time.sleep(600)'"
 )
+HUB = cluster.STORE.rpartition("/")[0]
+#: Where Docker writes at each start.
+CONTAINERS = "/var/lib/docker/containers"
 STOP, START = "systemctl stop tandem-engine", "systemctl start --no-block tandem-engine"
 #: Where a deploy is killed, and how many seconds into it.
 PHASES = {
@@ -243,6 +249,30 @@ FAULTS = [
         held_s=10,
     ),
     Fault(
+        "disk full on /var/lib/docker, then a restart",
+        all_of(full(WORKER, CONTAINERS), sh(WORKER, KILL)),
+        "waits until there is room",
+        EITHER,
+        undo=room_again(WORKER, CONTAINERS),
+        held_s=15,
+    ),
+    Fault(
+        "disk full on the store, a shard gone",
+        deploy_on_a_full_disk(WORKER, HUB, "GiB are needed", SHARD),
+        "a deploy says so before it changes anything; with room it fetches the shard",
+        ("replicas",),
+        "deploy",
+        undo=room_again(WORKER, HUB),
+    ),
+    Fault(
+        "disk full on /",
+        deploy_on_a_full_disk(WORKER, "/etc/tandem", "/etc/tandem has 0.0 GiB free"),
+        "a deploy says so before it changes anything; it serves on",
+        ("replicas",),
+        "nothing",
+        undo=room_again(WORKER, "/etc/tandem"),
+    ),
+    Fault(
         "memory hog", memory_hog, "the guard kills the engine, which comes back; minutes to take it all", ("replicas",)
     ),
     Fault(
@@ -285,8 +315,7 @@ def fast(scene: str) -> list[Fault]:
 
 #: What can't be done to a lab, and why.
 NOT_HERE = {
-    "a disk that is full": "the nodes' disks are folders of this machine's; tests/node/test_faults.py fills a disk of "
-    "its own under a copy",
+    "a disk that fills up in the middle of a copy": "not under load: tests/node/test_faults.py does it to a copy alone",
     "a jump of the clock": "the nodes have this machine's clock; every wait in Tandem's programs is on a monotonic one",
     "a hang of the GPU, an error of RDMA": "there is neither",
     "a freeze of unified memory": "there is none; the guard is tried with this machine's own memory",

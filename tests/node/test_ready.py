@@ -61,18 +61,30 @@ def tools(folder: Path, **scripts: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
+def asked(name: str, environment: dict[str, str]) -> str:
+    """What a function of the shipped script says; the script waits while it says something."""
     files = {file.path: file.content for file in plan().head.engine.files}  # type: ignore[union-attr]
     ready = files["/etc/tandem/engine/ready.sh"]
-    asked = re.search(r"^gpu_is_taken.*?^}$", ready, re.MULTILINE | re.DOTALL)
-    assert asked
-    assert "wait_while gpu_is_taken" in ready
+    function = re.search(rf"^{name}.*?^}}$", ready, re.MULTILINE | re.DOTALL)
+    assert function
+    assert f"wait_while {name}" in ready
+    argv = ["sh", "-euc", f"{function.group()}\n{name}"]
+    return subprocess.run(argv, capture_output=True, text=True, env=environment, check=True).stdout
+
+
+def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
     for said, answer in (("4711, comfyui", "another program computes on the GPU: 4711, comfyui\n"), ("", "")):
         # A stand-in for nvidia-smi: there is no GPU here.
         environment = tools(tmp_path, **{"nvidia-smi": f"printf '%s' '{said}'"})
-        argv = ["sh", "-euc", f"{asked.group()}\ngpu_is_taken"]
-        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
-        assert done.stdout == answer
+        assert asked("gpu_is_taken", environment) == answer
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "containers").mkdir()
+    for free_kib, said in ((51_300, ""), (51_100, f"the disk of {tmp_path}/containers is full (49 MiB free)")):
+        environment = tools(tmp_path, docker=f"echo {tmp_path}", df=f"echo Avail; echo {free_kib}")
+        assert said in asked("disk_is_full", environment)
+        assert bool(said) == bool(asked("disk_is_full", environment))
 
 
 @pytest.mark.parametrize(("restarts", "pause"), [(0, ""), (1, ""), (2, "15"), (3, "30"), (5, "120"), (9, "240")])

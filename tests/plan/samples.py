@@ -62,6 +62,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "disks": {
             "store": {"path": "/home/spark/.cache/huggingface/hub", "free": 900 << 30, "device": 1},
             "docker": {"path": "/var/lib/docker", "free": 900 << 30, "device": 1},
+            "files": {"path": "/etc/tandem", "free": 900 << 30, "device": 1},
         },
         "ports": [],
         "netplan": {},

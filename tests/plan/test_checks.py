@@ -71,9 +71,16 @@ def test_model_and_image_on_one_disk_are_added_up() -> None:
     found = survey()
     for disk in found["disks"].values():
         disk["free"] = 90 << 30
-    assert "has 90.0 GiB free, 105 GiB are needed" in findings(found)
+    assert "has 90.0 GiB free, 105.1 GiB are needed" in findings(found)
     found["disks"]["docker"]["device"] = 2
     assert findings(found) == ""
+
+
+@pytest.mark.parametrize("disk", ["docker", "files"])
+def test_a_full_disk_is_named(disk: str) -> None:
+    found = survey()
+    found["disks"][disk] |= {"device": 2, "free": 1 << 20}
+    assert f"{found['disks'][disk]['path']} has 0.0 GiB free" in findings(found)
 
 
 def test_what_is_there_needs_no_room() -> None:
