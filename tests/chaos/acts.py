@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -88,13 +85,13 @@ def deploy_killed_at(operation: str, after_s: float = 0.0, *before: Act) -> Act:
     def act(scene: Scene) -> None:
         for each in before:
             each(scene)
-        process = _begin(scene)
+        process = cluster.begin(**scene.knobs, recipe=changed_recipe())
         assert process.stderr is not None
         for line in process.stderr:
             if operation in line and "Starting operation" in line:
                 break
         time.sleep(after_s)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.communicate()
 
     return act
@@ -102,7 +99,7 @@ def deploy_killed_at(operation: str, after_s: float = 0.0, *before: Act) -> Act:
 
 def management_cut_in_a_deploy(scene: Scene) -> None:
     """The link of the worker is gone for 20 s while a deploy is at work."""
-    process = _begin(scene)
+    process = cluster.begin(**scene.knobs, recipe=changed_recipe())
     assert process.stderr is not None
     for line in process.stderr:
         if "Engine | files" in line:
@@ -110,7 +107,7 @@ def management_cut_in_a_deploy(scene: Scene) -> None:
     lab("cut", "spark-2:mgmt")
     time.sleep(20)
     lab("heal", "spark-2:mgmt")
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.communicate()
 
 
@@ -251,10 +248,3 @@ def memory_hog(scene: Scene) -> None:
         on(HEAD, "systemctl start tandem-guard")
     told = on(node, f"journalctl --unit tandem-guard --since '{since}' --no-pager --output=cat")
     assert "the engine's container is killed" in told, f"the guard did nothing: {told}"
-
-
-def _begin(scene: Scene) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "pyinfra", "-y", cluster.INVENTORY, "deploy.py"]
-    argv += [word for knob, value in scene.knobs.items() for word in ("--data", f"{knob}={value}")]
-    argv += ["--data", f"recipe={changed_recipe()}"]
-    return subprocess.Popen(argv, cwd=cluster.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

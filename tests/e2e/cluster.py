@@ -42,11 +42,20 @@ class Deploy:
 
 def deploy(*arguments: str, file: str = "deploy.py", inventory: str = INVENTORY, **knobs: Any) -> Deploy:
     """`pyinfra -y INVENTORY deploy.py --data ...`; never raises, says all."""
-    argv = [sys.executable, "-m", "pyinfra", "-y", "--json", inventory, file, *arguments]
-    argv += [word for name, value in knobs.items() for word in ("--data", f"{name}={value}")]
+    argv = [sys.executable, "-m", "pyinfra", "-y", "--json", inventory, file, *arguments, *_data(knobs)]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
     return Deploy(done.returncode, text, json.loads(done.stdout) if done.stdout.startswith("{") else {})
+
+
+def begin(**knobs: Any) -> subprocess.Popen[str]:
+    """The same, only begun: what it says is on its stderr."""
+    argv = [sys.executable, "-m", "pyinfra", "-y", INVENTORY, "deploy.py", *_data(knobs)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def _data(knobs: dict[str, Any]) -> list[str]:
+    return [word for name, value in knobs.items() for word in ("--data", f"{name}={value}")]
 
 
 def on(where: LabNode, command: str, *, check: bool = True) -> str:

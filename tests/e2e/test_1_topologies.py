@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +18,22 @@ from tests.chaos.acts import changed_recipe
 from tests.chaos.faults import Fault, fast
 from tests.chaos.scene import Scene
 from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.e2e.cluster import HEAD, WORKER, begin, deploy, on
 from tests.lab import model
-from tests.lab.hub import serve
+from tests.lab.hub import Hub, serve
 from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET
 
 FOLDER = model.RECIPE.model.folder
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
+
+
+def wait_for(what: Callable[[], bool], within_s: float = 60) -> None:
+    """Until it is so."""
+    end = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < end, f"not after {within_s} s"
+        time.sleep(0.5)
 
 
 def assert_settled(**knobs: Any) -> None:
@@ -157,10 +166,21 @@ def test_solo_leaves_the_worker_empty(at: dict[str, str]) -> None:
     assert_settled(topology="solo")
 
 
+class HeldHub(Hub):
+    """Keeps the files back until it is let go: a download is under way as long as a test wants."""
+
+    goes = threading.Event()
+
+    def _file(self, repo: str, revision: str, name: str) -> None:
+        if self.command == "GET":
+            self.goes.wait(120)
+        super()._file(repo, revision, name)
+
+
 @pytest.fixture
 def hub() -> Iterator[str]:
     """A Hub on the management network that wants a token; its URL."""
-    server = serve(ARTEFACTS / "hub", 8099, token="hf_lab")
+    server = serve(ARTEFACTS / "hub", 8099, token="hf_lab", kind=HeldHub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://{MANAGEMENT_NET}.1:8099"
     server.shutdown()
@@ -184,6 +204,14 @@ def test_a_model_comes_from_the_hub_with_a_token(at: dict[str, str], hub: str) -
     assert cluster.complete(at) == 8
 
     on(HEAD, "echo hf_lab > /root/hub.token")
+    killed = begin(**wanted)
+    wait_for(lambda: "tandem-download" in cluster.containers(HEAD))
+    killed.kill()
+    killed.communicate()
+    wait_for(lambda: "tandem-download" not in cluster.containers(HEAD))
+    assert cluster.complete(at) == 8
+
+    HeldHub.goes.set()
     done = deploy("-vvv", "--diff", **wanted)
     assert done.code == 0, done.text[-5000:]
     assert "hf_lab" not in done.text
@@ -213,8 +241,22 @@ def test_an_image_is_built_on_the_head(at: dict[str, str]) -> None:
     assert_settled(**wanted)
 
 
-def test_back_to_the_cluster(at: dict[str, str]) -> None:
-    switched = deploy(topology="cluster", executor="ray")
-    assert switched.code == 0, switched.text
+def test_back_to_the_cluster_by_two_deploys_at_once_and_a_lock_that_can_t_go_stale(at: dict[str, str]) -> None:
+    wanted = {"topology": "cluster", "executor": "ray"}
+    first = begin(**wanted)
+    assert first.stderr is not None
+    for line in first.stderr:
+        if "a token from each" in line:
+            break
+    second = deploy(topology="replicas")
+    assert second.code == 1
+    assert "another deploy is at work" in second.text
+    assert f"(pid {first.pid}) since 20" in second.text
+    assert "Traceback" not in second.text
+    # Killed in the middle: nothing holds the lock, and the next deploy brings everything in line.
+    first.kill()
+    first.communicate()
+    third = deploy(**wanted)
+    assert third.code == 0, third.text
     assert cluster.complete(at) == 8
-    assert_settled(topology="cluster", executor="ray")
+    assert_settled(**wanted)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -95,24 +92,4 @@ def test_an_engine_that_can_t_start_ends_the_wait_with_its_last_words_and_the_wa
     assert "serves again" in failed.text
     assert time.monotonic() - start < 300
     assert cluster.complete(at) == 8
-    assert deploy(topology="cluster", executor="ray").changes == 0
-
-
-def test_two_deploys_at_once_and_a_lock_that_can_t_go_stale() -> None:
-    argv = [sys.executable, "-m", "pyinfra", "-y", cluster.INVENTORY, "deploy.py", "--data", "topology=solo"]
-    first = subprocess.Popen(argv, cwd=cluster.ROOT, stderr=subprocess.PIPE, text=True)
-    assert first.stderr is not None
-    for line in first.stderr:
-        if "a token from each" in line:
-            break
-    second = deploy(topology="cluster")
-    assert second.code == 1
-    assert "another deploy is at work" in second.text
-    assert f"(pid {first.pid}) since 20" in second.text
-    assert "Traceback" not in second.text
-    # Killed in the middle: nothing holds the lock, and the next deploy brings everything in line.
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    third = deploy(topology="cluster", executor="ray")
-    assert third.code == 0, third.text
     assert deploy(topology="cluster", executor="ray").changes == 0

@@ -106,6 +106,18 @@ def test_a_check_changes_nothing_and_names_its_judge() -> None:
     assert make("check") == "lab-tiny-llama, cluster on 2 node(s): ok by the image itself (vLLM 0.32.0)\n"
 
 
+def test_every_byte_is_hashed_again_when_asked(tmp_path: Path) -> None:
+    assert make("verify").count("whole, every byte proven") == 2
+    shard = f"$(readlink -f {cluster.STORE}/snapshots/{model.revision()}/model-00001-of-00002.safetensors)"
+    flip = "printf '\\001' | dd of=$f bs=1 seek=100000 conv=notrunc"
+    on(WORKER, f'f={shard}; t=$(stat -c %y $f); {flip} 2>/dev/null; touch -d "$t" $f')
+    assert make("verify").count("whole, every byte proven") == 2, "the stamp is as it was"
+    said = make("verify", "DEEP=1", code=2)
+    assert "spark-2: " in said and "model-00001-of-00002.safetensors: its content is not what its hash" in said
+    assert deploy(topology="cluster").code == 0
+    assert make("verify", "DEEP=1").count("whole, every byte proven") == 2
+
+
 def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path) -> None:
     modded = recipe(
         tmp_path,
@@ -140,18 +152,6 @@ def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
     assert f"spark-1: removed {old}" in said and needed not in said
     assert needed in on(HEAD, "docker images --format '{{.Repository}}:{{.Tag}}'").split()
     assert old not in make("status")
-
-
-def test_every_byte_is_hashed_again_when_asked(tmp_path: Path) -> None:
-    assert make("verify").count("whole, every byte proven") == 2
-    shard = f"$(readlink -f {cluster.STORE}/snapshots/{model.revision()}/model-00001-of-00002.safetensors)"
-    flip = "printf '\\001' | dd of=$f bs=1 seek=100000 conv=notrunc"
-    on(WORKER, f'f={shard}; t=$(stat -c %y $f); {flip} 2>/dev/null; touch -d "$t" $f')
-    assert make("verify").count("whole, every byte proven") == 2, "the stamp is as it was"
-    said = make("verify", "DEEP=1", code=2)
-    assert "spark-2: " in said and "model-00001-of-00002.safetensors: its content is not what its hash" in said
-    assert deploy(topology="cluster").code == 0
-    assert make("verify", "DEEP=1").count("whole, every byte proven") == 2
 
 
 def test_a_line_that_must_not_be_said_ends_the_deploy(tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.lab.settings import LabNode
 
 ROOT = Path("/sys/fs/cgroup")
+#: Microseconds in which a node may use its part of a core.
+PERIOD_US = 20_000
 
 
 def enter(node: LabNode) -> None:
@@ -48,6 +52,56 @@ def remove(node: LabNode) -> None:
 def is_running(node: LabNode) -> bool:
     """Whether anything of the node runs."""
     return bool(_members(_groups(node)[0]))
+
+
+@contextmanager
+def held(nodes: list[LabNode], cores: float) -> Iterator[None]:
+    """No node gets more than this part of a core while the body runs; 0: what it can."""
+    try:
+        for node in nodes if cores else []:
+            _hold(node, cores)
+        yield
+    finally:
+        for node in nodes if cores else []:
+            _let_go(node)
+
+
+def _hold(node: LabNode, cores: float) -> None:
+    quota = str(round(cores * PERIOD_US))
+    if not _cpu_is_apart():
+        (ROOT / "cgroup.subtree_control").write_text("+cpu")
+        (ROOT / node.namespace / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        return
+    group = ROOT / "cpu" / node.namespace
+    group.mkdir()
+    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+    (group / "cpu.cfs_quota_us").write_text(quota)
+    # What is started meanwhile by one that is not in yet is not in either.
+    while left := set(_members(_groups(node)[0])) - set(_members(group)):
+        _move(left, group)
+
+
+def _let_go(node: LabNode) -> None:
+    if not _cpu_is_apart():
+        (ROOT / node.namespace / "cpu.max").write_text("max")
+        return
+    group = ROOT / "cpu" / node.namespace
+    while group.exists() and (left := _members(group)):
+        _move(set(left), ROOT / "cpu")
+    if group.exists():
+        group.rmdir()
+
+
+def _move(pids: set[int], group: Path) -> None:
+    for pid in pids:
+        # It may have ended.
+        with suppress(ProcessLookupError):
+            (group / "cgroup.procs").write_text(str(pid))
+
+
+def _cpu_is_apart() -> bool:
+    """Whether the CPU is shared out in a hierarchy of its own (cgroup v1)."""
+    return (ROOT / "cpu").is_dir()
 
 
 def _groups(node: LabNode) -> list[Path]:
