@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 BEAT_S = 1.0
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12.0
+#: For the rank's processes when it is asked to stop: vLLM has nothing to finish then, and Ray would take ten.
+STOP_S = 3.0
 
 
 class Peer:
@@ -161,7 +163,7 @@ def serve(peers: dict[int, Peer]) -> int:
             elif time.monotonic() - peer.heard > SILENCE_S:
                 reason = reason or f"rank {rank} has been silent for {SILENCE_S:.0f} s"
     say(f"{reason}: leaving, so that all ranks meet again")
-    end(process, patience_s=10 if asked else 0)
+    end(process, patience_s=STOP_S if asked else 0)
     return 0 if asked else 1
 
 

@@ -17,6 +17,9 @@ from operations.plan.places import CONTAINER_ID, ENGINE, ETC, PROVEN, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
+#: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
+SHARED_MEMORY = "16g"
+
 
 def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> dict[str, Service]:
     """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one."""
@@ -99,7 +102,8 @@ def _ports(knobs: Knobs, node: Node, head: Node) -> list[dict[str, object]]:
 
 
 def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
-    argv = [*docker_run(ENGINE), "--ipc", "host", "--env-file", f"{folder_of(ENGINE)}/engine.env"]
+    # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
+    argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder_of(ENGINE)}/engine.env"]
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
     argv += ["--cidfile", CONTAINER_ID, "--oom-score-adj", "500"]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]

@@ -101,7 +101,7 @@ class Scene:
         return time.monotonic() - start
 
     def leftovers(self) -> list[str]:
-        """Containers, processes, locks and half-written files that belong to nobody."""
+        """Containers, processes, shared memory, locks and half-written files that belong to nobody."""
         found = []
         for node in (HEAD, WORKER):
             planned = (["tandem-engine"] if node in self.serving else []) + (["tandem-proxy"] if node is HEAD else [])
@@ -109,6 +109,7 @@ class Scene:
             found += [f"{node.name}: {path}" for path in on(node, ASIDE, check=False).split()]
             programs = on(node, f"pgrep -af {PROGRAMS!r} || true").splitlines()
             found += [f"{node.name}: process {line[:80]}" for line in programs if "pgrep" not in line]
+            found += [f"{node.name}: {path}" for path in on(node, "find /dev/shm -type f", check=False).split()]
             lock = on(node, "flock --nonblock /run/tandem.lock true 2>/dev/null || echo held", check=False)
             found += [f"{node.name}: the lock is held"] if "held" in lock else []
         return found

@@ -62,8 +62,8 @@ def test_what_each_recipe_runs(name: str) -> None:
     nemotron-3-super-nvfp4-marlin against [E], "The Working Command": the three variables, the image, dtype, KV dtype,
     MoE backend, trust, 0.85, 200000, 4096, both parsers, auto tool choice and prefix caching are the source's.
     Different: `--model PATH` is the snapshot of the pinned revision as vLLM's argument; `--tensor-parallel-size`, host
-    and port are the plan's; `--shm-size 16g` has no effect beside `--ipc host`; `--restart unless-stopped` is systemd's
-    part; `-p 8002:8000` is the host's network.
+    and port are the plan's; no `--ipc host`, beside which `--shm-size 16g` has no effect; `--restart unless-stopped`
+    is systemd's part; `-p 8002:8000` is the host's network.
 
     nemotron-3-super-nvfp4-cutlass against [A]: the four variables (VLLM_DISABLED_KERNELS without the class that 0.17.1
     does not have), 0.70 and 262144 are the source's, the patch is files/mods/sm121-cutlass. [A] prints no command: the
