@@ -30,6 +30,10 @@ ENGINE = "tandem-engine"
 LOOKS = 3
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
 STRIKES = 3
+#: Seconds between two questions to an engine that gives no sign of life, and the least that an answer may take.
+SOON_S = 0.5
+#: Seconds between two looks at one that starts, at least.
+STARTING_S = 2.0
 #: Times the deadline for which an idle engine that has given a token is not asked again.
 REST = 2
 #: Seconds of service after which restarts of the past are forgotten.
@@ -104,7 +108,14 @@ def main() -> int:
         if invocation:
             look(engine, wanted, problems, found)
         write({"rails": problems, "engine": engine.problem, "kills": engine.kills})
-        time.sleep(1 if engine.silent_since else wanted["deadline_s"] / LOOKS)
+        time.sleep(pause_s(engine, wanted["deadline_s"]))
+
+
+def pause_s(engine: Engine, deadline_s: float) -> float:
+    """Seconds until the next look: one that hangs is asked again soon, one that starts is left in peace."""
+    if engine.silent_since:
+        return SOON_S
+    return max(deadline_s / LOOKS, 0.0 if engine.answered_at else STARTING_S)
 
 
 def look(engine: Engine, wanted: dict[str, Any], rails: list[str], found: dict[str, list[str]]) -> None:
@@ -113,7 +124,7 @@ def look(engine: Engine, wanted: dict[str, Any], rails: list[str], found: dict[s
     silence_s = STRIKES * wanted["deadline_s"]
     # The last question waits only until the silence has lasted long enough.
     left_s = engine.silent_since + silence_s - asked if was_silent else silence_s
-    problem = problem_of(engine, wanted, min(wanted["deadline_s"], max(1.0, left_s)))
+    problem = problem_of(engine, wanted, min(wanted["deadline_s"], max(SOON_S, left_s)))
     if rail := unreachable(wanted, NET, found):
         # It is the rail and not the engine; whoever waits for an answer over it waits for the rail.
         engine.problem, engine.silent_since = rail, 0.0

@@ -43,8 +43,7 @@ def send(sig: str, node: LabNode, pattern: str) -> Act:
 
     def act(_scene: Scene) -> None:
         # In brackets the first letter does not find the shell that looks for it.
-        found = on(node, f"pgrep -of '[{pattern[0]}]{pattern[1:]}'").split()
-        on(node, f"kill -{sig} {found[0]}")
+        on(node, f"kill -{sig} $(pgrep -of '[{pattern[0]}]{pattern[1:]}')")
 
     return act
 

@@ -151,7 +151,7 @@ FAULTS = [
     Fault(
         "MTU 1500 on one side",
         sh(WORKER, "ip link set enp1s0f0np0 mtu 1500"),
-        "named; the deploy sets it",
+        "named; the deploy sets it; ranks that hang on it start anew",
         EITHER,
         "nothing",
         told="has MTU 1500, not 9000",

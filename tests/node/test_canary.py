@@ -126,6 +126,16 @@ def judged(*problems: str) -> list[str]:
     return [engine.judge(problem, 3.0 + 2 * n, 4.0 + 2 * n, 600, 6) for n, problem in enumerate(problems)]
 
 
+def test_one_that_hangs_is_looked_at_soon_and_one_that_starts_is_left_in_peace() -> None:
+    engine = canary.Engine()
+    assert canary.pause_s(engine, 1.5) == canary.STARTING_S
+    engine.answered_at = 1.0
+    assert canary.pause_s(engine, 1.5) == 0.5
+    assert canary.pause_s(engine, 30.0) == 10.0
+    engine.silent_since = 2.0
+    assert canary.pause_s(engine, 30.0) == canary.SOON_S
+
+
 def test_an_engine_without_a_sign_of_life_is_killed_after_a_time_and_not_before() -> None:
     assert judged("late", "late", "late", "late") == ["", "", "", "kill"]
     assert judged("late", "late", "late", "", "late", "late", "late") == [""] * 7
