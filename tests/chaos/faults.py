@@ -135,7 +135,7 @@ FAULTS = [
         "rail 0 cut for 5 minutes",
         on_lab("cut", "spark-2:rail0"),
         "serves again when it is back",
-        PAIRS,
+        EITHER,
         undo=on_lab("heal", "spark-2:rail0"),
         held_s=300,
     ),

@@ -1,0 +1,38 @@
+"""The fault matrix as a page of the documentation."""
+
+from __future__ import annotations
+
+from tests.chaos.faults import NOT_HERE
+from tests.chaos.row import Row
+
+HEAD = """# The fault matrix
+
+What `make chaos` saw on the lab: two nodes on one machine with two cores and no GPU, eight streaming clients of the
+OpenAI package. `python -m tests.chaos --table docs/faults.md` writes this page from what runs have kept.
+
+*Again* is the time from the fault until every engine and the proxy gave tokens, in a cluster with its limit: a cold
+start, timed in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the commit. Behind each
+fault one deploy repaired what had drifted and a second one changed nothing, and no container, process, shared memory,
+lock or half-written file was left; where that was not so, *seen* says what was wrong.
+"""
+
+
+def page(rows: list[Row]) -> str:
+    """All of it, one table for each scene."""
+    parts = [HEAD]
+    for scene in dict.fromkeys(row.scene for row in rows):
+        mine = [row for row in rows if row.scene == scene]
+        parts.append(f"\n## {scene}\n\n| fault | expected | again, s | gap, s | requests | deploy | seen | with |")
+        parts.append("|---|---|---|---|---|---|---|---|")
+        parts += [_line(row) for row in mine]
+    good = sum(row.is_good for row in rows)
+    parts.append(f"\n{len(rows)} rows, {good} as expected, {sum(row.took_s for row in rows) / 60:.0f} minutes.")
+    parts.append("\n## What can't be done here\n")
+    parts += [f"- {what}: {why}" for what, why in NOT_HERE.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _line(row: Row) -> str:
+    again = f"{row.serves_again_s:.0f}" + (f" of {row.limit_s:.0f}" if row.limit_s else "")
+    words = (row.fault, row.expected, again, f"{row.gap_s:.0f}", row.requests, row.drift, row.verdict, row.code)
+    return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
