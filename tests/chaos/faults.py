@@ -69,7 +69,7 @@ BY_HAND = (
 #: Another program on the engine's port.
 SQUATTER = (
     "systemd-run --quiet --unit=squatter --collect python3 -c "
-    "'import socket,time; s=socket.socket(); s.bind((\"0.0.0.0\", 8001)); s.listen(); time.sleep(600)'"
+    "'import socket,time; s=socket.create_server((\"0.0.0.0\", 8001)); time.sleep(600)'"
 )
 HUB = cluster.STORE.rpartition("/")[0]
 #: Where Docker writes at each start.
