@@ -22,6 +22,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BEAT_S = 1.0
+#: Between two calls of a worker to a head that is not there yet.
+CALL_S = 0.3
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12.0
 #: For the rank's processes when it is asked to stop: vLLM has nothing to finish then, and Ray would take ten.
@@ -115,7 +117,7 @@ def call(address: tuple[str, int], rank: int, spec: str) -> dict[int, Peer]:
             if str(error) != said:
                 said = str(error)
                 say(f"rank 0 at {address[0]}:{address[1]} does not answer yet: {said}")
-            time.sleep(1)
+            time.sleep(CALL_S)
             continue
         head = Peer(connection)
         head.send({"rank": rank, "spec": spec})
@@ -127,7 +129,7 @@ def call(address: tuple[str, int], rank: int, spec: str) -> dict[int, Peer]:
             except TimeoutError:
                 messages = []
             if messages is None:
-                time.sleep(1)
+                time.sleep(CALL_S)
                 break
             if any(message.get("go") for message in messages):
                 return {0: head}

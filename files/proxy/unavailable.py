@@ -12,8 +12,9 @@ from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.router import RouterRateLimitError, RouterRateLimitErrorBasic
 
-#: Seconds after which a client shall ask again: an engine that was restarted needs longer, a cooldown does not.
-RETRY_AFTER_S = 10
+#: Seconds after which a client shall ask again. An engine that was restarted needs minutes; the OpenAI clients try
+#: twice more, so with this they bridge one, and not a third of it.
+RETRY_AFTER_S = 30
 #: Errors of LiteLLM's that say that an engine is away, and not that a request is wrong.
 AWAY = ("APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError", "Timeout")
 

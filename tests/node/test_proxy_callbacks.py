@@ -219,7 +219,7 @@ def test_without_an_engine_clients_are_told_when_to_come_back(router: FakeRouter
     for error in (NoEngine(), type("APIConnectionError", (Exception,), {})(), type("Timeout", (Exception,), {})()):
         told = away(error, {})
         assert told.status_code == 503
-        assert told.headers == {"Retry-After": "10"}
+        assert told.headers == {"Retry-After": "30"}
 
 
 def test_a_client_s_own_mistake_and_a_stream_that_has_begun_stay_as_they_are(router: FakeRouter) -> None:
