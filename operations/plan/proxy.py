@@ -10,7 +10,7 @@ from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
 
 #: Modules of files/proxy beside the configuration, each with a `callback`.
-CALLBACKS = ("resume", "last_resort", "unavailable")
+CALLBACKS = ("resume", "last_resort", "unavailable", "links")
 #: Seconds until an answer must be complete. LiteLLM's own default, 6000, is a hang.
 TIMEOUT_S = 900
 #: Seconds for which the proxy leaves an engine alone after a failure.

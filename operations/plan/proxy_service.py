@@ -24,6 +24,9 @@ def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[st
     docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
+    # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/proxy/links.py).
+    docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
+    docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
     docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -65,13 +66,16 @@ class FakeTokenizer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def router(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRouter]:
-    names = ["litellm", "litellm.integrations", "litellm.types", "litellm.proxy"]
+    names = ["litellm", "litellm.integrations", "litellm.types", "litellm.proxy", "litellm.llms"]
     fakes = {name: ModuleType(name) for name in names}
     fake = FakeRouter()
     leaves: dict[str, dict[str, Any]] = {
         "litellm.integrations.custom_logger": {"CustomLogger": object},
         "litellm.types.router": {"RouterRateLimitError": NoEngine, "RouterRateLimitErrorBasic": NoEngine},
         "litellm.proxy.proxy_server": {"llm_router": fake},
+        "litellm.llms.custom_httpx": {
+            "http_handler": SimpleNamespace(build_aiohttp_keepalive_socket_factory=lambda: lambda _: socket.socket())
+        },
         "fastapi": {"HTTPException": FakeHTTPException},
     }
     for name, content in leaves.items():
@@ -232,6 +236,12 @@ def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> No
     healthy = [{"id": "a"}]
     assert asyncio.run(callback.async_filter_deployments("m", healthy, None)) == healthy
     assert len(asyncio.run(callback.async_filter_deployments("m", [], None))) == 2
+
+
+def test_a_connection_to_an_engine_is_broken_when_nothing_is_acknowledged(router: FakeRouter) -> None:
+    links = load("proxy/links.py")
+    with links.http_handler.build_aiohttp_keepalive_socket_factory()(None) as connection:
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == links.SILENCE_MS
 
 
 def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued(router: FakeRouter) -> None:
