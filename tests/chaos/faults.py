@@ -42,6 +42,7 @@ class Fault:
     `on_head`: the proxy or what it stands on is hit, so requests that were under way are lost in any topology.
     `undo` ends the fault `held_s` after it began; the time to serve again counts from there.
     `patience_s`: how much more than a cold start and 15 s it may take, with the reason in `expected`.
+    `takes_minutes`: it waits for starts of engines by itself, so clients pause from its begin.
     `told`: words that the deploy afterwards says of what had drifted.
     """
 
@@ -54,6 +55,7 @@ class Fault:
     undo: Act | None = None
     held_s: float = 0.0
     patience_s: float = 0.0
+    takes_minutes: bool = False
     told: str = ""
     fast: tuple[str, ...] = ()
 
@@ -187,6 +189,7 @@ FAULTS = [
             "the next deploy converges",
             EITHER if operation in MEETING else ("replicas",),
             "deploy",
+            takes_minutes=True,
         )
         for operation, after_s in PHASES.items()
     ),
@@ -200,8 +203,16 @@ FAULTS = [
         "the next deploy converges",
         ("replicas",),
         "deploy",
+        takes_minutes=True,
     ),
-    Fault("rolling re-provision", rolled, "every engine anew, no request lost", ("replicas",), "nothing"),
+    Fault(
+        "rolling re-provision",
+        rolled,
+        "every engine anew, no request lost",
+        ("replicas",),
+        "nothing",
+        takes_minutes=True,
+    ),
     Fault(
         "corrupt shard under a running engine",
         sh(WORKER, f"printf X | dd of={SHARD} bs=1 seek=5000 conv=notrunc"),
@@ -297,6 +308,7 @@ FAULTS = [
         "six starts, then it stays down, its memory is free, and status says why",
         ("solo",),
         "deploy",
+        takes_minutes=True,
     ),
     Fault(
         "a new plan that does not come up, rollback=auto",
@@ -304,6 +316,7 @@ FAULTS = [
         "the deploy goes back by itself, and ends as a failure",
         ("solo", "replicas"),
         "nothing",
+        takes_minutes=True,
     ),
 ]
 

@@ -82,6 +82,7 @@ def run(scene: Scene, fault: Fault) -> Row:
 def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
     """The fault, and its end; the deploy that put it right, where that is what it takes."""
     start = time.monotonic()
+    seen.pause_s = PAUSE_S if fault.takes_minutes else 0.0
     fault.do(scene)
     if fault.held_s:
         time.sleep(max(0.0, start + fault.held_s - time.monotonic()))
