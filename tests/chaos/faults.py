@@ -269,8 +269,8 @@ FAULTS = [
     ),
     Fault(
         "disk full on the store, a shard gone",
-        deploy_on_a_full_disk(WORKER, HUB, "GiB are needed", SHARD),
-        "a deploy says so before it changes anything; with room it fetches the shard",
+        all_of(sh(WORKER, f"rm $(readlink -f {SHARD})"), deploy_on_a_full_disk(WORKER, HUB, "free: make room")),
+        "a deploy says so before the copy, and it serves on; with room it fetches the shard",
         ("replicas",),
         "deploy",
         undo=room_again(WORKER, HUB),
