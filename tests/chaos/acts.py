@@ -220,12 +220,14 @@ def _recipe_with(old: str, new: str) -> Path:
 
 
 #: Takes memory until little is available, and holds it for a moment.
-HOG = """import re, time
-held, end = [], time.time() + 240
+HOG = """import mmap, re, time
+held, end = [], time.time() + 400
 def left():
     return int(re.search(r"MemAvailable: *([0-9]+)", open("/proc/meminfo").read()).group(1)) // 1024
 while left() > 900 and time.time() < end:
-    held.append(bytearray(b"x") * (48 << 20))
+    held.append(mmap.mmap(-1, 48 << 20))
+    held[-1].madvise(mmap.MADV_HUGEPAGE)
+    held[-1].write(bytes(48 << 20))
 time.sleep(3)
 """
 
