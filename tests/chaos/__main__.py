@@ -46,7 +46,7 @@ def main() -> int:
         listing(chosen)
         return 0
     if arguments.table:
-        arguments.table.write_text(markdown.page(in_order(results.read(), chosen)))
+        arguments.table.write_text(markdown.page(in_order(results.read(), chosen), chosen))
         return 0
     code = results.code()
     seen = [each for each in results.read() if each.code == code and each.is_good] if arguments.go_on else []

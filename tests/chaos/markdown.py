@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import NOT_HERE
+from collections.abc import Mapping, Sequence
+
+from tests.chaos.faults import NOT_HERE, Fault
 from tests.chaos.row import Row
 
 HEAD = """# The fault matrix
@@ -17,8 +19,8 @@ lock or half-written file was left; where that was not so, *seen* says what was 
 """
 
 
-def page(rows: list[Row]) -> str:
-    """All of it, one table for each scene."""
+def page(rows: list[Row], chosen: Mapping[str, Sequence[Fault]]) -> str:
+    """All of it, one table for each scene, and what of the chosen faults is missing."""
     parts = [HEAD]
     for scene in dict.fromkeys(row.scene for row in rows):
         mine = [row for row in rows if row.scene == scene]
@@ -27,6 +29,10 @@ def page(rows: list[Row]) -> str:
         parts += [_line(row) for row in mine]
     good = sum(row.is_good for row in rows)
     parts.append(f"\n{len(rows)} rows, {good} as expected, {sum(row.took_s for row in rows) / 60:.0f} minutes.")
+    seen = {(row.scene, row.fault) for row in rows}
+    for scene, faults in chosen.items():
+        if left := [fault.name for fault in faults if (scene, fault.name) not in seen]:
+            parts.append(f"\nNot run for this page, {scene}: {'; '.join(left)}.")
     parts.append("\n## What can't be done here\n")
     parts += [f"- {what}: {why}" for what, why in NOT_HERE.items()]
     return "\n".join(parts) + "\n"
