@@ -83,12 +83,14 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
     """The fault, and its end; the deploy that put it right, where that is what it takes."""
     start = time.monotonic()
     seen.pause_s = PAUSE_S if fault.takes_minutes else 0.0
-    fault.do(scene)
-    if fault.held_s:
-        time.sleep(max(0.0, start + fault.held_s - time.monotonic()))
-    if fault.undo:
-        fault.undo(scene)
-        start = time.monotonic()
+    try:
+        fault.do(scene)
+        time.sleep(max(0.0, start + fault.held_s - time.monotonic()) if fault.held_s else 0.0)
+    finally:
+        # Also when it did not go as it should: the next row shall not stand on what this one left.
+        if fault.undo:
+            fault.undo(scene)
+            start = time.monotonic()
     repaired = None
     if fault.heals == "deploy":
         seen.pause_s = PAUSE_S
