@@ -101,9 +101,10 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
         wanted[disk["device"]] = (path, so_far + size)
         if wanted[disk["device"]][1] * GIB > disk["free"]:
             need_gib = wanted[disk["device"]][1]
+            shared = disk["device"] == survey["disks"]["store"]["device"]
             yield (
                 f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
-                "make room, or point model_store at another disk",
+                "make room" + (", or point model_store at another disk" if shared else ""),
             )
 
 
