@@ -7,10 +7,12 @@ with a whole core (its `SpinCondition`). systemd starts what was killed anew, a 
 minutes of service the count begins at nothing.
 
 On every node it also looks at the rails: MTU, address and carrier can be lost at run time, and then nothing in the
-engine's log says why it hangs. An engine that can't be reached because its rail is cut is left alone.
+engine's log says why it hangs. An engine that can't be reached because its rail is cut is left alone, and so is one
+whose other ranks can't be reached: if they stay away, the ranks' meeting sees it and ends them all.
 
 Runs on the node as `canary.py SPEC`; canary.json beside it has `url` and `model` of the engine, `acts` (whether this
-node's container is the one that answers), `deadline_s`, `start_s`, and `rails`: {device: {address, mtu}}.
+node's container is the one that answers), `deadline_s`, `start_s`, `rails`: {device: {address, mtu}}, and `peers`:
+{name: address} of the nodes with the engine's other ranks.
 """
 
 from __future__ import annotations
@@ -125,9 +127,9 @@ def look(engine: Engine, wanted: dict[str, Any], rails: list[str], found: dict[s
     # The last question waits only until the silence has lasted long enough.
     left_s = engine.silent_since + silence_s - asked if was_silent else silence_s
     problem = problem_of(engine, wanted, min(wanted["deadline_s"], max(SOON_S, left_s)))
-    if rail := unreachable(wanted, NET, found):
+    if cut := unreachable(wanted, NET, found) or (problem and cut_off(wanted["peers"])):
         # It is the rail and not the engine; whoever waits for an answer over it waits for the rail.
-        engine.problem, engine.silent_since = rail, 0.0
+        engine.problem, engine.silent_since = cut, 0.0
         return
     verdict = engine.judge(problem, asked, time.monotonic(), wanted["start_s"], silence_s)
     if verdict == "settle":
@@ -240,6 +242,20 @@ def unreachable(wanted: dict[str, Any], net: Path, found: dict[str, list[str]]) 
         if rail["address"].partition("/")[0] in wanted["url"]:
             lost = [each for each in rail_problems(wanted, device, net, found) if "has MTU" not in each]
             return "; ".join(lost)
+    return ""
+
+
+def cut_off(peers: dict[str, str]) -> str:
+    """Which node of the engine's other ranks does not answer over the rail; empty: all do."""
+    for name, address in peers.items():
+        argv = ["ping", "-q", "-c", "1", "-W", "1", address]
+        try:
+            answers = subprocess.run(argv, capture_output=True, check=False).returncode == 0
+        except OSError:
+            # No ping on this node: nothing is known of the rail.
+            return ""
+        if not answers:
+            return f"{name} does not answer over the rail at {address}"
     return ""
 
 

@@ -90,21 +90,23 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     check_topology(recipe, knobs, len(nodes))
     serving = nodes[:1] if knobs.topology == "solo" else nodes
     engines = engine_services(recipe, knobs, serving)
-    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, nodes[0], engines) for node in nodes))
+    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines) for node in nodes))
     head = replace(draft.head, proxy=proxy_service(recipe, knobs, nodes[0], list(draft.endpoints.values())))
     return replace(draft, nodes=(head, *draft.nodes[1:]))
 
 
-def _node_plan(recipe: Recipe, knobs: Knobs, node: Node, head: Node, engines: Mapping[str, Service]) -> NodePlan:
+def _node_plan(
+    recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engines: Mapping[str, Service]
+) -> NodePlan:
     netplan = _netplan(knobs, node)
     if node.name not in engines:
         return NodePlan(node, netplan, None)
-    answering = node if knobs.topology == "replicas" else head
+    ranks = serving if knobs.topology == "cluster" else [node]
     return NodePlan(
         node,
         netplan,
         engines[node.name],
-        canary=upkeep.canary(recipe, knobs, node, answering),
+        canary=upkeep.canary(recipe, knobs, node, ranks),
         guard=upkeep.guard(knobs),
     )
 

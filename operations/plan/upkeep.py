@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from operations.plan.addresses import engine_url
 from operations.plan.files import File, as_is, render
@@ -16,8 +17,9 @@ from operations.plan.service import SPEC, Program, seal_program
 START_PATIENCE = 2
 
 
-def canary(recipe: Recipe, knobs: Knobs, node: Node, answering: Node) -> Program:
-    """Asks the engine that answers on `answering`; only there its container is killed when it hangs."""
+def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> Program:
+    """Asks the engine of which `node` is one rank; rank 0 answers, only there the container is killed when it hangs."""
+    answering = ranks[0]
     rails = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
@@ -29,6 +31,7 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, answering: Node) -> Program
         "deadline_s": knobs.canary_deadline,
         "start_s": recipe.load_minutes * 60 * START_PATIENCE,
         "rails": rails,
+        "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
     return _program(CANARY, "canary.json", wanted)
 

@@ -197,3 +197,37 @@ def test_an_engine_behind_a_cut_rail_is_unreachable_and_does_not_hang(tmp_path: 
     (place / "railA/mtu").write_text("1500")
     assert canary.unreachable(WANTED, place, {"railA": ["10.0.0.11/24"]}) == ""
     assert "has not its address" in canary.unreachable(WANTED, place, {"railA": []})
+
+
+@pytest.mark.parametrize(
+    ("ping", "problem", "killed"),
+    [
+        ("exit 1", "spark-2 does not answer over the rail at 10.0.0.12", False),
+        ("exit 0", "none in 0.2 s", True),
+        ("", "none in 0.2 s", True),
+    ],
+    ids=["cut", "not-cut", "no-ping-there"],
+)
+def test_an_engine_whose_other_rank_can_t_be_reached_is_not_killed(
+    engine: tuple[str, type[FakeEngine]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ping: str,
+    problem: str,
+    killed: bool,
+) -> None:
+    if ping:
+        (tmp_path / "ping").write_text(f"#!/bin/sh\n{ping}\n")
+        (tmp_path / "ping").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    monkeypatch.setattr(canary, "say", said.append)
+    wanted = {"url": engine[0], "model": "m", "deadline_s": 0.2, "start_s": 600, "acts": True, "rails": {}}
+    wanted["peers"] = {"spark-2": "10.0.0.12"}
+    seen = canary.Engine()
+    canary.look(seen, wanted, [], {})
+    engine[1].late_s, seen.rests_until = 1.0, 0.0
+    canary.look(seen, wanted, [], {})
+    assert seen.problem == problem
+    assert bool(seen.silent_since) == killed
+    assert any("it is killed after" in each for each in said) == killed
