@@ -22,6 +22,10 @@ from tests.lab.settings import LabNode
 
 HUB, FOLDER, REVISION = "/var/lib/tandem-bench/hub", "models--bench--model", "b" * 40
 PORT = 26020
+WORKERS = (1, 3, 7)
+#: The key with which the head reaches workers over the fabric, as the peers' tools do.
+KEY = "/root/bench-key"
+SSH = f"ssh -i {KEY} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
 
 def make_model(head: LabNode, gib: float, shards: int) -> int:

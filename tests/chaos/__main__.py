@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos import markdown, results, row
-from tests.chaos.faults import ALL, FAULTS, NOT_HERE, Fault
+from tests.chaos.fault import ALL, Fault
+from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
 from tests.chaos.scene import Scene
 

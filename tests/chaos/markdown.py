@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.chaos.faults import NOT_HERE, Fault
+from tests.chaos.fault import Fault
+from tests.chaos.faults import NOT_HERE
 from tests.chaos.row import Row
 
 HEAD = """# The fault matrix

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.chaos import client
 from tests.chaos.client import Seen
-from tests.chaos.faults import Fault
+from tests.chaos.fault import Fault
 from tests.chaos.scene import Scene
 from tests.e2e.cluster import Deploy
 from tests.lab import chat

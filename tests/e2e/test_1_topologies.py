@@ -15,7 +15,8 @@ import pytest
 from operations.plan.places import PROXY_KEY, RAY_TOKEN
 from tests.chaos import client, row
 from tests.chaos.acts import changed_recipe
-from tests.chaos.faults import Fault, fast
+from tests.chaos.fault import Fault
+from tests.chaos.faults import fast
 from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, begin, deploy, on

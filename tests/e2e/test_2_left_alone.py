@@ -10,7 +10,8 @@ import pytest
 from operations.plan.places import NETPLAN
 from tests.chaos import row
 from tests.chaos.acts import broken_recipe, cut_management_off
-from tests.chaos.faults import Fault, fast
+from tests.chaos.fault import Fault
+from tests.chaos.faults import fast
 from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on

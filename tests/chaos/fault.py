@@ -1,0 +1,44 @@
+"""What a row of the matrix is made of, and words that several rows share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.chaos.acts import Act
+from tests.e2e import cluster
+from tests.lab import model
+
+ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
+PAIRS = ALL[:3]
+#: Where it makes no difference who starts the ranks.
+EITHER = ALL[:2]
+BACK = "serves again by itself"
+SHARD = f"{cluster.STORE}/snapshots/{model.revision()}/model-00001-of-00002.safetensors"
+KILL = "docker kill tandem-engine"
+STOP, START = "systemctl stop tandem-engine", "systemctl start --no-block tandem-engine"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the matrix. Times are seconds.
+
+    `heals`: `itself`, `deploy` (only a deploy puts it right) or `nothing` (what serves is not touched at all).
+    `on_head`: the proxy or what it stands on is hit, so requests that were under way are lost in any topology.
+    `undo` ends the fault `held_s` after it began; the time to serve again counts from there.
+    `patience_s`: how much more than a cold start and 15 s it may take, with the reason in `expected`.
+    `takes_minutes`: it waits for starts of engines by itself, so clients pause from its begin.
+    `told`: words that the deploy afterwards says of what had drifted.
+    """
+
+    name: str
+    do: Act
+    expected: str
+    scenes: tuple[str, ...] = ALL
+    heals: str = "itself"
+    on_head: bool = False
+    undo: Act | None = None
+    held_s: float = 0.0
+    patience_s: float = 0.0
+    takes_minutes: bool = False
+    told: str = ""
+    fast: tuple[str, ...] = ()

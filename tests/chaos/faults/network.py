@@ -1,0 +1,60 @@
+"""Rails, MTU and addresses that are lost."""
+
+from __future__ import annotations
+
+from tests.chaos.acts import netplan_unconfirmed, on_lab, sh
+from tests.chaos.fault import EITHER, PAIRS, Fault
+from tests.e2e.cluster import WORKER
+
+NETWORK = [
+    Fault(
+        "rail 0 cut for 5 s",
+        on_lab("cut", "spark-2:rail0"),
+        "nothing is started anew",
+        PAIRS,
+        undo=on_lab("heal", "spark-2:rail0"),
+        held_s=5,
+    ),
+    Fault(
+        "rail 0 cut for 5 minutes",
+        on_lab("cut", "spark-2:rail0"),
+        "serves again when it is back",
+        EITHER,
+        undo=on_lab("heal", "spark-2:rail0"),
+        held_s=300,
+    ),
+    Fault(
+        "one rail of two cut",
+        on_lab("cut", "spark-2:rail1"),
+        "serves on over the other",
+        EITHER,
+        "nothing",
+        undo=on_lab("heal", "spark-2:rail1"),
+        held_s=20,
+    ),
+    Fault(
+        "MTU 1500 on one side",
+        sh(WORKER, "ip link set enp1s0f0np0 mtu 1500"),
+        "named; the deploy sets it; ranks that hang on it start anew",
+        EITHER,
+        "nothing",
+        told="has MTU 1500, not 9000",
+        held_s=5,
+    ),
+    Fault(
+        "fabric address removed",
+        sh(WORKER, "ip addr del 192.168.177.12/24 dev enp1s0f0np0"),
+        "named; the deploy sets it",
+        EITHER,
+        "deploy",
+        told="has not the address",
+        held_s=20,
+    ),
+    Fault(
+        "power cut before a netplan file is confirmed",
+        netplan_unconfirmed,
+        "the boot takes the file back",
+        ("cluster/ray",),
+        patience_s=60,
+    ),
+]

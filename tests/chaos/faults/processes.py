@@ -1,0 +1,36 @@
+"""Processes that die or hang."""
+
+from __future__ import annotations
+
+from tests.chaos.acts import send, sh
+from tests.chaos.fault import ALL, BACK, EITHER, KILL, PAIRS, Fault
+from tests.e2e.cluster import HEAD, WORKER
+
+PROCESSES = [
+    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, PAIRS, fast=("cluster/ray",)),
+    Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK),
+    Fault("SIGKILL Ray head (GCS)", send("KILL", HEAD, "ray/gcs/gcs_server"), BACK, ("cluster/ray",)),
+    Fault("SIGKILL raylet, worker", send("KILL", WORKER, "raylet/raylet "), BACK, ("cluster/ray",)),
+    Fault("SIGKILL raylet, head", send("KILL", HEAD, "raylet/raylet "), BACK, ("cluster/ray",)),
+    Fault("SIGKILL vLLM's worker process", send("KILL", WORKER, "ray::RayWorkerProc"), BACK, ("cluster/ray",)),
+    Fault("SIGKILL vLLM's worker process", send("KILL", WORKER, "VLLM::Worker"), BACK, ("cluster/mp",)),
+    Fault("SIGKILL vLLM's engine core", send("KILL", WORKER, "VLLM::EngineCore"), BACK, ("replicas",)),
+    Fault("SIGKILL vLLM's engine core", send("KILL", HEAD, "VLLM::EngineCore"), BACK, ("cluster/ray", "cluster/mp")),
+    Fault("SIGKILL proxy", sh(HEAD, "docker kill tandem-proxy"), BACK, EITHER, on_head=True),
+    Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, EITHER),
+    Fault("SIGKILL dockerd, head", send("KILL", HEAD, "dockerd -H"), BACK, EITHER, on_head=True),
+    Fault(
+        "SIGSTOP API server",
+        send("STOP", WORKER, "vllm serve "),
+        "the canary kills it",
+        ("replicas",),
+        fast=("replicas",),
+    ),
+    Fault("SIGSTOP API server", send("STOP", HEAD, "vllm serve "), "the canary kills it", ALL[1:]),
+    Fault("SIGSTOP engine core", send("STOP", WORKER, "VLLM::EngineCore"), "the canary kills it", ("replicas",)),
+    Fault("SIGSTOP engine core", send("STOP", HEAD, "VLLM::EngineCore"), "the canary kills it", ALL[1:]),
+    Fault(
+        "SIGSTOP worker process", send("STOP", WORKER, "ray::RayWorkerProc"), "the canary kills it", ("cluster/ray",)
+    ),
+    Fault("SIGSTOP worker process", send("STOP", WORKER, "VLLM::Worker"), "the canary kills it", ("cluster/mp",)),
+]
