@@ -14,7 +14,7 @@ from operations.plan.places import NETPLAN
 from tests.chaos.scene import Scene, at_once
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, lab, on
-from tests.lab.node import boot_id, ssh_argv
+from tests.lab.node import boot_id, power_off, power_on, ssh_argv, wait_until_up
 from tests.lab.settings import LINKS, LabNode
 
 Act = Callable[[Scene], None]
@@ -52,8 +52,10 @@ def power(*nodes: LabNode) -> Act:
     """Pull the plug of all at once, and put it back."""
 
     def act(_scene: Scene) -> None:
-        at_once(*(partial(lab, "power-off", node.name) for node in nodes))
-        at_once(*(partial(lab, "power-on", node.name) for node in nodes))
+        at_once(*(partial(power_off, each) for each in nodes))
+        for each in nodes:
+            power_on(each)
+        at_once(*(partial(wait_until_up, each) for each in nodes))
 
     return act
 

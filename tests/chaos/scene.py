@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,9 +83,11 @@ class Scene:
     def answers(self, node: LabNode) -> bool:
         """Whether the engine of a node gives a token."""
         body = {"model": "tiny-llama", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
-        kind = "-H 'Content-Type: application/json'"
-        ask = f"curl -sf -m 8 {self.engines[node]}/v1/chat/completions {kind} -d '{json.dumps(body)}'"
-        return "completion_tokens" in on(node, ask, check=False)
+        # From within the node's network, without a login: ssh took a quarter of a core as long as an engine started.
+        inside = ("ip", "netns", "exec", node.namespace, "chroot", str(node.root))
+        ask = ("curl", "-sf", "-m", "8", f"{self.engines[node]}/v1/chat/completions", "-d", json.dumps(body))
+        argv = [*inside, *ask, "-H", "Content-Type: application/json"]
+        return "completion_tokens" in subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
     def proxy_answers(self) -> bool:
         try:
