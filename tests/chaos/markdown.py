@@ -11,7 +11,8 @@ from tests.chaos.row import Row
 HEAD = """# The fault matrix
 
 What `make chaos` saw on the lab: two nodes on one machine with two cores and no GPU, eight streaming clients of the
-OpenAI package. `python -m tests.chaos --table docs/faults.md` writes this page from what runs have kept.
+OpenAI package. `python -m tests.chaos --table docs/faults.md` writes this page from what runs have kept,
+which is the last run of each row.
 
 *Again* is the time from the fault until every engine and the proxy gave tokens, in a cluster with its limit: a cold
 start, timed in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the commit. Behind each

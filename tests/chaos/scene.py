@@ -83,7 +83,7 @@ class Scene:
     def answers(self, node: LabNode) -> bool:
         """Whether the engine of a node gives a token."""
         body = {"model": "tiny-llama", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
-        # From within the node's network, without a login: ssh took a quarter of a core as long as an engine started.
+        # From within the node's network: engines start meanwhile, and a login costs seven times the CPU of this.
         inside = ("ip", "netns", "exec", node.namespace, "chroot", str(node.root))
         ask = ("curl", "-sf", "-m", "8", f"{self.engines[node]}/v1/chat/completions", "-d", json.dumps(body))
         argv = [*inside, *ask, "-H", "Content-Type: application/json"]
