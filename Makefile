@@ -70,8 +70,9 @@ lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
 lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 	@sh tests/lab/packages.sh
 
-test: lab-packages lint lab-up ## every test, those on the lab included (root); takes the lab down at the end
-	@$(BIN)/pytest -m "not lab" -n 2
+test: lab-packages lint ## every test, those on the lab included (root); takes the lab down at the end
+	@# Side by side: downloads, copies and boots leave half of the machine to the tests that need no lab.
+	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m lab --durations=12
 
 test-fast: $(VENV)/.dev ## the tests that need no lab
