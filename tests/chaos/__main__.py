@@ -3,11 +3,11 @@
 --scene replicas     one scene only (replicas, cluster/ray, cluster/mp, solo); again for more
 --only WORDS         faults whose name contains the words; again for more
 --fast               the subset that the tests run
---go-on              without those that chaos.json has as expected, seen with the same commit
+--go-on              without those that were as expected before, seen with the same commit
 --list               what there is, and what can't be done here
---table FILE         nothing is done; what chaos.json has goes into a file, as Markdown
 
-Each row is kept in chaos.json as soon as it is done; the table at the end has those of earlier runs as well.
+Each row is kept in docs/faults.json and docs/faults.md as soon as it is done; the table at the end has those of earlier
+runs as well.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos import markdown, results, row
+from tests.chaos import results, row
 from tests.chaos.fault import ALL, Fault
 from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
@@ -37,7 +36,6 @@ def main() -> int:
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--go-on", action="store_true")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--table", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     chosen = {
         scene: [fault for fault in FAULTS if _is_wanted(fault, scene, arguments)]
@@ -46,25 +44,16 @@ def main() -> int:
     if arguments.list:
         listing(chosen)
         return 0
-    if arguments.table:
-        arguments.table.write_text(markdown.page(in_order(results.read(), chosen), chosen))
-        return 0
     code = results.code()
     seen = [each for each in results.read() if each.code == code and each.is_good] if arguments.go_on else []
     done = {(each.scene, each.fault) for each in seen}
     left = {scene: [each for each in faults if (scene, each.name) not in done] for scene, faults in chosen.items()}
     for each in every(left):
         results.keep(replace(each, code=code))
-    rows = in_order(results.read(), chosen)
+    asked = {(scene, fault.name) for scene, faults in chosen.items() for fault in faults}
+    rows = [each for each in results.read() if (each.scene, each.fault) in asked]
     report(rows)
     return 0 if all(each.is_good for each in rows) else 1
-
-
-def in_order(rows: list[Row], chosen: dict[str, list[Fault]]) -> list[Row]:
-    """What was seen of the chosen faults, scene by scene."""
-    seen = {(each.scene, each.fault): each for each in rows}
-    keys = [(scene, fault.name) for scene, faults in chosen.items() for fault in faults]
-    return [seen[key] for key in keys if key in seen]
 
 
 def _is_wanted(fault: Fault, scene: str, arguments: argparse.Namespace) -> bool:
@@ -103,7 +92,7 @@ def report(rows: list[Row]) -> None:
     good = sum(each.is_good for each in rows)
     print(f"\n{len(rows)} rows, {good} as expected, {sum(each.took_s for each in rows) / 60:.0f} minutes")
     seen_with = ", ".join(dict.fromkeys(each.code for each in rows))
-    print(f"seen with {seen_with}; all of it is in chaos.json")
+    print(f"seen with {seen_with}; all of it is in docs/faults.json")
 
 
 def listing(chosen: dict[str, list[Fault]]) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from tests.chaos.fault import Fault
-from tests.chaos.faults import NOT_HERE
+from tests.chaos.fault import ALL
+from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
 
 HEAD = """# The fault matrix
 
 What `make chaos` saw on the lab: two nodes on one machine with two cores and no GPU, eight streaming clients of the
-OpenAI package. `python -m tests.chaos --table docs/faults.md` writes this page from what runs have kept,
-which is the last run of each row.
+OpenAI package. Each run writes what it has seen into `faults.json` beside this page, and into this page: the last run
+of each row.
 
 *Again* is the time from the fault until every engine and the proxy gave tokens, in a cluster with its limit: a cold
 start, timed in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the commit. Behind each
@@ -21,8 +19,15 @@ lock or half-written file was left; where that was not so, *seen* says what was 
 """
 
 
-def page(rows: list[Row], chosen: Mapping[str, Sequence[Fault]]) -> str:
-    """All of it, one table for each scene, and what of the chosen faults is missing."""
+def in_order(rows: list[Row]) -> list[Row]:
+    """Scene by scene, as the faults stand in their list; without rows of faults that are no more."""
+    seen = {(row.scene, row.fault): row for row in rows}
+    keys = [(scene, fault.name) for scene in ALL for fault in FAULTS]
+    return [seen[key] for key in keys if key in seen]
+
+
+def page(rows: list[Row]) -> str:
+    """All of it, one table for each scene, and which faults are missing."""
     parts = [HEAD]
     for scene in dict.fromkeys(row.scene for row in rows):
         mine = [row for row in rows if row.scene == scene]
@@ -30,10 +35,12 @@ def page(rows: list[Row], chosen: Mapping[str, Sequence[Fault]]) -> str:
         parts.append("|---|---|---|---|---|---|---|---|")
         parts += [_line(row) for row in mine]
     good = sum(row.is_good for row in rows)
-    parts.append(f"\n{len(rows)} rows, {good} as expected, {sum(row.took_s for row in rows) / 60:.0f} minutes.")
+    timed = [row.took_s for row in rows if row.took_s]
+    of_them = f" for the {len(timed)} whose time was kept" if len(timed) < len(rows) else ""
+    parts.append(f"\n{len(rows)} rows, {good} as expected, {sum(timed) / 60:.0f} minutes{of_them}.")
     seen = {(row.scene, row.fault) for row in rows}
-    for scene, faults in chosen.items():
-        if left := [fault.name for fault in faults if (scene, fault.name) not in seen]:
+    for scene in ALL:
+        if left := [fault.name for fault in FAULTS if scene in fault.scenes and (scene, fault.name) not in seen]:
             parts.append(f"\nNot run for this page, {scene}: {'; '.join(left)}.")
     parts.append("\n## What can't be done here\n")
     parts += [f"- {what}: {why}" for what, why in NOT_HERE.items()]

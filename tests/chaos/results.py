@@ -1,20 +1,22 @@
-"""What was seen of each fault, kept in chaos.json: a matrix of hours need not be done in one piece."""
+"""What was seen of each fault, kept in docs/faults.json and shown in docs/faults.md: it need not be seen in one go."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
+from tests.chaos import markdown
 from tests.chaos.row import Row
 from tests.e2e.cluster import ROOT
 
-PATH = ROOT / "chaos.json"
+PATH, PAGE = ROOT / "docs/faults.json", ROOT / "docs/faults.md"
 
 
 def code() -> str:
     """The last commit of anything but documentation: what rows are seen with; `-dirty`: and changes in none."""
-    what = ["--", ".", ":!*.md"]
+    what = ["--", ".", ":!*.md", ":!docs"]
     commit = _git("log", "-1", "--format=%h", "--abbrev=12", *what)
     return commit + ("-dirty" if _git("status", "--porcelain", *what) else "")
 
@@ -32,6 +34,12 @@ def read() -> list[Row]:
 def keep(row: Row) -> None:
     """In place of what was seen of the same fault before."""
     rows = [each for each in read() if (each.scene, each.fault) != (row.scene, row.fault)]
-    aside = PATH.with_suffix(".part")
-    aside.write_text(json.dumps([each.as_dict() for each in (*rows, row)], indent=1))
-    aside.rename(PATH)
+    rows = markdown.in_order([*rows, row])
+    _write(PATH, json.dumps([each.as_dict() for each in rows], indent=1) + "\n")
+    _write(PAGE, markdown.page(rows))
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_suffix(".part")
+    aside.write_text(text)
+    aside.rename(path)

@@ -1,0 +1,27 @@
+"""The page of the fault matrix is what the runs have kept, and nothing written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import markdown, results
+from tests.chaos.row import Row
+
+
+def test_the_page_says_what_the_runs_have_kept() -> None:
+    assert results.PAGE.read_text() == markdown.page(results.read())
+
+
+def test_a_row_takes_the_place_of_its_own_earlier_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "PATH", tmp_path / "faults.json")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "faults.md")
+    results.keep(Row("solo", "SIGKILL proxy", "", code="1"))
+    results.keep(Row("replicas", "reboot head", "", took_s=120, code="1"))
+    results.keep(Row("solo", "SIGKILL proxy", "", problems=["2 wrong answers"], code="2"))
+    # As the scenes and faults stand in their lists.
+    assert [(row.scene, row.code) for row in results.read()] == [("replicas", "1"), ("solo", "2")]
+    page = results.PAGE.read_text()
+    assert "| SIGKILL proxy |  | 0 | 0 |  |  | 2 wrong answers | 2 |" in page
+    assert "2 rows, 1 as expected, 2 minutes for the 1 whose time was kept." in page
