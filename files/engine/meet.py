@@ -1,15 +1,21 @@
 """The meeting of a cluster's ranks: `meet.py SPEC`, first process of each rank's container.
 
-Rank 0 listens; the others call until it answers. When all are there, each starts /tandem/start.sh. From then on they
-send each other a beat; when one ends, dies or goes silent, all others end too, so that systemd starts every rank
+Rank 0 listens; the others call until it answers. When all are there, each starts /tandem/start.sh. From then on
+they hold the connection; when one ends, dies or goes silent, all others end too, so that systemd starts every rank
 anew and they meet again. Neither Ray nor vLLM's own launcher does this: a dead worker leaves a head that answers
 /health, a dead head leaves workers that wait for a rendezvous that nobody will hold.
+
+Nothing is sent over a held connection: the kernels ask each other once a second whether it stands (TCP keepalive). A
+message that got no answer would be sent again after 0.2, 0.4, 0.8 ... 6.4 s, so a cut of 7 s would be taken for one of
+13, and a node that is back after 7 s seen at 13. A question is asked every second, and a node that has been booted
+since says at the next one that it knows of no such connection.
 
 Ranks of different SPECs do not meet: half of a cluster can be newer than the other only in the middle of a deploy.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -21,11 +27,13 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BEAT_S = 1.0
-#: Between two calls of a worker to a head that is not there yet.
-CALL_S = 0.3
+#: Between two looks whether this rank's process has ended.
+LOOK_S = 0.5
+#: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
+#: that boots after 1, 3 and 7 s.
+CALL_S, CALL_TIMEOUT_S = 0.3, 1.0
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
-SILENCE_S = 12.0
+SILENCE_S = 12
 #: For the rank's processes when it is asked to stop: vLLM has nothing to finish then, and Ray would take ten.
 STOP_S = 3.0
 
@@ -35,8 +43,14 @@ class Peer:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.heard = time.monotonic()
+        #: Why it can't be read any more.
+        self.gone = ""
         self._buffer = b""
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+        # Of questions as of messages that get no answer.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_S * 1000)
 
     def send(self, message: dict[str, object]) -> None:
         """Send one message; a peer that can't take it is found by its silence."""
@@ -45,22 +59,21 @@ class Peer:
         except OSError:
             pass
 
-    def receive(self) -> list[dict[str, object]] | None:
-        """Complete messages that have arrived; None when the peer is gone."""
+    def receive(self) -> list[dict[str, object]]:
+        """Complete messages that have arrived; `gone` says when there will be none any more."""
         try:
             data = self.connection.recv(65536)
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
+            self.gone = "" if data else "is gone"
+            return [json.loads(line) for line in lines if line]
         except BlockingIOError:
             return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        self.heard = time.monotonic()
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        try:
-            return [json.loads(line) for line in lines if line]
+        except OSError as error:
+            silent = error.errno in (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+            self.gone = f"has been silent for {SILENCE_S} s" if silent else "is gone"
         except ValueError:
-            return None
+            self.gone = "says what is no message"
+        return []
 
 
 def say(text: str) -> None:
@@ -74,11 +87,9 @@ def gather(listener: socket.socket, ranks: int, spec: str) -> dict[int, Peer]:
     callers: list[Peer] = []
     say(f"waiting for {ranks - 1} more ranks")
     while len(present) < ranks - 1:
-        select.select([listener, *(p.connection for p in [*callers, *present.values()])], [], [], BEAT_S)
+        select.select([listener, *(p.connection for p in [*callers, *present.values()])], [], [])
         try:
-            connection, _ = listener.accept()
-            connection.settimeout(5)
-            callers.append(Peer(connection))
+            callers.append(Peer(listener.accept()[0]))
         except BlockingIOError:
             pass
         for caller in list(callers):
@@ -86,11 +97,13 @@ def gather(listener: socket.socket, ranks: int, spec: str) -> dict[int, Peer]:
                 messages = caller.receive()
                 if messages:
                     _admit(caller, messages[0], spec, present)
-                if messages or messages is None:
+                if messages or caller.gone:
                     callers.remove(caller)
         for rank, peer in list(present.items()):
-            if select.select([peer.connection], [], [], 0)[0] and peer.receive() is None:
-                say(f"rank {rank} has left before the others came")
+            if select.select([peer.connection], [], [], 0)[0]:
+                peer.receive()
+            if peer.gone:
+                say(f"rank {rank} {peer.gone}, before the others came")
                 del present[rank]
     for peer in present.values():
         peer.send({"go": True})
@@ -112,29 +125,21 @@ def call(address: tuple[str, int], rank: int, spec: str) -> dict[int, Peer]:
     said = ""
     while True:
         try:
-            connection = socket.create_connection(address, timeout=5)
+            connection = socket.create_connection(address, timeout=CALL_TIMEOUT_S)
         except OSError as error:
             if str(error) != said:
                 said = str(error)
                 say(f"rank 0 at {address[0]}:{address[1]} does not answer yet: {said}")
             time.sleep(CALL_S)
             continue
+        connection.settimeout(None)
         head = Peer(connection)
         head.send({"rank": rank, "spec": spec})
-        connection.settimeout(SILENCE_S)
         say("rank 0 is there; waiting for its word")
-        while True:
-            try:
-                messages = head.receive()
-            except TimeoutError:
-                messages = []
-            if messages is None:
-                time.sleep(CALL_S)
-                break
-            if any(message.get("go") for message in messages):
+        while not head.gone:
+            if any(message.get("go") for message in head.receive()):
                 return {0: head}
-            # Still waiting for others: let rank 0 see that this one lives.
-            head.send({"beat": True})
+        time.sleep(CALL_S)
 
 
 def serve(peers: dict[int, Peer]) -> int:
@@ -146,24 +151,18 @@ def serve(peers: dict[int, Peer]) -> int:
         signal.signal(number, lambda *_: asked.append(True))
     for peer in peers.values():
         peer.connection.setblocking(False)
-    beaten = 0.0
     reason = ""
     while not reason:
-        if time.monotonic() - beaten >= BEAT_S:
-            beaten = time.monotonic()
-            for peer in peers.values():
-                peer.send({"beat": True})
-        select.select([peer.connection for peer in peers.values()], [], [], BEAT_S / 2)
+        select.select([peer.connection for peer in peers.values()], [], [], LOOK_S)
         code = process.poll()
         if code is not None:
             reason = f"this rank's process ended with {code}"
         elif asked:
             reason = "asked to stop"
         for rank, peer in peers.items():
-            if peer.receive() is None:
-                reason = reason or f"rank {rank} is gone"
-            elif time.monotonic() - peer.heard > SILENCE_S:
-                reason = reason or f"rank {rank} has been silent for {SILENCE_S:.0f} s"
+            peer.receive()
+            if peer.gone:
+                reason = reason or f"rank {rank} {peer.gone}"
     say(f"{reason}: leaving, so that all ranks meet again")
     end(process, patience_s=STOP_S if asked else 0)
     return 0 if asked else 1

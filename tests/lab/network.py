@@ -55,6 +55,13 @@ def set_link(node: LabNode, link: str, *, up: bool) -> None:
     run("ip", *_switch_side(link), "link", "set", node.host_side(link), "up" if up else "down")
 
 
+def set_links(node: LabNode, *, up: bool) -> None:
+    """All cables of a node that has any."""
+    for link in LINKS:
+        if succeeds("ip", *_switch_side(link), "link", "show", node.host_side(link)):
+            set_link(node, link, up=up)
+
+
 def hold_rails(node: LabNode, rate: str) -> None:
     """Let no more than `rate` (tc's words: 100mbit) through each rail of a node, either way; empty: what it can."""
     for link in ("rail0", "rail1"):

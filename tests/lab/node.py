@@ -68,6 +68,7 @@ def power_on(node: LabNode) -> None:
     """Start the keeper, which boots the node and boots it again when it asks for a reboot."""
     if cgroup.is_running(node):
         return
+    network.set_links(node, up=True)
     log = (node.home / "console.log").open("a")
     subprocess.Popen(
         [sys.executable, "-m", "tests.lab.node", str(node.index)],
@@ -81,6 +82,8 @@ def power_on(node: LabNode) -> None:
 
 def power_off(node: LabNode) -> None:
     """Pull the plug: everything gets SIGKILL, nothing is flushed or said goodbye to."""
+    # The kernel, which lives on, would tell the other nodes that their connections are closed.
+    network.set_links(node, up=False)
     cgroup.kill(node)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -94,13 +93,6 @@ def test_they_meet_again(start: Start, tmp_path: Path) -> None:
         (tmp_path / f"rank-{number}/started").unlink()
         start(number)
     assert has_started(tmp_path, 0, 1)
-
-
-def test_a_silent_peer_is_left(start: Start, tmp_path: Path) -> None:
-    ranks = [start(0), start(1)]
-    assert has_started(tmp_path, 0, 1)
-    ranks[1].send_signal(signal.SIGSTOP)
-    assert ranks[0].wait(timeout=25) == 1
 
 
 def test_ranks_of_different_specs_do_not_meet(start: Start, tmp_path: Path) -> None:
