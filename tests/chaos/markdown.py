@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.chaos.fault import ALL
 from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
@@ -34,6 +36,8 @@ def page(rows: list[Row]) -> str:
         parts.append(f"\n## {scene}\n\n| fault | expected | again, s | gap, s | requests | deploy | seen | with |")
         parts.append("|---|---|---|---|---|---|---|---|")
         parts += [_line(row) for row in mine]
+        if scene == "replicas":
+            parts.append(_sum(mine))
     good = sum(row.is_good for row in rows)
     timed = [row.took_s for row in rows if row.took_s]
     of_them = f" for the {len(timed)} whose time was kept" if len(timed) < len(rows) else ""
@@ -51,3 +55,14 @@ def _line(row: Row) -> str:
     again = f"{row.serves_again_s:.0f}" + (f" of {row.limit_s:.0f}" if row.limit_s else "")
     words = (row.fault, row.expected, again, f"{row.gap_s:.0f}", row.requests, row.drift, row.verdict, row.code)
     return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
+
+
+def _sum(rows: list[Row]) -> str:
+    """What became of all requests in the faults that leave the proxy's own node alone."""
+    elsewhere = {fault.name for fault in FAULTS if "replicas" in fault.scenes and not fault.on_head}
+    counts = [re.match(r"(\d+) sent, (\d+) answered", row.requests) for row in rows if row.fault in elsewhere]
+    sent, answered = (sum(int(each[number]) for each in counts if each) for number in (1, 2))
+    return (
+        f"\nIn the {len(counts)} faults that leave the proxy's own node alone: "
+        f"{sent:,} requests sent, {answered:,} answered."
+    )

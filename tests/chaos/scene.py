@@ -11,16 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos import client
-from tests.e2e.cluster import HEAD, WORKER, Deploy, containers, deploy, on
+from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, on
 from tests.lab import chat
 from tests.lab.settings import LabNode
 
-#: Files that a half-finished change leaves: what Tandem writes aside before it renames.
-ASIDE = (
-    "find /etc/tandem /etc/netplan /var/lib/tandem /home/spark/.cache/huggingface -name '*.part' -o -name '*.tandem-*'"
-)
-#: Node programs of a deploy; their command line begins so.
-PROGRAMS = "import base64,importlib"
+#: What may be left on a node, a line each: containers; files that a half-finished change leaves, which Tandem writes
+#: aside before it renames; node programs of a deploy, whose command line begins so (in brackets the first letter does
+#: not find the shell that looks for it); shared memory; the lock.
+LEFT = """
+docker ps --all --format 'container {{.Names}}'
+find /etc/tandem /etc/netplan /var/lib/tandem /home/spark/.cache/huggingface -name '*.part' -o -name '*.tandem-*'
+pgrep -af '[i]mport base64,importlib' | cut -c 1-80 | sed 's/^/process /'
+find /dev/shm -type f
+flock --nonblock /run/tandem.lock true 2>/dev/null || echo 'the lock is held'
+"""
 
 
 @dataclass
@@ -105,17 +109,14 @@ class Scene:
 
     def leftovers(self) -> list[str]:
         """Containers, processes, shared memory, locks and half-written files that belong to nobody."""
-        found = []
-        for node in (HEAD, WORKER):
+
+        def left(node: LabNode) -> list[str]:
             planned = (["tandem-engine"] if node in self.serving else []) + (["tandem-proxy"] if node is HEAD else [])
-            found += [f"{node.name}: container {name}" for name in containers(node) if name not in planned]
-            found += [f"{node.name}: {path}" for path in on(node, ASIDE, check=False).split()]
-            programs = on(node, f"pgrep -af {PROGRAMS!r} || true").splitlines()
-            found += [f"{node.name}: process {line[:80]}" for line in programs if "pgrep" not in line]
-            found += [f"{node.name}: {path}" for path in on(node, "find /dev/shm -type f", check=False).split()]
-            lock = on(node, "flock --nonblock /run/tandem.lock true 2>/dev/null || echo held", check=False)
-            found += [f"{node.name}: the lock is held"] if "held" in lock else []
-        return found
+            lines = on(node, LEFT, check=False).splitlines()
+            return [f"{node.name}: {line}" for line in lines if line.removeprefix("container ") not in planned]
+
+        with ThreadPoolExecutor() as pool:
+            return [line for lines in pool.map(left, (HEAD, WORKER)) for line in lines]
 
 
 def at_once(*work: Callable[[], object]) -> None:
