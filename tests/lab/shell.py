@@ -47,9 +47,11 @@ def step(text: str) -> Iterator[None]:
     say(f"{text}: done in {time.monotonic() - start:.0f} s")
 
 
+#: Runs a command that ends when we do, however we do.
+TIED = ["setpriv", "--pdeathsig", "KILL"]
 #: Runs a command so that it, all that it starts and all that it mounts are gone when it ends or when we do.
 CONTAINED = [
-    *("setpriv", "--pdeathsig", "KILL"),
+    *TIED,
     *("unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
 ]
 
