@@ -20,8 +20,10 @@ UPLOADS = 3
 LOOK_EVERY_S = 0.5
 #: Seconds after which a worker that does not answer is not waited for any more.
 GRACE_S = 5
-#: Files in flight at once: both rails, and the disk busy while a hash is computed.
-STREAMS = 4
+#: Files in flight at once: some arrive over both rails while others are hashed or wait for the disk.
+STREAMS = 8
+#: Of them those that the head sends at once while there are other workers: what has landed can be handed on.
+FROM_HEAD = 4
 #: Times that a file is tried before the copy is given up.
 TRIES = 2
 
@@ -122,17 +124,14 @@ class Swarm:
         return (mine, self._head) if mine else None
 
     def _next_from_head(self) -> str:
-        """A file that is this worker's to take from the head, or that nobody cares for; empty: none, or not yet.
-
-        The head sends few files at a time, whoever they go to: one that has landed can be handed on.
-        """
+        """A file that is this worker's to take from the head, or that nobody cares for; empty: none, or not yet."""
         landed = self._here.union(*(peer.have for peer in self._peers))
         on_the_way = 0
         for name in self._files:
             if name in landed:
                 continue
             on_the_way += 1
-            if on_the_way > STREAMS:
+            if on_the_way > (FROM_HEAD if self._peers else STREAMS):
                 return ""
             is_mine = self._number[name] % self._workers == self._part
             if name in self._left and (is_mine or not self._is_cared_for(name)):
