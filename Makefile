@@ -76,7 +76,8 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(BIN)/pytest -m lab --durations=12
 
 test-fast: $(VENV)/.dev ## the tests that need no lab
-	@$(BIN)/pytest -m "not lab" -n 2
+	@# File by file: tests of one file share ports.
+	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
