@@ -15,9 +15,9 @@ OpenAI package. Each run writes what it has seen into `faults.json` beside this 
 of each row.
 
 *Again* is the time from the fault until every engine and the proxy gave tokens, in a cluster with its limit: a cold
-start, timed in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the commit. Behind each
-fault one deploy repaired what had drifted and a second one changed nothing, and no container, process, shared memory,
-lock or half-written file was left; where that was not so, *seen* says what was wrong.
+start, the middle one of three in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the
+commit. Behind each fault one deploy repaired what had drifted and a second one changed nothing, and no container,
+process, shared memory, lock or half-written file was left; where that was not so, *seen* says what was wrong.
 """
 
 
