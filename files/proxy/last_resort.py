@@ -22,12 +22,23 @@ class LastResort(CustomLogger):
         request_kwargs: dict[str, Any] | None = None,
         parent_otel_span: Any = None,
     ) -> list[Any]:
-        """The engines to choose from: all of them rather than none."""
+        """The engines to choose from; rather than none the one that has not failed for the longest time: whichever
+        failed a moment ago is the one that is away.
+        """
         if healthy_deployments:
             return healthy_deployments
         from litellm.proxy.proxy_server import llm_router
 
-        return list(llm_router.get_model_list(model_name=model) or [])  # type: ignore[union-attr]
+        assert llm_router
+        engines: list[Any] = list(llm_router.get_model_list(model_name=model) or [])
+        names = [engine["model_info"]["id"] for engine in engines]
+        failed = dict(await llm_router.cooldown_cache.async_get_active_cooldowns(names, parent_otel_span=None))
+
+        def when(engine: Any) -> float:
+            name = engine["model_info"]["id"]
+            return float(failed[name]["timestamp"]) if name in failed else 0.0
+
+        return sorted(engines, key=when)[:1]
 
 
 callback = LastResort()

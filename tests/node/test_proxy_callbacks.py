@@ -38,6 +38,12 @@ class FakeRouter:
     def __init__(self, *streams: Sequence[Any]) -> None:
         self.streams, self.asked = list(streams), list[dict[str, Any]]()
         self.url = ""
+        #: Engine -> when it failed.
+        self.failed: dict[str, float] = {}
+        self.cooldown_cache = self
+
+    async def async_get_active_cooldowns(self, names: list[str], parent_otel_span: Any) -> list[tuple[str, Any]]:
+        return [(name, {"timestamp": self.failed[name]}) for name in names if name in self.failed]
 
     async def acompletion(self, **body: Any) -> AsyncIterator[Any]:
         self.asked.append(body)
@@ -46,7 +52,9 @@ class FakeRouter:
     def get_model_list(self, model_name: str) -> list[dict[str, Any]]:
         """Nobody is at home in the first engine."""
         urls = ("http://127.0.0.1:9/v1", self.url)
-        return [{"model_name": model_name, "litellm_params": {"api_base": url}} for url in urls]
+        return [
+            {"model_name": model_name, "litellm_params": {"api_base": url}, "model_info": {"id": url}} for url in urls
+        ]
 
 
 class FakeTokenizer(BaseHTTPRequestHandler):
@@ -235,7 +243,16 @@ def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> No
     callback = load("proxy/last_resort.py").callback
     healthy = [{"id": "a"}]
     assert asyncio.run(callback.async_filter_deployments("m", healthy, None)) == healthy
-    assert len(asyncio.run(callback.async_filter_deployments("m", [], None))) == 2
+    first, second = (engine["model_info"]["id"] for engine in router.get_model_list("m"))
+    for failed, chosen in (
+        ({first: 30.0, second: 10.0}, second),
+        ({first: 10.0, second: 30.0}, first),
+        # Its cooldown has ended between two looks.
+        ({first: 10.0}, second),
+    ):
+        router.failed = failed
+        (engine,) = asyncio.run(callback.async_filter_deployments("m", [], None))
+        assert engine["model_info"]["id"] == chosen
 
 
 def test_a_connection_to_an_engine_is_broken_when_nothing_is_acknowledged(router: FakeRouter) -> None:
