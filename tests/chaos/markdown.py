@@ -24,7 +24,8 @@ process, shared memory, lock or half-written file was left; where that was not s
 def in_order(rows: list[Row]) -> list[Row]:
     """Scene by scene, as the faults stand in their list; without rows of faults that are no more."""
     seen = {(row.scene, row.fault): row for row in rows}
-    keys = [(scene, fault.name) for scene in ALL for fault in FAULTS]
+    # The same name may stand there twice: what is done then depends on the scene.
+    keys = [(scene, fault.name) for scene in ALL for fault in FAULTS if scene in fault.scenes]
     return [seen[key] for key in keys if key in seen]
 
 

@@ -17,11 +17,16 @@ def test_the_page_says_what_the_runs_have_kept() -> None:
 def test_a_row_takes_the_place_of_its_own_earlier_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "PATH", tmp_path / "faults.json")
     monkeypatch.setattr(results, "PAGE", tmp_path / "faults.md")
-    results.keep(Row("solo", "SIGKILL proxy", "", code="1"))
+    results.keep(Row("solo", "reboot head", "", code="1"))
     results.keep(Row("replicas", "reboot head", "", took_s=120, code="1"))
-    results.keep(Row("solo", "SIGKILL proxy", "", problems=["2 wrong answers"], code="2"))
+    results.keep(Row("solo", "reboot head", "", problems=["2 wrong answers"], code="2"))
     # As the scenes and faults stand in their lists.
     assert [(row.scene, row.code) for row in results.read()] == [("replicas", "1"), ("solo", "2")]
     page = results.PAGE.read_text()
-    assert "| SIGKILL proxy |  | 0 | 0 |  |  | 2 wrong answers | 2 |" in page
+    assert "| reboot head |  | 0 | 0 |  |  | 2 wrong answers | 2 |" in page
     assert "2 rows, 1 as expected, 2 minutes for the 1 whose time was kept." in page
+
+
+def test_each_row_stands_there_once() -> None:
+    rows = results.read()
+    assert len({(row.scene, row.fault) for row in rows}) == len(rows) == len(markdown.in_order(rows))
