@@ -18,6 +18,19 @@ MEET = Path(__file__).parents[2] / "files/engine/meet.py"
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
+def lay_out(home: Path, rank: int, address: tuple[str, int], ranks: int = 2, serve: str = "exec sleep 60") -> Path:
+    """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met."""
+    folder = home / f"rank-{rank}"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(MEET, folder)
+    meeting = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
+    (folder / "meeting.json").write_text(json.dumps(meeting))
+    script = folder / "start.sh"
+    script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
+    script.chmod(0o755)
+    return folder
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a rank; whatever is still there at the end of the test is killed."""
@@ -27,14 +40,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         port = probe.getsockname()[1]
 
     def rank(number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60") -> subprocess.Popen[bytes]:
-        folder = tmp_path / f"rank-{number}"
-        folder.mkdir(exist_ok=True)
-        shutil.copy(MEET, folder)
-        meeting = {"address": "127.0.0.1", "port": port, "ranks": ranks, "rank": number}
-        (folder / "meeting.json").write_text(json.dumps(meeting))
-        script = folder / "start.sh"
-        script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
-        script.chmod(0o755)
+        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
         return process

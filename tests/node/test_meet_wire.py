@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.test_meet import MEET, has_started
+from tests.node.test_meet import has_started, lay_out
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 #: Longer than the pause after which TCP asks again at 6 s of silence and before it does at 12 s.
@@ -28,6 +27,9 @@ class Pair:
         self.names = [f"meet-{os.getpid()}-{what}" for what in ("rank-0", "rank-1", "switch")]
         self.switch = self.names[2]
         self.running: dict[int, subprocess.Popen[str]] = {}
+
+    def wire_up(self) -> None:
+        """All of it; what was made is removed by `end`, also when this breaks off."""
         ip("netns", "add", self.switch)
         ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
         ip("-n", self.switch, "link", "set", "switch", "up")
@@ -53,14 +55,7 @@ class Pair:
         ip("-n", self.switch, "link", "set", "port1", state)
 
     def start(self, rank: int) -> None:
-        folder = self.home / f"rank-{rank}"
-        folder.mkdir()
-        (folder / "meet.py").write_text(MEET.read_text())
-        meeting = {"address": ADDRESSES[0], "port": 29400, "ranks": 2, "rank": rank}
-        (folder / "meeting.json").write_text(json.dumps(meeting))
-        script = folder / "start.sh"
-        script.write_text(f"#!/bin/sh\ntouch {folder}/started\nexec sleep 60\n")
-        script.chmod(0o755)
+        folder = lay_out(self.home, rank, (ADDRESSES[0], 29400))
         argv = ["ip", "netns", "exec", self.names[rank], sys.executable, str(folder / "meet.py"), "spec"]
         self.running[rank] = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
@@ -76,10 +71,10 @@ class Pair:
 
     def remove(self, number: int) -> None:
         """A namespace, and what a killed rank has left in it."""
-        pids = subprocess.run(["ip", "netns", "pids", self.names[number]], capture_output=True, text=True, check=True)
+        pids = subprocess.run(["ip", "netns", "pids", self.names[number]], capture_output=True, text=True, check=False)
         for pid in pids.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
-        ip("netns", "del", self.names[number])
+        subprocess.run(["ip", "netns", "del", self.names[number]], check=False)
 
     def last_words(self, rank: int) -> str:
         """What a rank says until it has left."""
@@ -103,6 +98,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         pytest.skip("namespaces need root")
     made = Pair(tmp_path)
     try:
+        made.wire_up()
         for rank in range(2):
             made.start(rank)
         assert has_started(tmp_path, 0, 1)
