@@ -1,15 +1,18 @@
 """A callback of LiteLLM's: while no engine can answer, clients are told so, and when to come back.
 
 LiteLLM says 429 or 500 then, which clients take for a limit of theirs or for a mistake; 503 with Retry-After is what
-the OpenAI clients wait for by themselves.
+the OpenAI clients wait for by themselves. An error before the first token of a stream takes another way through LiteLLM
+than all others: it keeps what the error itself says of a status, and no headers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
 from litellm.types.router import RouterRateLimitError, RouterRateLimitErrorBasic
 
 #: Seconds after which a client shall ask again. An engine that was restarted needs minutes; the OpenAI clients try
@@ -37,7 +40,29 @@ class Unavailable(CustomLogger):
             # The status is long sent; LiteLLM ends the stream with an error in it.
             return None
         detail = "no engine answers at the moment; it starts by itself, or `make status` says why not"
-        return HTTPException(503, detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+        error: Any = original_exception
+        error.status_code, error.message = 503, detail
+        return HTTPException(503, detail)
 
 
+class WithRetryAfter:
+    """Around LiteLLM's application (ASGI): whoever is told 503 is told when to come back."""
+
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        async def pass_on(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 503:
+                headers = [header for header in message["headers"] if header[0].lower() != b"retry-after"]
+                message["headers"] = [*headers, (b"retry-after", str(RETRY_AFTER_S).encode())]
+            await send(message)
+
+        await self.application(scope, receive, pass_on)
+
+
+# Callbacks are loaded while the application starts: too late for add_middleware.
+proxy_server.app.middleware_stack = WithRetryAfter(
+    proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack()
+)
 callback = Unavailable()

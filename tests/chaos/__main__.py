@@ -69,9 +69,10 @@ def every(chosen: dict[str, list[Fault]]) -> Iterable[Row]:
             continue
         topology, _, executor = name.partition("/")
         scene = Scene(topology, executor or "ray")
-        say(f"{name}: deploying, and timing a cold start")
+        say(f"{name}: deploying, learning the right answers")
         scene.set_up()
-        say(f"{name}: a cold start takes {scene.cold_start_s:.1f} s")
+        if scene.cold_start_s:
+            say(f"{name}: a cold start takes {scene.cold_start_s:.1f} s")
         for fault in faults:
             say(f"{name}: {fault.name} ...")
             done = row.run(scene, fault)

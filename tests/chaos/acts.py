@@ -1,21 +1,15 @@
-"""What faults are made of: commands, signals, cables and plugs of the lab, and deploys that are broken off."""
+"""What faults are made of: commands, signals, cables and plugs of the lab."""
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from operations import remote
-from operations.plan.places import NETPLAN
 from tests.chaos.scene import Scene, at_once
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, lab, on
-from tests.lab.node import boot_id, power_off, power_on, ssh_argv, wait_until_up
-from tests.lab.settings import LINKS, LabNode
+from tests.e2e.cluster import lab, on
+from tests.lab.node import power_off, power_on, wait_until_up
+from tests.lab.settings import LabNode
 
 Act = Callable[[Scene], None]
 
@@ -80,172 +74,6 @@ def all_of(*acts: Act) -> Act:
     return act
 
 
-def deploy_killed_at(operation: str, after_s: float = 0.0, *before: Act) -> Act:
-    """Begin a deploy of another recipe, and kill it where it begins an operation."""
-
-    def act(scene: Scene) -> None:
-        for each in before:
-            each(scene)
-        process = cluster.begin(**scene.knobs, recipe=changed_recipe())
-        assert process.stderr is not None
-        for line in process.stderr:
-            if operation in line and "Starting operation" in line:
-                break
-        time.sleep(after_s)
-        process.kill()
-        process.communicate()
-
-    return act
-
-
-def management_cut_in_a_deploy(scene: Scene) -> None:
-    """The link of the worker is gone for 20 s while a deploy is at work."""
-    process = cluster.begin(**scene.knobs, recipe=changed_recipe())
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "Engine | files" in line:
-            break
-    lab("cut", "spark-2:mgmt")
-    time.sleep(20)
-    lab("heal", "spark-2:mgmt")
-    process.kill()
-    process.communicate()
-
-
-def netplan_unconfirmed(scene: Scene) -> None:
-    """Management is cut off by a netplan file, and the worker loses power before the guard's minute is over."""
-    before = on(WORKER, f"cat {NETPLAN}")
-    cut_management_off(WORKER, before)
-    power(WORKER)(scene)
-    assert on(WORKER, f"cat {NETPLAN}") == before
-    left = on(WORKER, "ls /etc/systemd/system/tandem-netplan-undo.service /etc/netplan/*.tandem-old", check=False)
-    assert left == "", left
-
-
-def cut_management_off(node: LabNode, netplan: str) -> None:
-    """Apply the file with its management link off, as a deploy applies one, and never come back to confirm it."""
-    harmful = netplan + f"    {LINKS['mgmt']}:\n      activation-mode: off\n"
-    on(node, f"cat > {NETPLAN}.pending <<'END'\n{harmful}END\nchmod 600 {NETPLAN}.pending")
-    apply = remote.command("fabric", {"action": "apply", "path": NETPLAN}).get_raw_value()
-    # The session hangs or breaks with the link: both are what shall happen.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        argv = [*ssh_argv(node), f"sudo -n {apply}"]
-        subprocess.run(argv, input=remote.programs().encode(), timeout=15, check=False)
-    assert not boot_id(node), "management was not lost: nothing is proven"
-
-
-def full(node: LabNode, folder: str) -> Act:
-    """The disk of a folder is full: a small one with its content is mounted over it, and filled."""
-
-    def act(_scene: Scene) -> None:
-        on(
-            node,
-            f"cp -a {folder} /run/content && kib=$(du -sk /run/content | cut -f 1) && "
-            f"mount -t tmpfs -o size=$((kib * 5 / 4 + 512))k,mode=755 full {folder} && "
-            f"cp -a /run/content/. {folder} && rm -r /run/content && "
-            f"{{ dd if=/dev/zero of={folder}/ballast bs=4k 2>/dev/null || true; }}",
-        )
-
-    return act
-
-
-def room_again(node: LabNode, folder: str) -> Act:
-    """The folder is as it was before, without what was removed meanwhile."""
-    files = f"(cd {folder} && find . | sort)"
-    gone = f"{files} | comm -23 - /run/there | sed 's|^|{folder}/|' | xargs --no-run-if-empty rm -rf"
-    return sh(node, f"{files} >/run/there; umount --lazy {folder}; {gone}; rm /run/there")
-
-
-def deploy_on_a_full_disk(node: LabNode, folder: str, said: str) -> Act:
-    """A deploy of another recipe, with this folder's disk full, says so; what serves is not touched."""
-
-    def act(scene: Scene) -> None:
-        full(node, folder)(scene)
-        refused = scene.deploy(recipe=str(changed_recipe()))
-        assert refused.code == 1, "a deploy passed on a full disk"
-        assert said in refused.text, refused.text[-3000:]
-        left = on(node, f"find {folder} -name '*.part' -o -name '*.tandem-*'")
-        assert left == "", left
-
-    return act
-
-
-def rolled(scene: Scene) -> None:
-    """A deploy of another recipe, to its end."""
-    done = scene.deploy(recipe=str(changed_recipe()))
-    assert done.code == 0, done.text[-3000:]
-
-
-def never_loads(scene: Scene) -> None:
-    """A deploy of a recipe whose engine ends at each start: until it is not started any more."""
-    failed = scene.deploy(recipe=str(broken_recipe()))
-    assert failed.code == 1, "a recipe that can't load was deployed"
-    assert "`make rollback DATA=" in failed.text, failed.text[-2000:]
-    start = time.monotonic()
-    while "failed" not in on(HEAD, "systemctl is-active tandem-engine", check=False):
-        assert time.monotonic() - start < 900, "it is started again and again"
-        time.sleep(2)
-    # systemd counts the start that it has refused as well.
-    starts = int(on(HEAD, "systemctl show tandem-engine --property=NRestarts --value"))
-    assert starts <= 6, f"{starts} starts"
-    assert on(HEAD, "docker ps --all --quiet --filter name=tandem-engine") == "", "its container is still there"
-    argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]
-    told = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=True).stdout
-    assert f"it stays down after {starts} starts: " in told, told
-    assert "Error" in told.split("it stays down after")[1].splitlines()[0], told
-
-
-def rolled_back(scene: Scene) -> None:
-    """A deploy of a recipe whose engine ends at each start, with rollback=auto."""
-    failed = scene.deploy(recipe=str(broken_recipe()), rollback="auto")
-    assert failed.code == 1, "a recipe that can't load was deployed"
-    assert "rollback=auto: going back to" in failed.text, failed.text[-2000:]
-    assert "serves again" in failed.text, failed.text[-2000:]
-
-
-def changed_recipe() -> Path:
-    """The lab's recipe with one flag changed: every engine has to be started anew."""
-    return _recipe_with("max-num-seqs: 8", "max-num-seqs: 9")
-
-
-def broken_recipe() -> Path:
-    """More context than the model has: the lint knows flags and their choices, not every model's limits."""
-    return _recipe_with("max-model-len: 1024", "max-model-len: 9999999")
-
-
-def _recipe_with(old: str, new: str) -> Path:
-    shipped = (cluster.ROOT / "files/recipes/lab-tiny-llama.yaml").read_text()
-    path = Path(f"/tmp/tandem-chaos/{new.split(': ')[1]}/lab-tiny-llama.yaml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(shipped.replace(old, new))
-    return path
-
-
-#: Takes memory until little is available, and holds it for a moment.
-HOG = """import mmap, re, time
-held, end = [], time.time() + 400
-def left():
-    return int(re.search(r"MemAvailable: *([0-9]+)", open("/proc/meminfo").read()).group(1)) // 1024
-while left() > 900 and time.time() < end:
-    held.append(mmap.mmap(-1, 48 << 20))
-    held[-1].madvise(mmap.MADV_HUGEPAGE)
-    held[-1].write(bytes(48 << 20))
-time.sleep(3)
-"""
-
-
-def memory_hog(scene: Scene) -> None:
-    """Take memory until the guard's floor is reached.
-
-    The nodes share this machine's memory: in replicas the head's guard looks away meanwhile.
-    """
-    node = HEAD if scene.topology == "solo" else WORKER
-    if scene.topology != "solo":
-        on(HEAD, "systemctl stop tandem-guard")
-    since = on(node, "date '+%F %T'").strip()
-    try:
-        on(node, f"cat >/run/hog.py <<'END'\n{HOG}END\npython3 /run/hog.py && rm /run/hog.py")
-    finally:
-        on(HEAD, "systemctl start tandem-guard")
-    told = on(node, f"journalctl --unit tandem-guard --since '{since}' --no-pager --output=cat")
-    assert "the engine's container is killed" in told, f"the guard did nothing: {told}"
+def until_all_answer(scene: Scene) -> None:
+    """Wait for every engine and the proxy."""
+    scene.wait_until_all_answer(time.monotonic(), within_s=240)

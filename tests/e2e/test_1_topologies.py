@@ -14,7 +14,7 @@ import pytest
 
 from operations.plan.places import PROXY_KEY, RAY_TOKEN
 from tests.chaos import client, row
-from tests.chaos.acts import changed_recipe
+from tests.chaos.deploying import changed_recipe
 from tests.chaos.fault import Fault
 from tests.chaos.faults import fast
 from tests.chaos.scene import Scene

@@ -9,7 +9,7 @@ import pytest
 
 from operations.plan.places import NETPLAN
 from tests.chaos import row
-from tests.chaos.acts import broken_recipe, cut_management_off
+from tests.chaos.deploying import broken_recipe, cut_management_off
 from tests.chaos.fault import Fault
 from tests.chaos.faults import fast
 from tests.chaos.scene import Scene

@@ -24,8 +24,8 @@ from tests.node.shipped import load
 class FakeHTTPException(Exception):
     """What fastapi's has of interest."""
 
-    def __init__(self, status: int, detail: str, headers: dict[str, str]) -> None:
-        self.status_code, self.detail, self.headers = status, detail, headers
+    def __init__(self, status: int, detail: str) -> None:
+        self.status_code, self.detail = status, detail
 
 
 class NoEngine(ValueError):
@@ -57,6 +57,12 @@ class FakeRouter:
         ]
 
 
+async def answering(scope: Any, receive: Any, send: Any) -> None:
+    """LiteLLM's application."""
+    await send({"type": "http.response.start", "status": scope["status"], "headers": [(b"a", b"b")]})
+    await send({"type": "http.response.body", "body": b"c"})
+
+
 class FakeTokenizer(BaseHTTPRequestHandler):
     """An engine's /tokenize: every character is a token."""
 
@@ -80,7 +86,7 @@ def router(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRouter]:
     leaves: dict[str, dict[str, Any]] = {
         "litellm.integrations.custom_logger": {"CustomLogger": object},
         "litellm.types.router": {"RouterRateLimitError": NoEngine, "RouterRateLimitErrorBasic": NoEngine},
-        "litellm.proxy.proxy_server": {"llm_router": fake},
+        "litellm.proxy.proxy_server": {"llm_router": fake, "app": SimpleNamespace(middleware_stack=answering)},
         "litellm.llms.custom_httpx": {
             "http_handler": SimpleNamespace(build_aiohttp_keepalive_socket_factory=lambda: lambda _: socket.socket())
         },
@@ -89,6 +95,7 @@ def router(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRouter]:
     for name, content in leaves.items():
         fakes[name] = ModuleType(name)
         vars(fakes[name]).update(content)
+    vars(fakes["litellm.proxy"])["proxy_server"] = fakes["litellm.proxy.proxy_server"]
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
     server = ThreadingHTTPServer(("127.0.0.1", 0), FakeTokenizer)
@@ -228,10 +235,30 @@ def away(error: Exception, data: dict[str, Any]) -> Any:
 
 
 def test_without_an_engine_clients_are_told_when_to_come_back(router: FakeRouter) -> None:
-    for error in (NoEngine(), type("APIConnectionError", (Exception,), {})(), type("Timeout", (Exception,), {})()):
+    kinds: list[Any] = [NoEngine, type("APIConnectionError", (Exception,), {}), type("Timeout", (Exception,), {})]
+    for kind in kinds:
+        error = kind()
         told = away(error, {})
         assert told.status_code == 503
-        assert told.headers == {"Retry-After": "30"}
+        # Of a stream whose first token never came LiteLLM asks the error itself.
+        assert (error.status_code, error.message) == (503, told.detail)
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, []), (500, []), (503, [(b"retry-after", b"30")])])
+def test_who_is_told_503_is_told_when_to_come_back(
+    router: FakeRouter, status: int, told: list[tuple[bytes, bytes]]
+) -> None:
+    load("proxy/unavailable.py")
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(sys.modules["litellm.proxy.proxy_server"].app.middleware_stack({"status": status}, None, send))
+    assert sent == [
+        {"type": "http.response.start", "status": status, "headers": [(b"a", b"b"), *told]},
+        {"type": "http.response.body", "body": b"c"},
+    ]
 
 
 def test_a_client_s_own_mistake_and_a_stream_that_has_begun_stay_as_they_are(router: FakeRouter) -> None:

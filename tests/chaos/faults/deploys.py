@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import deploy_killed_at, management_cut_in_a_deploy, rolled, rolled_back, sh
+from tests.chaos.acts import sh
+from tests.chaos.deploying import deploy_killed_at, management_cut_in_a_deploy, rolled, rolled_back
 from tests.chaos.fault import EITHER, Fault
 from tests.e2e.cluster import WORKER
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import netplan_unconfirmed, on_lab, sh
+from tests.chaos.acts import on_lab, sh
+from tests.chaos.deploying import netplan_unconfirmed
 from tests.chaos.fault import EITHER, PAIRS, Fault
 from tests.e2e.cluster import WORKER
 

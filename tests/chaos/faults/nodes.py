@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import power, reboot
-from tests.chaos.fault import BACK, PAIRS, Fault
+from tests.chaos.acts import all_of, power, reboot
+from tests.chaos.fault import BACK, EITHER, PAIRS, Fault
 from tests.e2e.cluster import HEAD, WORKER
 
 NODES = [
     Fault("reboot worker", reboot(WORKER), BACK, PAIRS),
     Fault("reboot head", reboot(HEAD), BACK, on_head=True),
     Fault("reboot both at once", reboot(HEAD, WORKER), BACK, PAIRS, on_head=True, fast=("cluster/ray",)),
+    Fault(
+        "reboot worker, then head while it boots",
+        all_of(reboot(WORKER), reboot(HEAD)),
+        "serves again by itself, counted from the first",
+        EITHER,
+        on_head=True,
+        # The second one begins so much later.
+        patience_s=8,
+    ),
     Fault("power cut of the worker", power(WORKER), BACK, PAIRS),
     Fault("power cut of the head", power(HEAD), BACK, on_head=True),
     Fault("power cut of both at once", power(HEAD, WORKER), BACK, PAIRS, on_head=True),

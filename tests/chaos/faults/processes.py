@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import send, sh
+from tests.chaos.acts import all_of, send, sh, until_all_answer
 from tests.chaos.fault import ALL, BACK, EITHER, KILL, PAIRS, Fault
 from tests.e2e.cluster import HEAD, WORKER
 
 PROCESSES = [
     Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, PAIRS, fast=("cluster/ray",)),
     Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK),
+    Fault(
+        "SIGKILL engine container, head, as soon as the worker's is back from one",
+        # Then both are in the proxy's cooldown at once.
+        all_of(sh(WORKER, KILL), until_all_answer, sh(HEAD, KILL)),
+        BACK,
+        ("replicas",),
+    ),
     Fault("SIGKILL Ray head (GCS)", send("KILL", HEAD, "ray/gcs/gcs_server"), BACK, ("cluster/ray",)),
     Fault("SIGKILL raylet, worker", send("KILL", WORKER, "raylet/raylet "), BACK, ("cluster/ray",)),
     Fault("SIGKILL raylet, head", send("KILL", HEAD, "raylet/raylet "), BACK, ("cluster/ray",)),
