@@ -6,6 +6,9 @@ name GPU. The communicator is named and not imported: it needs the platform that
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from vllm.platforms.cpu import CpuPlatform
 
 
@@ -18,3 +21,10 @@ class LabPlatform(CpuPlatform):
     def get_device_communicator_cls(cls) -> str:
         """Qualified name of the communicator class."""
         return "tandem_lab_communicator.LabCommunicator"
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: Any) -> None:
+        """With LAB_LOAD_S in the environment the ranks load slowly."""
+        super().check_and_update_config(vllm_config)
+        if os.environ.get("LAB_LOAD_S"):
+            vllm_config.parallel_config.worker_cls = "tandem_lab_worker.SlowWorker"
