@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
 
 from tests.chaos.scene import Scene, at_once
+from tests.e2e import cluster
 from tests.e2e.cluster import lab, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
 
 Act = Callable[[Scene], None]
+#: Seconds in which the state of what is left is told.
+STATUS_S = 10.0
 
 
 def sh(node: LabNode, command: str) -> Act:
@@ -50,6 +54,59 @@ def power(*nodes: LabNode) -> Act:
         for each in nodes:
             power_on(each)
         at_once(*(partial(wait_until_up, each) for each in nodes))
+
+    return act
+
+
+def off(*nodes: LabNode) -> Act:
+    """Pull the plug, and leave it so."""
+
+    def act(_scene: Scene) -> None:
+        at_once(*(partial(power_off, each) for each in nodes))
+
+    return act
+
+
+def shut_down(node: LabNode) -> Act:
+    """The polite way, and it stays off."""
+
+    def act(_scene: Scene) -> None:
+        on(node, "systemctl poweroff", check=False)
+
+    return act
+
+
+def power_again(*nodes: LabNode) -> Act:
+    """Put the plug back, and wait until they are booted."""
+
+    def act(_scene: Scene) -> None:
+        for each in nodes:
+            power_on(each)
+        at_once(*(partial(wait_until_up, each) for each in nodes))
+
+    return act
+
+
+def status_says(*words: str) -> Act:
+    """`make status` has these words in what it prints, in less than ten seconds, whatever is away."""
+
+    def act(_scene: Scene) -> None:
+        argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]
+        start = time.monotonic()
+        told = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=False).stdout
+        took = time.monotonic() - start
+        lacking = [word for word in words if word not in " ".join(told.split())]
+        assert not lacking, f"status does not say {lacking}: {told}"
+        assert took < STATUS_S, f"status took {took:.1f} s"
+
+    return act
+
+
+def pause(seconds: float) -> Act:
+    """Nothing."""
+
+    def act(_scene: Scene) -> None:
+        time.sleep(seconds)
 
     return act
 

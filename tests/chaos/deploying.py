@@ -111,7 +111,7 @@ def changed_recipe() -> Path:
 
 def broken_recipe() -> Path:
     """More context than the model has: the lint knows flags and their choices, not every model's limits."""
-    return _recipe_with("max-model-len: 1024", "max-model-len: 9999999")
+    return _recipe_with("max-model-len: 131072", "max-model-len: 9999999")
 
 
 def _recipe_with(old: str, new: str) -> Path:

@@ -26,6 +26,8 @@ class Fault:
     `on_head`: the proxy or what it stands on is hit, so requests that were under way are lost in any topology.
     `undo` ends the fault `held_s` after it began; the time to serve again counts from there.
     `patience_s`: how much more than a cold start and 15 s it may take, with the reason in `expected`.
+    `afterwards` puts back what the row itself took away, once everything that is left serves.
+    `of_proxy`: the proxy alone is hit: it has 10 s and its own start.
     `takes_minutes`: it waits for starts of engines by itself, so clients pause from its begin.
     `told`: words that the deploy afterwards says of what had drifted.
     """
@@ -38,6 +40,8 @@ class Fault:
     on_head: bool = False
     undo: Act | None = None
     held_s: float = 0.0
+    afterwards: Act | None = None
+    of_proxy: bool = False
     patience_s: float = 0.0
     takes_minutes: bool = False
     told: str = ""

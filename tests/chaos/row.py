@@ -16,6 +16,8 @@ from tests.lab import chat
 CLIENTS = 8
 #: Seconds that a cluster may need beyond a cold start.
 GRACE_S = 15.0
+#: Seconds that a proxy may need beyond its own start: until it is noticed, and ended.
+PROXY_GRACE_S = 10.0
 #: Seconds after which nothing will come any more.
 PATIENCE_S = 300.0
 #: Seconds of full load around a fault; in between clients pause, because two cores start the engines as well.
@@ -63,6 +65,8 @@ def run(scene: Scene, fault: Fault) -> Row:
     row, began = Row(scene.name, fault.name, fault.expected), time.monotonic()
     if scene.topology == "cluster" and fault.heals == "itself" and scene.cold_start_s:
         row.limit_s = round(scene.cold_start_s + GRACE_S + fault.patience_s, 1)
+    if fault.of_proxy:
+        row.limit_s = round(scene.time_a_proxy_start() + PROXY_GRACE_S, 1)
     with client.load(scene.at, scene.expected, CLIENTS) as seen:
         time.sleep(CALM_S)
         try:
@@ -70,6 +74,8 @@ def run(scene: Scene, fault: Fault) -> Row:
         except (TimeoutError, AssertionError) as error:
             repaired = None
             row.problems.append(str(error))
+        if fault.afterwards:
+            fault.afterwards(scene)
         seen.pause_s = 0.0
         time.sleep(CALM_S)
     row.gap_s, row.requests = round(seen.gap, 1), str(seen)

@@ -87,6 +87,13 @@ class Scene:
             list(pool.map(lambda node: on(node, "systemctl start --no-block tandem-engine"), self.serving))
         return self.wait_until_all_answer(start, 240)
 
+    def time_a_proxy_start(self) -> float:
+        """Seconds from a start of the proxy until it gives a token."""
+        on(HEAD, "systemctl stop tandem-proxy")
+        start = time.monotonic()
+        on(HEAD, "systemctl start --no-block tandem-proxy")
+        return self.wait_until_all_answer(start, 120)
+
     def answers(self, node: LabNode) -> bool:
         """Whether the engine of a node gives a token."""
         body = {"model": "tiny-llama", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.chaos.fault import Fault
+from tests.chaos.faults.absent import ABSENT
+from tests.chaos.faults.busy import BUSY
 from tests.chaos.faults.deploys import DEPLOYS
 from tests.chaos.faults.drift import DRIFT
 from tests.chaos.faults.network import NETWORK
@@ -10,7 +12,7 @@ from tests.chaos.faults.nodes import NODES
 from tests.chaos.faults.processes import PROCESSES
 from tests.chaos.faults.shortage import SHORTAGE
 
-FAULTS = [*NODES, *PROCESSES, *NETWORK, *DEPLOYS, *DRIFT, *SHORTAGE]
+FAULTS = [*NODES, *ABSENT, *PROCESSES, *BUSY, *NETWORK, *DEPLOYS, *DRIFT, *SHORTAGE]
 
 
 def fast(scene: str) -> list[Fault]:

@@ -24,6 +24,13 @@ PROCESSES = [
     Fault("SIGKILL vLLM's engine core", send("KILL", WORKER, "VLLM::EngineCore"), BACK, ("replicas",)),
     Fault("SIGKILL vLLM's engine core", send("KILL", HEAD, "VLLM::EngineCore"), BACK, ("cluster/ray", "cluster/mp")),
     Fault("SIGKILL proxy", sh(HEAD, "docker kill tandem-proxy"), BACK, EITHER, on_head=True),
+    Fault(
+        "SIGSTOP proxy",
+        send("STOP", HEAD, "/opt/litellm/bin/litellm"),
+        "the canary kills it",
+        on_head=True,
+        of_proxy=True,
+    ),
     Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, EITHER),
     Fault("SIGKILL dockerd, head", send("KILL", HEAD, "dockerd -H"), BACK, EITHER, on_head=True),
     Fault(

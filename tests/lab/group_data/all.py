@@ -1,9 +1,11 @@
 """The lab's knobs: only what differs from group_data/all.py at the top of the repository."""
 
 from tests.lab import images as _images
+from tests.lab import loading as _loading
 from tests.lab import settings as _settings
 
-recipe = "lab-tiny-llama"
+# With LAB_LOAD_S=600 in the environment the model takes ten minutes more to load, as a real one does.
+recipe = _loading.recipe()
 # This machine shall reach the proxy, and the lab's management network leads nowhere else.
 proxy_bind = "management"
 

@@ -1,0 +1,65 @@
+"""A prompt that keeps a real engine in its prefill for much longer than the canary waits for a sign of life."""
+
+from __future__ import annotations
+
+import time
+
+import openai
+
+from tests.chaos.scene import Scene
+from tests.e2e.cluster import on
+from tests.lab.settings import LabNode
+
+#: Digits are one token each.
+PROMPT_TOKENS = 80_000
+ANSWER_TOKENS = 24
+#: Seconds without a sign of life after which the lab's canary kills: three of its deadlines.
+CANARY_S = 3 * 2.0
+TIMES = 5
+
+
+def long_prompt(scene: Scene) -> None:
+    """Ask it once under the load, and once more: the same answer, nothing killed, nothing tried again."""
+    before = {node: _container(node) for node in scene.engines}
+    read_before = _prompt_tokens(scene)
+    waited_s, answer = _ask(scene)
+    read = _prompt_tokens(scene) - read_before
+    assert waited_s >= TIMES * CANARY_S, f"its prefill took {waited_s:.0f} s: nothing is proven"
+    assert read < 1.5 * PROMPT_TOKENS, f"engines have read {read:.0f} tokens: it was tried again"
+    assert {node: _container(node) for node in scene.engines} == before, "an engine was started anew"
+    assert _ask(scene)[1] == answer, "two different answers"
+    print(f"chaos: a prefill of {waited_s:.0f} s, {waited_s / CANARY_S:.1f} times the canary's patience", flush=True)
+
+
+def _ask(scene: Scene) -> tuple[float, str]:
+    """Seconds until the first token, and the text."""
+    at = scene.at
+    client = openai.OpenAI(base_url=at["OPENAI_BASE_URL"], api_key=at["OPENAI_API_KEY"], max_retries=0, timeout=300)
+    digits = "".join(str(number * 7919 % 10) for number in range(PROMPT_TOKENS))
+    start, first, text = time.monotonic(), 0.0, ""
+    stream = client.chat.completions.create(
+        model=at["OPENAI_MODEL"],
+        messages=[{"role": "user", "content": digits}],
+        max_tokens=ANSWER_TOKENS,
+        temperature=0,
+        stream=True,
+    )
+    for chunk in stream:
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            first = first or (time.monotonic() if choice.delta.content else 0.0)
+    assert len(text) == ANSWER_TOKENS, f"{len(text)} characters of {ANSWER_TOKENS}"
+    return first - start, text
+
+
+def _container(node: LabNode) -> str:
+    return on(node, "docker inspect --format '{{.Id}}' tandem-engine").strip()
+
+
+def _prompt_tokens(scene: Scene) -> float:
+    """What all engines have read since their start."""
+    total = 0.0
+    for node, url in scene.engines.items():
+        lines = on(node, f"curl -sf -m 20 {url}/metrics").splitlines()
+        total += sum(float(line.split()[-1]) for line in lines if line.startswith("vllm:prompt_tokens_total"))
+    return total
