@@ -57,11 +57,11 @@ audit: $(VENV)/.deploy ## what the model's weights are made of: modules by quant
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py
 
-rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, deploy, chat (TOPOLOGY= EXECUTOR=)
+rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, deploy, chat (TOPOLOGY= EXECUTOR=, and lab-up's)
 	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)
 	@$(BIN)/python -m tests.lab.chat
 
-lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2); the first time it builds their images
+lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager)
 	@$(BIN)/python -m tests.lab up
 
 lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from tests.lab import builder, cgroup, network, node, rootfs
+from tests.lab import builder, cgroup, desk, network, node, rootfs, watch
 from tests.lab.settings import HOME, SSH_KEY, LabNode, known_nodes
 from tests.lab.shell import LabError, run, say, step
 
@@ -19,28 +19,42 @@ def up(count: int) -> None:
     # Imported here: building needs packages that looking and breaking do not.
     from tests.lab import images, model
 
+    wanted = desk.chosen(os.environ, count)
     HOME.mkdir(parents=True, exist_ok=True)
     if not SSH_KEY.exists():
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tandem-lab", "-f", SSH_KEY)
-    shared_root = rootfs.node_root()
+    shared_root = rootfs.node_root(wanted)
     model.ensure()
     images.ensure()
     nodes = [LabNode(index) for index in range(count)]
-    for extra in [n for n in known_nodes() if n.index >= count]:
-        say(f"{extra.name} is one more than wanted: removed")
-        node.remove(extra)
-    network.wire_up(nodes)
+    _remove_others(nodes, wanted)
+    desk.remember(wanted)
     for each in nodes:
-        node.make(each, shared_root)
+        node.make(each, wanted, shared_root)
+    network.wire_up(nodes)
+    watch.start()
     node.write_known_hosts(nodes)
     if all(cgroup.is_running(each) for each in nodes):
-        say(f"{count} nodes are up")
+        say(f"{count} nodes are up ({wanted})")
         return
-    with step(f"booting {count} nodes"):
+    with step(f"booting {count} nodes ({wanted})"):
         for each in nodes:
             node.power_on(each)
         for each in nodes:
             node.wait_until_up(each)
+
+
+def _remove_others(nodes: list[LabNode], wanted: desk.Desk) -> None:
+    """Remove nodes that are too many, and all where another kind is wanted."""
+    there = desk.remembered()
+    for each in known_nodes():
+        if each not in nodes:
+            say(f"{each.name} is one more than wanted: removed")
+        elif not there.has_nodes_of(wanted):
+            say(f"{each.name} is {there.system} with {there.renderer}: removed, and made anew")
+        else:
+            continue
+        node.remove(each)
 
 
 def down() -> None:
@@ -49,12 +63,17 @@ def down() -> None:
     for each in nodes:
         node.remove(each)
     builder.clean_up()
+    watch.end()
     network.tear_down(nodes)
+    desk.KEPT.unlink(missing_ok=True)
     say("down: no process, mount, namespace or bridge is left; the cache stays in " + str(HOME / "cache"))
 
 
 def status() -> None:
-    """One line per node: running or not, its address, what systemd says."""
+    """How it is wired and what its nodes run; one line per node: running or not, its address, what systemd says."""
+    kept = desk.remembered()
+    watched = "" if kept.wiring == "switch" or watch.is_running() else "\tcables are not watched: `up` mends it"
+    print(f"wiring {kept.wiring}\tOS {kept.system}\trenderer {kept.renderer}{watched}")
     for each in known_nodes():
         running = cgroup.is_running(each)
         state = run(*node.ssh_argv(each), "systemctl is-system-running", check=False).strip() if running else ""
@@ -80,9 +99,10 @@ def main() -> int:
     """Parse the command line and do what it says; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("up", help="boot the nodes (NODES=N in the environment; 2 by default)")
+    choices = "NODES=2, WIRING=cable|ring|switch, OS=debian12|debian13, RENDERER=networkd|NetworkManager"
+    verbs.add_parser("up", help=f"boot the nodes (in the environment: {choices})")
     verbs.add_parser("down", help="remove everything but the cache")
-    verbs.add_parser("status", help="one line per node")
+    verbs.add_parser("status", help="wiring and kind, and one line per node")
     verbs.add_parser("inventory", help="the nodes as JSON, as the deploy sees them")
     ssh = verbs.add_parser("ssh", help="a shell, or one command, on a node")
     ssh.add_argument("node")
@@ -90,7 +110,7 @@ def main() -> int:
     for verb in ("reboot", "power-off", "power-on"):
         verbs.add_parser(verb, help="NODE, or `all`").add_argument("node")
     for verb in ("cut", "heal"):
-        help_text = "a LINK: rail0, rail1 or mgmt for all nodes, or NODE:LINK for one"
+        help_text = "a LINK: mgmt or rail0 to rail3 for all nodes, or NODE:LINK for one; a cable is cut at both ends"
         verbs.add_parser(verb, help=help_text).add_argument("link")
     args = parser.parse_args()
     if os.geteuid() != 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.lab import mounts
+from tests.lab import mounts, processes
 from tests.lab.settings import CACHE, HOME
 from tests.lab.shell import LabError, succeeds
 
@@ -67,14 +66,6 @@ def daemon() -> Iterator[None]:
 
 def clean_up() -> None:
     """End a daemon that a crashed build left, and let go of its mounts."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if str(RUN / "exec") in argv or any(a.startswith(f"{RUN}/exec/") for a in argv):
-            os.kill(int(entry.name), signal.SIGKILL)
+    processes.kill(lambda argv: any(word == f"{RUN}/exec" or word.startswith(f"{RUN}/exec/") for word in argv))
     for folder in (RUN, ROOT):
         mounts.release(folder)

@@ -1,35 +1,55 @@
-"""The lab's wires: one management bridge on this machine, one switch per rail in a namespace of its own."""
+"""The lab's wires: a management bridge on this machine; the rails' switches or cables in a namespace of their own."""
 
 from __future__ import annotations
 
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.lab import desk
+from tests.lab.cables import Port, bridges, far_ends, shall_be_up
 from tests.lab.settings import (
     FABRIC_NAMESPACE,
+    HOME,
     LINKS,
     MANAGEMENT_BRIDGE,
     MANAGEMENT_NET,
     LabNode,
+    known_nodes,
 )
 from tests.lab.shell import LabError, run, succeeds
 
-#: A jumbo-capable switch; the node's own end keeps 1500 until the deploy raises it.
-SWITCH_MTU = "9000"
+#: Jumbo frames pass; the node's own end keeps 1500 until the deploy raises it.
+WIRE_MTU = "9000"
+#: LLDP passes a cable; a bridge would keep it to itself.
+_FORWARD_LLDP = "0x4000"
+#: A file for each port whose cable is pulled.
+CUTS = HOME / "cuts"
+_LOCK = HOME / "wires.lock"
 
 
 def wire_up(nodes: list[LabNode]) -> None:
-    """Make bridges, namespaces and links that are not there yet."""
+    """Make bridges, namespaces and links as the desk has them; cables that were cut are whole again.
+
+    What joined the rails in another wiring is removed, the nodes may run meanwhile.
+    """
     if not succeeds("ip", "link", "show", MANAGEMENT_BRIDGE):
         run("ip", "link", "add", MANAGEMENT_BRIDGE, "type", "bridge")
         run("ip", "addr", "add", f"{MANAGEMENT_NET}.1/24", "dev", MANAGEMENT_BRIDGE)
     run("ip", "link", "set", MANAGEMENT_BRIDGE, "up")
     _namespace(FABRIC_NAMESPACE)
-    for rail in ("rail0", "rail1"):
-        if not succeeds("ip", "-n", FABRIC_NAMESPACE, "link", "show", rail):
-            run("ip", "-n", FABRIC_NAMESPACE, "link", "add", rail, "type", "bridge")
-            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", rail, "mtu", SWITCH_MTU, "up")
+    # A cable says nothing of its own, and nobody in it answers a ping to all.
+    quiet = "echo 1 | tee /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv6/conf/default/disable_ipv6"
+    run("nsenter", f"--net=/run/netns/{FABRIC_NAMESPACE}", "sh", "-c", quiet)
     for node in nodes:
         _namespace(node.namespace)
         for link in LINKS:
-            _plug_in(node, link)
+            _make_wire(Port(node, link))
+    _join(bridges(desk.remembered().wiring, nodes))
+    forget_cuts()
+    settle()
 
 
 def tear_down(nodes: list[LabNode]) -> None:
@@ -41,6 +61,7 @@ def tear_down(nodes: list[LabNode]) -> None:
         run("ip", "link", "del", node.host_side("mgmt"), check=False)
     if succeeds("ip", "link", "show", MANAGEMENT_BRIDGE):
         run("ip", "link", "del", MANAGEMENT_BRIDGE)
+    forget_cuts()
 
 
 def leftover_namespaces() -> list[str]:
@@ -49,51 +70,133 @@ def leftover_namespaces() -> list[str]:
 
 
 def set_link(node: LabNode, link: str, *, up: bool) -> None:
-    """Pull a cable (the node sees no carrier), or put it back."""
+    """Pull a cable, or put it back: a node has no carrier at either end of one, and at its own where a switch is."""
+    port = Port(node, link)
     if link not in LINKS:
         raise LabError(f"no link `{link}`: the links of a node are {', '.join(LINKS)}")
-    run("ip", *_switch_side(link), "link", "set", node.host_side(link), "up" if up else "down")
+    if link != "mgmt" and port not in _plugged():
+        raise LabError(
+            f"nothing is plugged into {port}: with WIRING={desk.remembered().wiring} a node has {_rails(node)}"
+        )
+    CUTS.mkdir(exist_ok=True)
+    if up:
+        for each in (port, _far_ends().get(port, port)):
+            (CUTS / str(each)).unlink(missing_ok=True)
+    else:
+        (CUTS / str(port)).touch()
+    settle()
 
 
-def set_links(node: LabNode, *, up: bool) -> None:
-    """All cables of a node that has any."""
-    for link in LINKS:
-        if succeeds("ip", *_switch_side(link), "link", "show", node.host_side(link)):
-            set_link(node, link, up=up)
+def forget_cuts() -> None:
+    """No cable is pulled."""
+    for marker in CUTS.glob("*"):
+        marker.unlink(missing_ok=True)
+
+
+def settle() -> None:
+    """Set every outer end to what it shall be. Whoever changes something calls it; the watcher does for the nodes."""
+    with _alone():
+        nodes, far, plugged = known_nodes(), _far_ends(), _plugged()
+        cut = {port for port in _ports(nodes) if (CUTS / str(port)).exists()}
+        own = {node: _devices_up(node.namespace) for node in nodes}
+        awake = {port: own[port.node].get(port.inside, False) for port in _ports(nodes)}
+        outer = {"mgmt": _devices_up(""), "rails": _devices_up(FABRIC_NAMESPACE)}
+        for port in _ports(nodes):
+            is_up = outer["mgmt" if port.link == "mgmt" else "rails"].get(port.outside)
+            wanted = shall_be_up(port, port in plugged or port.link == "mgmt", far.get(port), cut, awake)
+            if is_up is not None and is_up != wanted:
+                run("ip", *_outside(port), "link", "set", port.outside, "up" if wanted else "down")
 
 
 def hold_rails(node: LabNode, rate: str) -> None:
     """Let no more than `rate` (tc's words: 100mbit) through each rail of a node, either way; empty: what it can."""
-    for link in ("rail0", "rail1"):
-        ends = ((node.namespace, LINKS[link]), (FABRIC_NAMESPACE, node.host_side(link)))
-        for namespace, device in ends:
+    for port in [port for port in _plugged() if port.node == node]:
+        for namespace, device in ((node.namespace, port.inside), (FABRIC_NAMESPACE, port.outside)):
             run("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
             if rate:
                 shape = ("tbf", "rate", rate, "burst", "1mb", "latency", "400ms")
                 run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shape)
 
 
+def go_dark(node: LabNode) -> None:
+    """What losing its power does to a node's NICs: they are down, and the other end of a cable has no carrier."""
+    _take_down(node)
+    settle()
+
+
 def forget_addresses(node: LabNode) -> None:
-    """What a reboot does to a NIC: no address, MTU 1500. The namespace outlives the node, so it is done here."""
+    """What a reboot does to a NIC: down, no address, MTU 1500. The namespace outlives the node, so it is done here."""
+    _take_down(node)
     for device in LINKS.values():
         run("ip", "-n", node.namespace, "addr", "flush", "dev", device, check=False)
-        run("ip", "-n", node.namespace, "link", "set", device, "mtu", "1500", "down", check=False)
+        run("ip", "-n", node.namespace, "link", "set", device, "mtu", "1500", check=False)
 
 
-def _plug_in(node: LabNode, link: str) -> None:
-    inside, outside = LINKS[link], node.host_side(link)
-    if succeeds("ip", "-n", node.namespace, "link", "show", inside):
+def _take_down(node: LabNode) -> None:
+    for device in LINKS.values():
+        run("ip", "-n", node.namespace, "link", "set", device, "down", check=False)
+
+
+def _join(wanted: dict[str, list[Port]]) -> None:
+    """Exactly these bridges in the fabric's namespace, each with its ports."""
+    there = json.loads(run("ip", "-n", FABRIC_NAMESPACE, "-j", "link", "show", "type", "bridge") or "[]")
+    for name in {each["ifname"] for each in there if each} - set(wanted):
+        run("ip", "-n", FABRIC_NAMESPACE, "link", "del", name)
+    for name, ports in wanted.items():
+        if not succeeds("ip", "-n", FABRIC_NAMESPACE, "link", "show", name):
+            run("ip", "-n", FABRIC_NAMESPACE, "link", "add", name, "type", "bridge")
+            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", name, "type", "bridge", "group_fwd_mask", _FORWARD_LLDP)
+            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", name, "mtu", WIRE_MTU, "up")
+        for port in ports:
+            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", name)
+
+
+def _make_wire(port: Port) -> None:
+    if succeeds("ip", "-n", port.node.namespace, "link", "show", port.inside):
         return
-    run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", node.namespace)
-    if link == "mgmt":
-        run("ip", "link", "set", outside, "master", MANAGEMENT_BRIDGE, "up")
+    made = ("link", "add", port.outside, "type", "veth", "peer", "name", port.inside, "netns", port.node.namespace)
+    run("ip", *made)
+    if port.link == "mgmt":
+        run("ip", "link", "set", port.outside, "master", MANAGEMENT_BRIDGE)
         return
-    run("ip", "link", "set", outside, "netns", FABRIC_NAMESPACE)
-    run("ip", "-n", FABRIC_NAMESPACE, "link", "set", outside, "mtu", SWITCH_MTU, "master", link, "up")
+    run("ip", "link", "set", port.outside, "netns", FABRIC_NAMESPACE)
+    run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "mtu", WIRE_MTU)
 
 
-def _switch_side(link: str) -> list[str]:
-    return [] if link == "mgmt" else ["-n", FABRIC_NAMESPACE]
+def _ports(nodes: list[LabNode]) -> list[Port]:
+    return [Port(node, link) for node in nodes for link in LINKS]
+
+
+def _plugged() -> list[Port]:
+    """The rails that something is plugged into."""
+    return [port for ports in bridges(desk.remembered().wiring, known_nodes()).values() for port in ports]
+
+
+def _rails(node: LabNode) -> str:
+    return " and ".join(sorted(port.link for port in _plugged() if port.node == node)) or "none"
+
+
+def _far_ends() -> dict[Port, Port]:
+    return far_ends(desk.remembered().wiring, known_nodes())
+
+
+def _devices_up(namespace: str) -> dict[str, bool]:
+    """Whether each interface of a namespace is up (not: has carrier); nothing for a namespace that is not there."""
+    where = ["-n", namespace] if namespace else []
+    links = json.loads(run("ip", *where, "-j", "link", check=False) or "[]")
+    return {each["ifname"]: "UP" in each["flags"] for each in links}
+
+
+def _outside(port: Port) -> list[str]:
+    return [] if port.link == "mgmt" else ["-n", FABRIC_NAMESPACE]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One at a time looks and sets: the slower of two would set what is not so any more."""
+    with Path(_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _namespace(name: str) -> None:

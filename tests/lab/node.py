@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from tests.lab import cgroup, mounts, network
+from tests.lab.desk import Desk
 from tests.lab.settings import (
     ARTEFACTS,
     ARTEFACTS_ON_HEAD,
@@ -23,11 +24,13 @@ from tests.lab.shell import TIED, LabError, run, say
 
 #: systemd-nspawn ends with this when the guest asked for a reboot.
 REBOOT_WANTED = 133
+#: Where Docker and its containerd keep their data: on the plain filesystem, since no overlay lies on an overlay.
+STORES = ("docker", "containerd")
 
 
-def make(node: LabNode, shared_root: Path) -> None:
+def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
     """Lay out a node's own files over the shared root; what is there already stays."""
-    for folder in ("upper", "work", "root", "docker"):
+    for folder in ("upper", "work", "root", *STORES):
         (node.home / folder).mkdir(parents=True, exist_ok=True)
     if not os.path.ismount(node.root):
         layers = f"lowerdir={shared_root},upperdir={node.home}/upper,workdir={node.home}/work"
@@ -37,13 +40,16 @@ def make(node: LabNode, shared_root: Path) -> None:
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
     netplan = etc / "netplan/01-lab.yaml"
     # The rails are up without an address, as DGX OS leaves them: a carrier can be seen before anything is set.
+    rails = [device for link, device in LINKS.items() if link != "mgmt"]
     netplan.write_text(
-        "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n"
+        f"network:\n  version: 2\n  renderer: {desk.renderer}\n  ethernets:\n"
         f"    {LINKS['mgmt']}: {{dhcp4: false, addresses: [{node.address}/24]}}\n"
-        f"    {LINKS['rail0']}: {{dhcp4: false, link-local: [], optional: true}}\n"
-        f"    {LINKS['rail1']}: {{dhcp4: false, link-local: [], optional: true}}\n"
+        + "".join(f"    {device}: {{dhcp4: false, link-local: [], optional: true}}\n" for device in rails)
     )
     netplan.chmod(0o600)
+    if desk.has_containerd_store:
+        (etc / "docker").mkdir(exist_ok=True)
+        (etc / "docker/daemon.json").write_text('{"features": {"containerd-snapshotter": true}}\n')
     host_key = etc / "ssh/ssh_host_ed25519_key"
     if not host_key.exists():
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", node.name, "-f", host_key)
@@ -68,7 +74,6 @@ def power_on(node: LabNode) -> None:
     """Start the keeper, which boots the node and boots it again when it asks for a reboot."""
     if cgroup.is_running(node):
         return
-    network.set_links(node, up=True)
     log = (node.home / "console.log").open("a")
     subprocess.Popen(
         [sys.executable, "-m", "tests.lab.node", str(node.index)],
@@ -83,8 +88,10 @@ def power_on(node: LabNode) -> None:
 def power_off(node: LabNode) -> None:
     """Pull the plug: everything gets SIGKILL, nothing is flushed or said goodbye to."""
     # The kernel, which lives on, would tell the other nodes that their connections are closed.
-    network.set_links(node, up=False)
+    network.go_dark(node)
     cgroup.kill(node)
+    # In its last moment it may have brought one up again.
+    network.go_dark(node)
 
 
 def remove(node: LabNode) -> None:
@@ -122,7 +129,7 @@ def ssh_argv(node: LabNode) -> list[str]:
 
 def _keep(node: LabNode) -> None:
     cgroup.enter(node)
-    bind = [f"--bind={node.home}/docker:/var/lib/docker"]
+    bind = [f"--bind={node.home}/{store}:/var/lib/{store}" for store in STORES]
     if node.index == 0:
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         bind.append(f"--bind-ro={ARTEFACTS}:{ARTEFACTS_ON_HEAD}")

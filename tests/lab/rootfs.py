@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.lab import mounts
+from tests.lab.desk import Desk
 from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
@@ -18,18 +19,23 @@ NODE_PACKAGES = [
     *("sudo", "ca-certificates", "procps", "rsync", "iputils-ping", "netplan.io", "ethtool", "curl"),
 ]
 
+#: Suites whose docker.io comes without the client.
+CLIENT_APART = {"trixie": ["docker-cli"]}
+
 #: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
 IMAGE_PACKAGES = ["python3", "python3-venv", "libnuma1", "ca-certificates"]
 
 
-def node_root() -> Path:
-    """The shared root of the nodes."""
-    return _made("node", NODE_PACKAGES, _prepare_node)
+def node_root(desk: Desk) -> Path:
+    """The shared root of the nodes of a kind."""
+    packages = [*NODE_PACKAGES, *CLIENT_APART.get(desk.suite, [])]
+    packages += ["network-manager"] if desk.renderer == "NetworkManager" else []
+    return _made("node", desk.suite, packages, _prepare_node)
 
 
 def image_base() -> Path:
     """A tarball for `docker import`, the base image of the lab's images."""
-    root = _made("image", IMAGE_PACKAGES, _as_it_is)
+    root = _made("image", DEBIAN_SUITE, IMAGE_PACKAGES, _as_it_is)
     tarball = root.with_suffix(".tar")
     if not tarball.exists():
         aside = tarball.with_suffix(".part")
@@ -38,8 +44,8 @@ def image_base() -> Path:
     return tarball
 
 
-def _made(kind: str, packages: list[str], prepare: Callable[[Path], None]) -> Path:
-    recipe = f"{DEBIAN_SUITE} {' '.join(packages)} {inspect.getsource(prepare)}"
+def _made(kind: str, suite: str, packages: list[str], prepare: Callable[[Path], None]) -> Path:
+    recipe = f"{suite} {' '.join(packages)} {inspect.getsource(prepare)}"
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     root = CACHE / f"{kind}-root-{digest}"
     if root.is_dir():
@@ -49,9 +55,9 @@ def _made(kind: str, packages: list[str], prepare: Callable[[Path], None]) -> Pa
         mounts.release(aside)
         shutil.rmtree(aside)
     CACHE.mkdir(parents=True, exist_ok=True)
-    with step(f"Debian {DEBIAN_SUITE} for the {kind}s (once, about 40 s)"):
+    with step(f"Debian {suite} for the {kind}s (once, about 40 s)"):
         run_with_progress(
-            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN_SUITE, aside],
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, aside],
             "mmdebstrap",
             CACHE / f"{kind}-root.log",
         )
@@ -76,9 +82,11 @@ def _prepare_node(root: Path) -> None:
     # Reverse look-ups have nobody to ask here and would cost seconds at each login.
     with (root / "etc/ssh/sshd_config").open("a") as config:
         config.write("\nUseDNS no\n")
-    # A guest's /sys is read-only, so `udevadm trigger` fails, and `netplan apply` with it; networkd needs neither.
+    # A guest's /sys is read-only and no udev runs over it, so `udevadm trigger` and `control` fail, and `netplan apply`
+    # with them; networkd needs neither. Nor does NetworkManager: where /sys is read-only it asks no udev, and so never
+    # meets the rule that would leave veths alone (85-nm-unmanaged.rules).
     udevadm = root / "usr/local/sbin/udevadm"
-    udevadm.write_text('#!/bin/sh\n/usr/bin/udevadm "$@" || [ "$1" = trigger ]\n')
+    udevadm.write_text('#!/bin/sh\n/usr/bin/udevadm "$@" || [ "$1" = trigger ] || [ "$1" = control ]\n')
     udevadm.chmod(0o755)
     for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service"):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")

@@ -21,13 +21,22 @@ KNOWN_HOSTS = HOME / "known_hosts"
 
 MANAGEMENT_BRIDGE = "tandem-mgmt"
 MANAGEMENT_NET = "10.213.77"
-#: The rails' switches live in a namespace of their own, out of reach of the host's firewall
+#: The rails' switches and cables live in a namespace of their own, out of reach of the host's firewall
 #: (a Docker on the host sets FORWARD to DROP and would cut bridged traffic).
 FABRIC_NAMESPACE = "tandem-fabric"
 
-#: Links of a node: name inside the node (those of a DGX Spark) by lab name.
-LINKS = {"mgmt": "enP7s7", "rail0": "enp1s0f0np0", "rail1": "enP2p1s0f0np0"}
+#: Links of a node: name inside the node (those of a DGX Spark) by lab name. A Spark has two QSFP ports, and each shows
+#: as two netdevs: rail0 and rail1 are port 0, rail2 and rail3 are port 1.
+LINKS = {
+    "mgmt": "enP7s7",
+    "rail0": "enp1s0f0np0",
+    "rail1": "enP2p1s0f0np0",
+    "rail2": "enp1s0f1np1",
+    "rail3": "enP2p1s0f1np1",
+}
+PORT_0, PORT_1 = ("rail0", "rail1"), ("rail2", "rail3")
 
+#: What the lab's images are built on, whatever its nodes run.
 DEBIAN_SUITE = "bookworm"
 
 
@@ -59,7 +68,7 @@ class LabNode:
         return self.home / "root"
 
     def host_side(self, link: str) -> str:
-        """Name of the switch's end of a link (at most 15 characters)."""
+        """Name of a link's other end, outside the node (at most 15 characters)."""
         return f"tnd{self.index + 1}-{link}"
 
 

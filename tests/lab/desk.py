@@ -1,0 +1,74 @@
+"""What the lab stands for: how its rails are wired, what its nodes run. Chosen by `up`, kept for every other verb."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from tests.lab.settings import HOME
+from tests.lab.shell import LabError
+
+#: How many nodes each wiring can join; none: any number.
+WIRINGS = {"cable": 2, "ring": 3, "switch": None}
+#: Debian's suite by the name that OS has for it.
+SUITES = {"debian12": "bookworm", "debian13": "trixie"}
+RENDERERS = ("networkd", "NetworkManager")
+
+KEPT = HOME / "desk.json"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """`wiring`: of WIRINGS; `system`: of SUITES; `renderer`: netplan's, of RENDERERS."""
+
+    wiring: str = "cable"
+    system: str = "debian12"
+    renderer: str = "networkd"
+
+    @property
+    def suite(self) -> str:
+        return SUITES[self.system]
+
+    @property
+    def has_containerd_store(self) -> bool:
+        """Whether Docker keeps its images in containerd, as a fresh Docker 29 does."""
+        return self.system == "debian13"
+
+    def has_nodes_of(self, other: Desk) -> bool:
+        """Whether the nodes are of the same kind; the wiring may be another."""
+        return replace(self, wiring=other.wiring) == other
+
+    def __str__(self) -> str:
+        return f"{self.wiring}, {self.system}, {self.renderer}"
+
+
+def chosen(environment: Mapping[str, str], count: int) -> Desk:
+    """What WIRING, OS and RENDERER say for so many nodes; what none of them says is the default. Raises LabError."""
+    wiring = _one_of(environment, "WIRING", tuple(WIRINGS), "cable" if count == 2 else "switch")
+    wanted = WIRINGS[wiring]
+    if wanted not in (None, count):
+        raise LabError(
+            f"WIRING={wiring} joins {wanted} nodes, and NODES is {count}: expected NODES={wanted}, or WIRING=switch"
+        )
+    system = _one_of(environment, "OS", tuple(SUITES), Desk.system)
+    return Desk(wiring, system, _one_of(environment, "RENDERER", RENDERERS, Desk.renderer))
+
+
+def remembered() -> Desk:
+    """What the last `up` was told."""
+    return Desk(**json.loads(KEPT.read_text())) if KEPT.exists() else Desk()
+
+
+def remember(desk: Desk) -> None:
+    """Keep it until the next `up` or `down`."""
+    aside = KEPT.with_suffix(".part")
+    aside.write_text(json.dumps(asdict(desk)))
+    aside.rename(KEPT)
+
+
+def _one_of(environment: Mapping[str, str], name: str, known: tuple[str, ...], default: str) -> str:
+    word = environment.get(name) or default
+    if word not in known:
+        raise LabError(f"{name} is `{word}`: expected {', '.join(known[:-1])} or {known[-1]}")
+    return word
