@@ -27,7 +27,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
     """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
     head, node = plan.head.node, plan.of(host.name).node
     # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
-    port = _port(plan, node)
+    port = plan.knobs.copy_port(node.index)
     server = Tether(
         head_of(plan),
         "share",
@@ -57,16 +57,13 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
         server.close()
 
 
-def _port(plan: Plan, node: Node) -> int:
-    return plan.knobs.port("share") + 20 + node.index
-
-
 def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
     """Where a worker hands on what it has, and where it finds what the others have."""
     workers = [each.node for each in plan.serving if not each.node.is_head]
 
     def served_at(each: Node) -> dict[str, Any]:
-        return {"addresses": list(each.rail_addresses), "port": _port(plan, each), "part": workers.index(each)}
+        port = plan.knobs.copy_port(each.index)
+        return {"addresses": list(each.rail_addresses), "port": port, "part": workers.index(each)}
 
     return {
         "here": served_at(node),

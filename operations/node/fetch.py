@@ -34,7 +34,7 @@ def main(what: str, addresses: list[str], port: int, store: str, **arguments: An
 
 
 def _image(head: Source) -> dict[str, Any]:
-    with head.get("/image", headers={"Have": " ".join(layers.present())}) as body:
+    with head.get("/image", told={"have": layers.present()}) as body:
         # Docker unpacks the archive under its root before it takes the layers out.
         fits(docker_root(), 2 * (body.length or 0))
         meter = Meter(body.length or 0)

@@ -9,10 +9,17 @@ import struct
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Where the stamps of files whose content was proven are kept.
 PROVEN = Path("/var/lib/tandem/models")
+
+
+class Problem(NamedTuple):
+    """What is wrong with a file of a snapshot. `name` as the manifest has it; empty: the snapshot as a whole."""
+
+    name: str
+    text: str
 
 
 def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[str, Any]:
@@ -26,16 +33,20 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
     files = manifest(snapshot)
     unproven = unproven_names(snapshot, files)
     problems = structure_problems(snapshot, proven=set(files) - set(unproven))
-    missing = {problem.partition(":")[0] for problem in problems}
-    gone = [f"{snapshot / name} is missing" for name in _gone(snapshot)]
-    problems += [f"{each}: it was here when the revision was proven" for each in gone if each not in missing]
+    named = {problem.name for problem in problems}
+    problems += [
+        Problem(name, f"{snapshot / name} is missing: it was here when the revision was proven")
+        for name in _gone(snapshot)
+        if name not in named
+    ]
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
         if not problems:
             keep_proof(snapshot, files)
             unproven = []
     touched = sorted(_read(_record(snapshot)).keys() & set(unproven))
-    return {"present": True, "problems": problems, "files": files, "proven": not unproven, "touched": touched}
+    said = [problem.text for problem in problems]
+    return {"present": True, "problems": said, "files": files, "proven": not unproven, "touched": touched}
 
 
 def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str]:
@@ -73,29 +84,32 @@ def _record(snapshot: Path) -> Path:
     return PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json"
 
 
-def structure_problems(snapshot: Path, proven: Collection[str] = ()) -> list[str]:
+def structure_problems(snapshot: Path, proven: Collection[str] = ()) -> list[Problem]:
     """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again."""
     problems = []
     for file in sorted(snapshot.rglob("*")):
+        name = str(file.relative_to(snapshot))
         if file.is_symlink() and not file.exists():
-            problems.append(f"{file}: its blob {os.readlink(file)} is missing")
-        elif file.suffix == ".safetensors" and str(file.relative_to(snapshot)) not in proven and file.is_file():
-            problems += _truncated(file)
+            problems.append(Problem(name, f"{file}: its blob {os.readlink(file)} is missing"))
+        elif file.suffix == ".safetensors" and name not in proven and file.is_file():
+            problems += [Problem(name, text) for text in _truncated(file)]
     if not (snapshot / "config.json").exists():
-        problems.append(f"{snapshot}/config.json is missing")
+        problems.append(Problem("config.json", f"{snapshot}/config.json is missing"))
     for index in sorted(snapshot.glob("*.safetensors.index.json")):
         if not index.exists():
             continue
         try:
             shards = set(json.loads(index.read_text())["weight_map"].values())
         except (ValueError, KeyError, AttributeError):
-            problems.append(f"{index} is not an index of shards")
+            problems.append(Problem(index.name, f"{index} is not an index of shards"))
             continue
         problems += [
-            f"{snapshot / s} is missing: the index names it" for s in sorted(shards) if not _there(snapshot / s)
+            Problem(shard, f"{snapshot / shard} is missing: the index names it")
+            for shard in sorted(shards)
+            if not _there(snapshot / shard)
         ]
     if not any(snapshot.glob("*.safetensors")) and not any(snapshot.glob("*.bin")):
-        problems.append(f"{snapshot} has no weights (*.safetensors)")
+        problems.append(Problem("", f"{snapshot} has no weights (*.safetensors)"))
     return problems
 
 
@@ -130,16 +144,14 @@ def manifest(snapshot: Path) -> dict[str, dict[str, Any]]:
     return files
 
 
-def prove_content(snapshot: Path, files: dict[str, dict[str, Any]], names: list[str]) -> list[str]:
+def prove_content(snapshot: Path, files: dict[str, dict[str, Any]], names: list[str]) -> list[Problem]:
     """Compare the content of LFS files, whose blob is named by its sha256, and of small ones, named by git's sha1."""
 
-    def wrong(name: str) -> str:
+    def wrong(name: str) -> Problem | None:
         blob = files[name]["blob"]
-        if len(blob) not in (40, 64):
-            return ""
-        if content_hash(snapshot / name, git=len(blob) == 40) == blob:
-            return ""
-        return f"{snapshot / name}: its content is not what its hash {blob[:12]} says"
+        if len(blob) not in (40, 64) or content_hash(snapshot / name, git=len(blob) == 40) == blob:
+            return None
+        return Problem(name, f"{snapshot / name}: its content is not what its hash {blob[:12]} says")
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return [problem for problem in pool.map(wrong, names) if problem]

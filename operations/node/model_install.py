@@ -78,11 +78,11 @@ class Installer:
         # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.
         unproven = model_files.unproven_names(self.snapshot, here)
         problems += model_files.prove_content(self.snapshot, here, unproven)
-        broken = {problem.split()[0].rstrip(":") for problem in problems}
+        broken = {problem.name for problem in problems}
         names = []
         for name, entry in files.items():
             file = self.snapshot / name
-            good = file.exists() and file.stat().st_size == entry["size"] and str(file) not in broken
+            good = file.exists() and file.stat().st_size == entry["size"] and name not in broken
             if good and here[name]["blob"] == entry["blob"]:
                 continue
             if file.exists() and not good:

@@ -17,10 +17,10 @@ def main(store: str, folder: str, revision: str) -> dict[str, Any]:
     files = model_files.manifest(snapshot)
     unproven = model_files.unproven_names(snapshot, files)
     problems = model_files.structure_problems(snapshot) + model_files.prove_content(snapshot, files, unproven)
-    bad = sorted({problem.split()[0].rstrip(":") for problem in problems} & {str(snapshot / name) for name in files})
-    for file in bad:
-        set_aside(Path(file))
-    return {"aside": [Path(file).name for file in bad]}
+    bad = sorted({problem.name for problem in problems} & files.keys())
+    for name in bad:
+        set_aside(snapshot / name)
+    return {"aside": bad}
 
 
 def set_aside(file: Path) -> None:

@@ -64,7 +64,8 @@ def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     """`/model`: the manifest; `/have`: names and blobs that are here, and names that are coming; `/file/NAME`: a file,
-    from `Range: bytes=N-`; `/image`: an archive for `docker load`, without the layers whose chain ids are in `Have`.
+    from `Range: bytes=N-`. POST `/image` with `{"have": [...]}`: an archive for `docker load`, without the layers of
+    these chain ids. (A line of a header ends at 64 KiB, which is a thousand of them.)
     """
 
     protocol_version = "HTTP/1.1"
@@ -75,8 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a peer; anybody else gets nothing."""
-        if self.client_address[0] not in self.shared.peers:
-            self.close_connection = True
+        if not self._is_peer():
             return
         if self.path == "/model":
             self._json(model_files.manifest(self.shared.snapshot))
@@ -84,10 +84,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({"have": self._have(), "coming": self.shared.coming()})
         elif self.path.startswith("/file/"):
             self._file_if_free(unquote(self.path.removeprefix("/file/")))
-        elif self.path == "/image" and self.shared.image:
-            self._image()
         else:
             self.send_error(404)
+
+    def do_POST(self) -> None:
+        """Likewise."""
+        if not self._is_peer():
+            return
+        told = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        if self.path == "/image" and self.shared.image:
+            self._image(told["have"])
+        else:
+            self.send_error(404)
+
+    def _is_peer(self) -> bool:
+        if self.client_address[0] in self.shared.peers:
+            return True
+        self.close_connection = True
+        return False
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Standard error is the deploy's."""
@@ -129,11 +143,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.connection.sendfile(file, start)
 
-    def _image(self) -> None:
+    def _image(self, have: Sequence[str]) -> None:
         self.close_connection = True
         self.send_response(200)
         self.send_header("Connection", "close")
-        if made := layers.archive(self.shared.image, self.headers.get("Have", "").split()):
+        if made := layers.archive(self.shared.image, have):
             size, chunks = made
             self.send_header("Content-Length", str(size))
             self.end_headers()

@@ -38,14 +38,18 @@ class Source:
         path: str,
         start: int = 0,
         rail: int = 0,
-        headers: dict[str, str] | None = None,
+        told: object = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Iterator[http.client.HTTPResponse]:
-        """A page from a byte on, over one of the rails; raises OSError for any answer but that."""
+        """A page from a byte on, over one of the rails; raises OSError for any answer but that.
+
+        `told`: what the other side has to know for its answer, of any length: it goes as JSON in the request's body.
+        """
         address = self.addresses[rail % len(self.addresses)]
         connection = http.client.HTTPConnection(address, self.port, timeout=timeout_s)
         try:
-            connection.request("GET", path, headers={"Range": f"bytes={start}-", **(headers or {})})
+            body = None if told is None else json.dumps(told)
+            connection.request("GET" if body is None else "POST", path, body, {"Range": f"bytes={start}-"})
             response = connection.getresponse()
             if response.status == BUSY:
                 raise Busy(address)

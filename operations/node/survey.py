@@ -128,7 +128,7 @@ def _source_problems(source: str, look: dict[str, Any], model: dict[str, Any]) -
     snapshot = source_snapshot(source, look["folder"], look["revision"])
     if snapshot is None:
         return [f"{source} has neither {look['folder']} at {look['revision']} nor a config.json"]
-    return model_files.structure_problems(snapshot)
+    return [problem.text for problem in model_files.structure_problems(snapshot)]
 
 
 def source_snapshot(source: str, folder: str, revision: str) -> Path | None:

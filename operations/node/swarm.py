@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from threading import Lock
+from threading import Lock, Thread
 from typing import NamedTuple
 
 from operations.node.source import Source
@@ -50,8 +50,11 @@ class Swarm:
         self._busy_rails: Counter[int] = Counter()
         self._flying: set[str] = set()
         self._here = set(files) - set(wanted)
-        self._began, self._looked = time.monotonic(), 0.0
+        self._began = time.monotonic()
         self._lock = Lock()
+        # Each has a thread of its own, and none holds the lock: one that is silent makes nobody wait.
+        for peer in self._peers:
+            Thread(target=self._look, args=[peer], daemon=True).start()
 
     def have(self) -> dict[str, str]:
         """name -> blob of what is here, whole."""
@@ -67,7 +70,6 @@ class Swarm:
             with self._lock:
                 if not self._left:
                     return None
-                self._look()
                 if found := self._choose(own_first):
                     name, source = found
                     self._left.remove(name)
@@ -143,8 +145,12 @@ class Swarm:
         begins = time.monotonic() - self._began < GRACE_S
         return any(name in p.coming or (p.part == owner and (p.answers or begins)) for p in self._peers)
 
-    def _look(self) -> None:
-        if self._peers and time.monotonic() - self._looked > LOOK_EVERY_S:
-            self._looked = time.monotonic()
-            for peer in self._peers:
-                peer.look()
+    def _look(self, peer: Source) -> None:
+        """What a worker has, again and again, as long as something may be taken from it."""
+        while self._may_take_from(peer):
+            peer.look()
+            time.sleep(LOOK_EVERY_S)
+
+    def _may_take_from(self, peer: Source) -> bool:
+        with self._lock:
+            return bool(self._left or self._flying) and peer in self._peers

@@ -29,7 +29,8 @@ PORT_OFFSETS = {
     "runtime_env": 7,
     "metrics": 8,
     "ray_client": 9,
-    "share": 10,
+    # The copy to the first worker listens one further on, that to the second two, and so on.
+    "share": 30,
 }
 
 
@@ -127,6 +128,10 @@ class Knobs(BaseModel):
     def port(self, name: str) -> int:
         """A port of the ranks' own traffic, by its name in PORT_OFFSETS."""
         return self.cluster_ports + PORT_OFFSETS[name]
+
+    def copy_port(self, index: int) -> int:
+        """Where the head serves the copies of the node with this index, and where that node serves other workers."""
+        return self.port("share") + index
 
 
 def read_knobs(data: Mapping[str, Any]) -> Knobs:

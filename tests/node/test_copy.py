@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import fetch, model_files, model_install
+from operations.node import fetch, model_files, model_install, model_mend, survey
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
@@ -148,3 +148,49 @@ def test_a_model_is_installed_from_a_folder(tmp_path: Path, source: Path, layout
     assert answer["done"] and answer["bytes"] == answer["of"] == sum(file.stat().st_size for file in source.iterdir())
     assert whole(store)
     assert (store / FOLDER / "refs/main").read_text() == model.revision()
+
+
+def flip(file: Path) -> None:
+    """Its last byte becomes another one."""
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [SHARD, "tokenizer.json"])
+def test_a_blank_in_the_store_s_path_hides_nothing_from_an_install(tmp_path: Path, source: Path, name: str) -> None:
+    store = tmp_path / "my models"
+    assert model_install.main(str(store), FOLDER, model.revision(), str(source))["done"]
+    blob = Path(os.path.realpath(snapshot_in(store) / name))
+    flip(blob)
+    answer = model_install.main(str(store), FOLDER, model.revision(), str(source))
+    assert answer.get("done") and answer["bytes"] == (source / name).stat().st_size
+    assert whole(store)
+
+
+@pytest.mark.usefixtures("share")
+def test_a_blank_in_the_store_s_path_hides_nothing_from_a_copy(tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "my models"
+    assert copy(store)["done"]
+    blob = Path(os.path.realpath(snapshot_in(store) / SHARD))
+    os.truncate(blob, blob.stat().st_size - 1)
+    assert copy(store).get("bytes") == (source / SHARD).stat().st_size
+    assert whole(store)
+
+
+def test_a_blank_in_the_store_s_path_hides_nothing_from_a_mend(tmp_path: Path) -> None:
+    snapshot = make(tmp_path / "my models")
+    flip(Path(os.path.realpath(snapshot / SHARD)))
+    config = Path(os.path.realpath(snapshot / "config.json"))
+    config.write_text("{}")
+    assert model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == ["config.json", SHARD]
+    assert not config.exists() and not (snapshot / SHARD).exists()
+
+
+def test_a_source_that_is_not_whole_is_told_in_words(source: Path) -> None:
+    (source / SHARD).unlink()
+    look = {"folder": FOLDER, "revision": model.revision()}
+    absent = {"present": False, "problems": []}
+    assert survey._source_problems(str(source.parents[2]), look, absent) == [
+        f"{source / SHARD} is missing: the index names it"
+    ]

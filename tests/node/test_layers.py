@@ -9,12 +9,16 @@ import io
 import json
 import os
 import tarfile
+import threading
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from operations.node import layers
+from operations.node import fetch, layers, share
+from operations.node.source import Source
 
 
 def layer_tar(names: dict[str, bytes]) -> bytes:
@@ -129,3 +133,37 @@ def test_a_layer_that_lost_a_file_is_an_error_and_no_wrong_bytes(store: Store) -
     assert made
     with pytest.raises(OSError, match="is shorter than its layer says"):
         list(made[1])
+
+
+def test_any_number_of_layers_can_be_named_to_the_head(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(share._Handler, share.Shared(["127.0.0.1"], Path(), "tandem/engine:1"))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    loaded = store.root / "loaded.tar"
+    docker = store.root / "docker"
+    docker.write_text(f"#!/bin/sh\ncat > {loaded}\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{store.root}:{os.environ['PATH']}")
+    monkeypatch.setattr(fetch, "docker_root", lambda: store.root)
+    others = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(5000)]
+    monkeypatch.setattr(layers, "present", lambda: [*others, store.chains[1]])
+    try:
+        answer = fetch._image(Source(["127.0.0.1"], server.server_port))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert answer.get("done"), answer
+    with tarfile.open(loaded) as archive:
+        assert set(archive.getnames()) == {f"{'a' * 64}.json", f"{store.diffs[0]}.tar", "manifest.json"}
+
+
+def test_nobody_but_a_peer_is_given_an_image(store: Store) -> None:
+    shared = share.Shared(["192.0.2.1"], Path(), "tandem/engine:1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(share._Handler, shared)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(OSError, match="RemoteDisconnected|without response|Connection"):
+            with Source(["127.0.0.1"], server.server_port).get("/image", told={"have": []}):
+                pass
+        server.shutdown()
+    assert store.chains

@@ -51,6 +51,22 @@ def test_deep_finds_what_stamps_can_t_show(snapshot: Path) -> None:
     assert not verified(snapshot, deep=False)["proven"]
 
 
+def test_a_store_whose_path_has_a_blank_is_verified_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    snapshot = make(tmp_path / "my hub")
+    assert verified(snapshot, deep=True)["proven"]
+    (snapshot / "tokenizer.json").unlink()
+    (snapshot / "config.json").unlink()
+    problems = verified(snapshot, deep=False)["problems"]
+    # Each is named once: what the structure misses is not missed again by the proof.
+    assert problems == [
+        f"{snapshot}/config.json is missing",
+        f"{snapshot}/tokenizer.json is missing: it was here when the revision was proven",
+    ]
+
+
 def test_a_whole_model_is_a_row_for_each_node(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = verified(snapshot, deep=True)
     verify_table({"spark-1": state, "spark-2": state})
