@@ -16,7 +16,7 @@ from operations.remote import ask
 
 @looking.step
 def files(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Unit and configuration, and on the first deploy the key, which never leaves the head."""
+    """Unit and configuration, and on the first deploy the key, which is made on the head."""
     service = plan.of(host.name).proxy
     if service is None:
         host.noop("the proxy is on the head")

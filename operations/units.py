@@ -1,4 +1,4 @@
-"""Tandem's two units on a node: compared with the plan by what really runs, stopped, placed and started."""
+"""Tandem's units on a node: compared with the plan by what really runs, stopped, placed and started."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
-#: Environment that the plan computes from each node's own links.
+#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray.
 OWNED_ENV = (
     *("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
     *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
 )
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
@@ -171,7 +172,7 @@ class Recipe(Strict):
         if isinstance(env, dict):
             for name, value in env.items():
                 if name in OWNED_ENV:
-                    raise ValueError(f"`{name}` is computed for each node; remove it")
+                    raise ValueError(f"`{name}` is set by the plan, for each node; remove it")
                 if not isinstance(value, str):
                     raise ValueError(f"`{name}` is {value!r}: quote it, so that it is the text that you mean")
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:

@@ -162,7 +162,7 @@ def test_nobody_but_a_peer_is_given_an_image(store: Store) -> None:
     shared = share.Shared(["192.0.2.1"], Path(), "tandem/engine:1")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(share._Handler, shared)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        with pytest.raises(OSError, match="RemoteDisconnected|without response|Connection"):
+        with pytest.raises(OSError, match=r"without response|Connection"):
             with Source(["127.0.0.1"], server.server_port).get("/image", told={"have": []}):
                 pass
         server.shutdown()

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from operations.plan import environment
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.recipe import Recipe
+from operations.plan.recipe import OWNED_ENV, Recipe
 from operations.plan.refusal import Refusal
 from tests.lab import model
+from tests.plan.samples import knobs, nodes
 
 GOOD = (FOLDER / "lab-tiny-llama.yaml").read_text()
 
@@ -43,7 +45,9 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["reads it as a number: quote it"]),
         ("repo: tandem-lab/tiny-llama", "repo: tiny-llama", ["model.repo"]),
         ('OMP_NUM_THREADS: "1"', "OMP_NUM_THREADS: 1", ["`OMP_NUM_THREADS` is 1: quote it"]),
-        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is computed for each node; remove it"]),
+        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is set by the plan, for each node; remove it"]),
+        ('OMP_NUM_THREADS: "1"', "RAY_AUTH_MODE: disabled", ["`RAY_AUTH_MODE` is set by the plan"]),
+        ('OMP_NUM_THREADS: "1"', "RAY_AUTH_TOKEN_PATH: /x", ["`RAY_AUTH_TOKEN_PATH` is set by the plan"]),
         ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),
         ("max-num-seqs: 8", "tensor_parallel_size: 2", ["`tensor_parallel_size` is not a recipe's"]),
         ("max-num-seqs: 8", "--max-num-seqs: 8", ["without the leading dashes"]),
@@ -105,3 +109,13 @@ def test_a_recipe_s_name_is_its_file_s(tmp_path: Path) -> None:
     (tmp_path / "recipes/other.yaml").write_text(GOOD)
     with pytest.raises(Refusal, match="a recipe is found by its file's name"):
         load_recipe("other", tmp_path / "recipes")
+
+
+def test_what_keeps_others_out_of_ray_is_the_plan_s_alone() -> None:
+    of = knobs()
+    head, worker = nodes(2, of)
+    ours = environment.ray_environment(worker, head, of) | environment.rank_environment(worker)
+    # What a recipe may have its own opinion of: it changes how fast or how talkative the ranks are.
+    harmless = {"NCCL_IGNORE_CPU_AFFINITY", "NCCL_IB_DISABLE", "RAY_memory_monitor_refresh_ms", "RAY_DEDUP_LOGS"}
+    harmless |= {"RAY_num_prestart_python_workers", "RAY_USAGE_STATS_ENABLED"}
+    assert ours.keys() - set(OWNED_ENV) == harmless

@@ -61,7 +61,7 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\n" in text:
             remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
         elif name in OWNED_ENV:
-            remarks.append(Remark(False, f"env `{name}` is left out", "it is computed for each node"))
+            remarks.append(_left_out(name))
         elif re.search(r"(^|_)(TOKEN|SECRET|API_?KEY|PASSWORD)$", name):
             remarks.append(
                 Remark(False, f"env `{name}` is left out: it would be readable by everybody", "see `hub_token_file`")
@@ -71,6 +71,10 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
         else:
             env[name] = text
     return env
+
+
+def _left_out(name: str) -> Remark:
+    return Remark(False, f"env `{name}` is left out", "the plan sets it, for each node")
 
 
 def version_of(image: str) -> str | None:
@@ -133,6 +137,7 @@ def build(
             document, f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here",
             "choose another recipe for these nodes",
         )  # fmt: skip
+    remarks += [_left_out(name) for name in command.exports if name in OWNED_ENV]
     served_name = names[0] if names else repo
     if command.engine == "tensorrt-llm":
         served_name = served_name.rpartition("/")[2]
