@@ -14,9 +14,9 @@ from pyinfra.api.state import State
 
 from operations import looking
 from operations.node.archive import ARCHITECTURES
-from operations.patience import patiently, quietly
+from operations.patience import fail, patiently, quietly
 from operations.plan import mods
-from operations.plan.images import Image
+from operations.plan.images import Image, by_content
 from operations.plan.plan import Plan
 from operations.plan.service import Service
 from operations.remote import ask
@@ -36,6 +36,12 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
     if found["image"] and not found["replaced"]:
         host.noop(f"{image.reference} is there as {image.local}")
         return
+    if image.kept:
+        yield fail(f"{image.local} was there and is gone: run it again")
+        return
+    if found["image"]:
+        # The local name goes to what comes now; a plan that has served may have to go back to what is there.
+        yield StringCommand("docker tag", image.local, by_content(image.local, found["image"]["content"]))
     yield from _from_its_source(image.base)
     if image.mods:
         names = ", ".join(mods.folder_of(mod).name for mod in image.mods)

@@ -52,15 +52,15 @@ def _settle(hosts: list[Host]) -> Plan:
         )
     knobs, recipe = rollback.wanted_now(hosts[0])
     check_topology(recipe, knobs, len(hosts))
-    if missing := mods.missing(recipe.mods):
+    engine = engine_image(recipe, knobs)
+    if missing := mods.missing(engine.mods):
         raise Refusal(*missing)
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
             "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
         )
-    engine = engine_image(recipe, knobs)
-    images = [engine, proxy_image(knobs)]
+    images = [engine, proxy_image(recipe, knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
     head = surveys[hosts[0]]
@@ -87,7 +87,9 @@ def _settle(hosts: list[Host]) -> Plan:
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
-    return make_plan(recipe, knobs, nodes)
+    plan = make_plan(recipe, knobs, nodes)
+    rollback.tell_changes(plan)
+    return plan
 
 
 def _unpinned(recipe: Recipe, head: dict[str, Any]) -> list[Finding]:

@@ -15,6 +15,7 @@ from pyinfra.api.host import Host
 from operations import lock, looking
 from operations.patience import quietly
 from operations.plan import history
+from operations.plan.images import engine_image, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
@@ -25,6 +26,8 @@ from operations.sharing import head_of
 
 #: Host data that asks for it: `--data _rollback=1`.
 ASKED = "_rollback"
+#: The plan that this run goes back to. There is one run in a process.
+_back_to: list[Mapping[str, Any]] = []
 
 
 def wanted_now(head: Host) -> tuple[Knobs, Recipe]:
@@ -33,21 +36,61 @@ def wanted_now(head: Host) -> tuple[Knobs, Recipe]:
     if not data.get(ASKED):
         return wanted(data)
     try:
-        declared = history.record(*wanted(data))["id"]
+        declared = wanted(data)
     except Refusal:
         # What can't even be read has never served.
-        declared = ""
-    found = history.previous(ask(head, "served")["plans"], declared)
+        declared = None
+    past = _Past(head, declared)
+    found = history.previous(past.plans, past.now, past.contents)
     if found is None:
         raise Refusal(Finding("rollback", "no other plan has served yet", "there is nothing to go back to"))
+    knobs, recipe = history.restore(found, data, past.contents)
     logger.info(f"going back to {history.title(found)}; group_data still declares what it did: edit it to stay there")
-    return history.restore(found, data)
+    _back_to.append(found)
+    return knobs, recipe
+
+
+class _Past:
+    """What has served from the head: `plans`, the `contents` of images that are there, and `now`, what is declared."""
+
+    def __init__(self, head: Host, declared: tuple[Knobs, Recipe] | None) -> None:
+        archives: dict[str, str] = {}
+        try:
+            if declared:
+                knobs, recipe = declared
+                archives = {
+                    each.local: each.archive for each in (engine_image(recipe, knobs), proxy_image(recipe, knobs))
+                }
+        except Refusal:
+            declared = None
+        told = ask(head, "served", archives=archives)
+        self.plans: list[dict[str, Any]] = told["plans"]
+        states = told["images"]
+        self.contents = {name: state["image"]["content"] for name, state in states.items() if state["image"]}
+        # What an archive held before it was replaced is not what is declared.
+        current = {name: content for name, content in self.contents.items() if not states[name]["replaced"]}
+        self.now = history.declared(*declared, current) if declared else None
+
+
+def tell_changes(plan: Plan) -> None:
+    """When this run goes back: which files are not what served, because Tandem's own, or the nodes, have changed."""
+    for found in _back_to:
+        if changed := history.changed(found, plan):
+            logger.warning(
+                f"Tandem's own files or the nodes have changed since {found.get('when')} ({'; '.join(changed)}): "
+                "recipe, knobs and images go back, these files are today's"
+            )
 
 
 @looking.step
 def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     """On every node: this plan has served."""
-    served = history.record(plan.knobs, plan.recipe)
+    found = looking.at(head_of(plan), plan)["images"].items()
+    served = history.record(plan, {name: state["image"].get("content", "") for name, state in found})
+    for role, of in served["serves"].items():
+        kept = next((each["serves"][role]["content"] for each in _back_to if "serves" in each), "")
+        if plan.of(host.name).node.is_head and kept not in ("", of["content"]):
+            host.log(f"the {role}'s image was obtained again, and is not by content the one that served")
     if looking.at(host, plan)["served"] == served["id"]:
         host.noop("is the one that served last")
         return
@@ -59,9 +102,21 @@ def after(plan: Plan, problem: str) -> str:
     head = head_of(plan)
     if head.data.get(ASKED):
         return problem
-    found = history.previous(ask(head, "served")["plans"], history.record(plan.knobs, plan.recipe)["id"])
+    past = _Past(head, (plan.knobs, plan.recipe))
+    assert past.now is not None
+    last = past.plans[-1] if past.plans else None
+    if last and history.is_same(last, past.now, past.contents) and (changed := history.changed(last, plan)):
+        problem += (
+            f"\nThis recipe, these knobs and images have served on {last.get('when')}; what has changed since are "
+            f"Tandem's own files, or the nodes: {'; '.join(changed)}"
+        )
+    found = history.previous(past.plans, past.now, past.contents)
     if found is None:
         return problem
+    try:
+        history.restore(found, head.data.dict(), past.contents)
+    except Refusal as refusal:
+        return f"{problem}\nThere is no way back:{refusal}"
     if plan.knobs.rollback == "offer":
         return f"{problem}\n`make rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.

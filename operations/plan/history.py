@@ -1,34 +1,123 @@
-"""A plan as it is remembered when it has served, and read back for a rollback."""
+"""A plan as it is remembered when it has served, and read back for a rollback.
+
+Recipe, knobs and images come back as they were: the images by their content, from where they lie, whatever has become
+of a Dockerfile, a mod or an archive. Files are rendered anew by the Tandem that goes back; where they are not what
+served, that is said.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
-from operations.plan.images import needed
+from operations.plan.files import File
+from operations.plan.images import by_content, engine_image, needed, proxy_image
 from operations.plan.knobs import Knobs
+from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.service import Service
 
 #: Knobs that say nothing about what is served.
-_NOT_SERVED = ("rollback",)
+_NOT_SERVED = frozenset({"rollback"})
+_REMEDY = "declare in group_data/all.py what you want, `make apply`"
+
+#: Local name of an image -> hash of its content, of those that are on the head.
+Contents = Mapping[str, str]
 
 
-def record(knobs: Knobs, recipe: Recipe) -> dict[str, Any]:
-    """What a node keeps: `id` is a hash over knobs and recipe, the recipe is kept whole, not by its name."""
-    told = {"knobs": knobs.model_dump(mode="json"), "recipe": recipe.model_dump(mode="json")}
-    served = {**told, "knobs": {name: value for name, value in told["knobs"].items() if name not in _NOT_SERVED}}
-    digest = hashlib.sha256(json.dumps(served, sort_keys=True).encode()).hexdigest()[:16]
-    return {"id": digest, **told, "images": needed(recipe, knobs)}
+@dataclass(frozen=True)
+class Kept:
+    """An image of a plan: its local name, and its content; empty: it is not there, or was not recorded."""
+
+    local: str
+    content: str = ""
 
 
-def previous(plans: Sequence[Mapping[str, Any]], declared: str) -> Mapping[str, Any] | None:
-    """The plan to go back to: the newest that is not the declared one (an id); None: there is none."""
-    return next((plan for plan in reversed(plans) if plan["id"] != declared), None)
+@dataclass(frozen=True)
+class Wanted:
+    """What can be gone back to, and is compared with it: knobs, recipe, images by role."""
+
+    knobs: Knobs
+    recipe: Recipe
+    images: Mapping[str, Kept]
+
+    @property
+    def served(self) -> dict[str, Any]:
+        """As JSON, without what makes no difference to who asks the engine."""
+        knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
+        return {"knobs": knobs, "recipe": self.recipe.model_dump(mode="json", exclude={"kept_images"})}
+
+
+def declared(knobs: Knobs, recipe: Recipe, contents: Contents) -> Wanted:
+    """What the knobs say now. Raises Refusal for an image whose source is not there."""
+    images = (engine_image(recipe, knobs), proxy_image(recipe, knobs))
+    return Wanted(knobs, recipe, {each.role: Kept(each.local, contents.get(each.local, "")) for each in images})
+
+
+def record(plan: Plan, contents: Contents) -> dict[str, Any]:
+    """What a node keeps. `id` is a hash over everything, `way` over what a rollback can bring back."""
+    wanted = declared(plan.knobs, plan.recipe, contents)
+    told = {
+        "knobs": plan.knobs.model_dump(mode="json"),
+        "recipe": wanted.served["recipe"],
+        "serves": {role: {"local": kept.local, "content": kept.content} for role, kept in wanted.images.items()},
+        "services": {each.node.name: _services(each) for each in plan.nodes},
+    }
+    images = [kept.content or kept.local for kept in wanted.images.values()]
+    names = [by_content(kept.local, kept.content) for kept in wanted.images.values() if kept.content]
+    return {
+        "id": _hash({**told, **wanted.served}),
+        "way": _hash({**wanted.served, "images": images}),
+        **told,
+        # All that `make prune` must leave.
+        "images": [*needed(plan.recipe, plan.knobs), *names],
+    }
+
+
+def _services(planned: NodePlan) -> dict[str, Any]:
+    """unit -> its spec, and hashes of its files, in which neither the spec nor the image's name makes a difference."""
+    found: dict[str, Any] = {}
+    for unit, service in planned.services.items():
+        if service:
+            image = [service.image.local.rpartition(":")[2]] if isinstance(service, Service) else []
+            found[unit] = {"spec": service.spec, "files": _hashes(service.files, service.spec, *image)}
+    if planned.netplan:
+        found["netplan"] = {"files": _hashes([planned.netplan])}
+    return found
+
+
+def _hashes(files: Iterable[File], *but: str) -> dict[str, str]:
+    """path -> hash of mode and content, from which some words are taken out."""
+    found = {}
+    for file in files:
+        content = file.content
+        for word in but:
+            content = content.replace(word, "")
+        found[file.path] = _hash([file.mode, content])
+    return found
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def changed(remembered: Mapping[str, Any], plan: Plan) -> list[str]:
+    """Files that are rendered otherwise than when the plan served, as `unit: names`; nothing for an older record."""
+    lines: dict[str, set[str]] = {}
+    for name, units in remembered.get("services", {}).items():
+        now = next((_services(each) for each in plan.nodes if each.node.name == name), units)
+        for unit in {*units, *now}:
+            old, new = (side.get(unit, {}).get("files", {}) for side in (units, now))
+            names = {PurePosixPath(path).name for path in {*old, *new} if old.get(path) != new.get(path)}
+            lines.setdefault(unit, set()).update(names)
+    return [f"{unit}: {', '.join(sorted(names))}" for unit, names in sorted(lines.items()) if names]
 
 
 def title(plan: Mapping[str, Any]) -> str:
@@ -37,19 +126,82 @@ def title(plan: Mapping[str, Any]) -> str:
     return f"{knobs['recipe']}, {knobs['topology']}, which served on {plan.get('when', '?')}"
 
 
-def restore(plan: Mapping[str, Any], declared: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
-    """Knobs and recipe of a remembered plan; knobs that it does not know are the declared ones.
-
-    Raises Refusal for a plan that this Tandem can't read any more.
+def previous(plans: Sequence[Mapping[str, Any]], now: Wanted | None, contents: Contents) -> Mapping[str, Any] | None:
+    """The plan to go back to: the newest that is not what is wanted now (None: which can't be read); None: there is
+    none.
     """
+    return next((plan for plan in reversed(plans) if now is None or not is_same(plan, now, contents)), None)
+
+
+def is_same(plan: Mapping[str, Any], now: Wanted, contents: Contents) -> bool:
+    """Whether going back to a remembered plan would bring what is wanted now."""
+    try:
+        knobs, recipe = _read(plan, now.knobs.model_dump())
+    except Refusal:
+        return False
+    if Wanted(knobs, recipe, {}).served != now.served:
+        return False
+    return all(_is_the_same(kept, now.images[role], contents) for role, kept in _images(plan).items())
+
+
+def _is_the_same(kept: Kept, mine: Kept, contents: Contents) -> bool:
+    """Of an image that is gone the name says what it would be made from."""
+    if kept.content and _place(kept, contents):
+        return mine.content == kept.content
+    return mine.local == kept.local
+
+
+def restore(plan: Mapping[str, Any], data: Mapping[str, Any], contents: Contents) -> tuple[Knobs, Recipe]:
+    """Knobs and recipe of a remembered plan, with its images as they lie on the head; knobs that it does not know are
+    those of `data`.
+
+    Raises Refusal for a plan that this Tandem can't read any more, and for an image that is gone and whose source is
+    another one now.
+    """
+    knobs, recipe = _read(plan, data)
+    places, gone = {}, []
+    for role, kept in _images(plan).items():
+        if place := _place(kept, contents):
+            places[role] = place
+        elif kept.local in contents or _from_source(role, knobs, recipe) != kept.local:
+            why = "another one has its name" if kept.local in contents else "its source is not what it was then"
+            problem = f"the {role}'s image of {title(plan)} ({kept.local}) is not on the head any more, and {why}"
+            gone.append(Finding("rollback", problem, _REMEDY))
+    if gone:
+        raise Refusal(*gone)
+    return knobs, recipe.model_copy(update={"kept_images": places})
+
+
+def _place(kept: Kept, contents: Contents) -> str:
+    """The local name under which an image is there; empty: it is not."""
+    if kept.local in contents and kept.content in ("", contents[kept.local]):
+        return kept.local
+    other = by_content(kept.local, kept.content) if kept.content else ""
+    return other if other and contents.get(other) == kept.content else ""
+
+
+def _from_source(role: str, knobs: Knobs, recipe: Recipe) -> str:
+    """The local name of what the plan's source would give now; empty: nothing."""
+    try:
+        return declared(knobs, recipe, {}).images[role].local
+    except (Refusal, OSError):
+        return ""
+
+
+def _images(plan: Mapping[str, Any]) -> dict[str, Kept]:
+    """Images of a remembered plan by role; an older Tandem has recorded their names alone, the engine's first."""
+    if "serves" in plan:
+        return {role: Kept(**each) for role, each in plan["serves"].items()}
+    return {"engine": Kept(plan["images"][0]), "proxy": Kept(plan["images"][-1])}
+
+
+def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
     names = Knobs.model_fields
-    values = {**declared, **plan["knobs"]}
+    values = {**data, **plan["knobs"]}
     try:
         knobs = Knobs(**{name: value for name, value in values.items() if name in names})
         return knobs, Recipe.model_validate(plan["recipe"])
     except ValidationError as error:
         fault = error.errors()[0]
         problem = f"the plan {title(plan)} can't be read: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-        raise Refusal(
-            Finding("rollback", problem, "declare in group_data/all.py what you want, `make apply`")
-        ) from None
+        raise Refusal(Finding("rollback", problem, _REMEDY)) from None

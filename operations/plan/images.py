@@ -21,13 +21,15 @@ class Image:
 
     `reference` is what the source calls it, `source` how the head gets it (the knob's text), `local` the tag
     that units use on every node: a digest is known only to nodes that pulled, a tag can be put anywhere.
-    With `mods` it is derived from the image without them, `base`.
+    With `mods` it is derived from the image without them, `base`. `kept` is the local name of one that is there
+    already and is not obtained again.
     """
 
     role: str
     reference: str
     source: str
     mods: tuple[str, ...] = ()
+    kept: str = ""
 
     @property
     def base(self) -> Image:
@@ -45,12 +47,14 @@ class Image:
 
     @property
     def archive(self) -> str:
-        """The archive's path on the head; empty for what comes from elsewhere."""
-        return self.place if self.kind == "archive" else ""
+        """The archive's path on the head; empty for what comes from elsewhere, or is there."""
+        return self.place if self.kind == "archive" and not self.kept else ""
 
     @property
     def local(self) -> str:
         """`tandem/<role>:<12 hex digits of where it comes from>`."""
+        if self.kept:
+            return self.kept
         origin = f"{self.reference} {self.source} {self.build_digest}"
         if self.mods:
             origin = f"{self.base.local} {_digest(mods.context(self.mods, self.base.local))}"
@@ -86,19 +90,29 @@ def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
             problem = f"engine_image_from={knobs.engine_image_from}: {recipe.name} builds its image, it has no name"
             raise Refusal(Finding("data", problem, "set engine_image_from to registry, or name an image in the recipe"))
         if knobs.engine_image_from == "registry":
-            return Image("engine", recipe.image, recipe.image, recipe.mods)
-    return Image("engine", recipe.image, knobs.engine_image_from, recipe.mods)
+            return _or_kept(Image("engine", recipe.image, recipe.image, recipe.mods), recipe)
+    return _or_kept(Image("engine", recipe.image, knobs.engine_image_from, recipe.mods), recipe)
 
 
 def needed(recipe: Recipe, knobs: Knobs) -> list[str]:
     """Local names of the images that a plan is made of, the one that mods were put onto among them."""
     engine = engine_image(recipe, knobs)
-    return list(dict.fromkeys([engine.local, engine.base.local, proxy_image(knobs).local]))
+    return list(dict.fromkeys([engine.local, engine.base.local, proxy_image(recipe, knobs).local]))
 
 
-def proxy_image(knobs: Knobs) -> Image:
+def proxy_image(recipe: Recipe, knobs: Knobs) -> Image:
     """The proxy's image."""
-    return Image("proxy", knobs.proxy_image, knobs.proxy_image_from)
+    return _or_kept(Image("proxy", knobs.proxy_image, knobs.proxy_image_from), recipe)
+
+
+def by_content(local: str, content: str) -> str:
+    """The local name of an image whose own one has gone to another content: an archive that was replaced."""
+    return f"{local.rpartition(':')[0]}:{content[:12]}"
+
+
+def _or_kept(image: Image, recipe: Recipe) -> Image:
+    kept = recipe.kept_images.get(image.role, "")
+    return replace(image, mods=(), kept=kept) if kept else image
 
 
 def _digest(context: list[tuple[str, bytes]]) -> str:

@@ -19,7 +19,7 @@ from operations.plan.service import Service, docker_run, seal
 
 def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
     """The proxy on the head, over engines at these base URLs."""
-    image = proxy_image(knobs)
+    image = proxy_image(recipe, knobs)
     folder, bind = folder_of(PROXY), bind_address(knobs, head)
     docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.

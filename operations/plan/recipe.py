@@ -165,6 +165,9 @@ class Recipe(Strict):
     config: dict[str, Any] | None = None
     proof: Proof = Proof()
     remarks: tuple[Remark, ...] = ()
+    # Of a plan that is gone back to: role of an image -> the local name under which it is still there. It is taken as
+    # it is, whatever has become of its source.
+    kept_images: dict[str, str] = {}
 
     @field_validator("env", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.history import record
+from operations.plan.images import needed
 from operations.plan.nodes import Node
 from operations.plan.places import PROXY_KEY, RAY_TOKEN, UNITS
 from operations.plan.plan import Plan, make_plan
@@ -58,6 +59,11 @@ def planned(**changes: Any) -> Plan:
     return make_plan(recipe, wanted, nodes)
 
 
+def contents_of(plan: Plan) -> dict[str, str]:
+    """What lies under each local name on a node that is as the plan wants it."""
+    return dict.fromkeys(needed(plan.recipe, plan.knobs), "c1")
+
+
 def look(plan: Plan, name: str) -> dict[str, Any]:
     """A node exactly as the plan wants it."""
     mine = plan.of(name)
@@ -90,7 +96,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             "touched": [],
         },
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
-        "served": record(plan.knobs, plan.recipe)["id"],
+        "served": record(plan, contents_of(plan))["id"],
     }
 
 
@@ -121,7 +127,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": ""}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
-            "served": json.dumps({"plans": []}),
+            "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in programs.items()},
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))

@@ -7,7 +7,8 @@ from typing import Any
 
 from operations.plan.history import record
 from operations.plan.places import ENGINE
-from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
+from operations.plan.plan import Plan
+from tests.deploy.fake import NAMES, Outcome, contents_of, deploy, fresh, look, planned
 
 DEAD = {
     "ok": False,
@@ -18,9 +19,17 @@ DEAD = {
 
 
 def served(*topologies: str) -> dict[str, Any]:
-    """Plans that have served, newest last."""
-    plans = [planned(topology=each) for each in topologies]
-    return {"plans": [{**record(plan.knobs, plan.recipe), "when": "2026-01-02 03:04"} for plan in plans]}
+    """Plans that have served, newest last; their images are on the head."""
+    return past(*(planned(topology=each) for each in topologies))
+
+
+def past(*plans: Plan) -> dict[str, Any]:
+    """These plans have served, newest last; their images are on the head."""
+    image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
+    return {
+        "plans": [{**record(plan, contents_of(plan)), "when": "2026-01-02 03:04"} for plan in plans],
+        "images": {name: image for plan in plans for name in contents_of(plan)},
+    }
 
 
 def broken(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ("solo",)) -> Outcome:
@@ -81,3 +90,78 @@ def test_rollback_without_another_plan_is_refused(tmp_path: Path) -> None:
     assert "no other plan has served yet" in outcome.text
     assert "Traceback" not in outcome.text
     assert outcome.commands == []
+
+
+def build_from(folder: Path, topology: str) -> Plan:
+    """A plan whose engine's image is built from a folder."""
+    return planned(topology=topology, engine_image_from=f"build:{folder}")
+
+
+def test_rollback_takes_the_image_that_served_and_builds_none_from_an_edited_dockerfile(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM one\n")
+    one = build_from(tmp_path, "cluster")
+    before = past(one)
+    (name,) = [each for each in before["images"] if "/engine:" in each]
+    states = [look(one, node) for node in NAMES]
+    (tmp_path / "Dockerfile").write_text("FROM two\n")
+    arguments = ["-y", "--data", f"engine_image_from=build:{tmp_path}", "--data", "_rollback=1"]
+    outcome = deploy(tmp_path, states, *arguments, programs={"served": before})
+    assert outcome.code == 0, outcome.text
+    # What served runs still, from the image that it was started from: nothing is to be done.
+    assert outcome.commands == []
+    assert "going back to" in outcome.text and "have changed since" not in outcome.text
+    # On a head that has lost it nothing is done at all.
+    for state in states:
+        state["images"] = {}
+    outcome = deploy(tmp_path, states, *arguments, programs={"served": {**before, "images": {}}})
+    assert outcome.code == 1
+    assert f"({name}) is not on the head any more, and its source is not what it was then" in outcome.text
+    assert "Traceback" not in outcome.text and outcome.commands == []
+
+
+def test_no_way_back_is_promised_to_an_image_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM one\n")
+    before = past(build_from(tmp_path, "solo"))
+    (tmp_path / "Dockerfile").write_text("FROM two\n")
+    plan = planned(topology="cluster")
+    states = [fresh(plan, name) for name in NAMES]
+    gone = {"probe": DEAD, "served": {**before, "images": {}}}
+    outcome = deploy(tmp_path, states, "-y", programs=gone)
+    assert outcome.code == 1
+    assert "There is no way back" in outcome.text and "is not on the head any more" in outcome.text
+    assert "`make rollback`" not in outcome.text and "Traceback" not in outcome.text
+
+
+def test_files_that_are_not_what_served_are_told_before_the_first_change(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    states = [look(plan, name) for name in NAMES]
+    before = served("solo", "cluster")
+    files = before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]
+    files["/etc/tandem/engine/start.sh"] = "of another Tandem"
+    outcome = deploy(tmp_path, states, "--dry", "--data", "_rollback=1", programs={"served": before})
+    assert outcome.code == 0, outcome.text
+    assert "have changed since 2026-01-02 03:04 (tandem-engine: start.sh)" in outcome.text
+
+
+def test_a_plan_that_differs_from_what_served_in_tandem_s_own_files_alone_says_so(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    states = [fresh(plan, name) for name in NAMES]
+    before = served("cluster")
+    before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]["/etc/tandem/engine/start.sh"] = "as it was"
+    outcome = deploy(tmp_path, states, "-y", programs={"probe": DEAD, "served": before})
+    assert outcome.code == 1
+    assert "what has changed since are Tandem's own files, or the nodes: tandem-engine: start.sh" in outcome.text
+    assert "`make rollback`" not in outcome.text
+
+
+def test_an_archive_that_is_replaced_leaves_what_was_there_under_the_name_of_its_content(tmp_path: Path) -> None:
+    changes = {"topology": "cluster", "engine_image_from": "archive:/srv/engine.tar"}
+    plan = planned(**changes)
+    states = [look(plan, name) for name in NAMES]
+    (name,) = [each for each in contents_of(plan) if "/engine:" in each]
+    states[0]["images"][name] = {**states[0]["images"][name], "replaced": True}
+    states[0]["images"][name]["image"] = {**states[0]["images"][name]["image"], "content": "0123456789abcdef"}
+    arguments = [word for key, value in changes.items() for word in ("--data", f"{key}={value}")]
+    outcome = deploy(tmp_path, states, "-y", *arguments)
+    kept = outcome.position(1, f"docker tag {name} tandem/engine:0123456789ab")
+    assert kept < outcome.position(1, "docker tag vllm/")

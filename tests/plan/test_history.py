@@ -4,49 +4,189 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from operations.node import old_images, served
+from operations.plan import engine_service
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.history import previous, record, restore, title
+from operations.plan.history import changed, declared, previous, record, restore, title
+from operations.plan.images import by_content, engine_image, needed
+from operations.plan.plan import Plan, make_plan
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knob_data, knobs
+from tests.plan.samples import knob_data, knobs, nodes, plan
+
+
+def contents(of: Plan, content: str = "c1") -> dict[str, str]:
+    """Every image of a plan is on the head."""
+    return dict.fromkeys(needed(of.recipe, of.knobs), content)
+
+
+def kept(of: Plan, content: str = "c1") -> dict[str, Any]:
+    """A plan as it is remembered, read back from its file."""
+    read: dict[str, Any] = json.loads(json.dumps(record(of, contents(of, content))))
+    return read
+
+
+def of_old(of: Plan) -> dict[str, Any]:
+    """A record as Tandem wrote it before it knew what images hold."""
+    written = kept(of)
+    return {**{key: written[key] for key in ("knobs", "recipe")}, "id": "of-old", "images": needed(of.recipe, of.knobs)}
+
+
+def build_from(folder: Path) -> Plan:
+    """A plan whose engine's image is built from a folder."""
+    return plan(recipe="lab-tiny-llama", engine_image_from=f"build:{folder}")
+
+
+def engine_name(of: Plan) -> str:
+    """The local name of the engine's image."""
+    return engine_image(of.recipe, of.knobs).local
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
 def test_every_recipe_comes_back_as_it_was(name: str) -> None:
-    wanted, recipe = knobs(recipe=name), load_recipe(name)
-    kept = json.loads(json.dumps(record(wanted, recipe)))
-    assert restore(kept, {}) == (wanted, recipe)
+    wanted, recipe = knobs(recipe=name, topology=load_recipe(name).topologies[0]), load_recipe(name)
+    planned = make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted))
+    # On a head that has no image any more everything comes from its source again.
+    assert restore(kept(planned), {}, {}) == (wanted, recipe)
 
 
 def test_what_is_served_makes_the_plan_and_how_it_is_gone_back_from_does_not() -> None:
-    recipe = load_recipe("lab-tiny-llama")
-    one = record(knobs(), recipe)["id"]
-    assert record(knobs(rollback="auto"), recipe)["id"] == one
-    assert record(knobs(topology="solo"), recipe)["id"] != one
-    assert record(knobs(), recipe.model_copy(update={"load_minutes": 5.0}))["id"] != one
+    one = kept(plan(recipe="lab-tiny-llama"))
+    assert kept(plan(recipe="lab-tiny-llama", rollback="auto"))["id"] == one["id"]
+    assert kept(plan(recipe="lab-tiny-llama", topology="solo"))["id"] != one["id"]
+    assert kept(plan(recipe="lab-tiny-llama"), "c2")["id"] != one["id"], "images by content"
+    assert kept(plan(recipe="lab-tiny-llama"), "c2")["way"] != one["way"]
+
+
+def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_that_served(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM one\n")
+    one = build_from(tmp_path)
+    served_once, there = kept(one), contents(one)
+    # Computed from the files as they are: the name changes with them.
+    name, proxy = engine_name(one), served_once["serves"]["proxy"]["local"]
+    (tmp_path / "Dockerfile").write_text("FROM two\n")
+    two = build_from(tmp_path)
+    there |= {engine_name(two): "c2"}
+    now = declared(two.knobs, two.recipe, there)
+    assert record(two, there)["id"] != served_once["id"]
+    assert previous([served_once], now, there) == served_once
+    back, recipe = restore(served_once, {}, there)
+    image = engine_image(recipe, back)
+    assert image.local == image.base.local == name
+    # The plan that it becomes is the one that served.
+    again = make_plan(recipe, back, nodes(2, back))
+    assert record(again, there)["id"] == served_once["id"]
+    assert changed(served_once, again) == []
+    # Gone, and its source is another: refused. With the source put back: made again.
+    there.pop(name)
+    with pytest.raises(Refusal, match=r"is not on the head any more, and its source is not what it was"):
+        restore(served_once, {}, there)
+    (tmp_path / "Dockerfile").write_text("FROM one\n")
+    assert restore(served_once, {}, there)[1].kept_images == {"proxy": proxy}
+    (tmp_path / "Dockerfile").unlink()
+    with pytest.raises(Refusal, match=r"is not on the head any more"):
+        restore(served_once, {}, there)
+
+
+def test_a_mod_that_was_edited_or_is_gone_is_not_asked_for_again(tmp_path: Path) -> None:
+    mod = tmp_path / "mod"
+    mod.mkdir()
+    (mod / "run.sh").write_text("echo 1\n")
+    wanted = knobs(recipe="lab-tiny-llama")
+    recipe = load_recipe("lab-tiny-llama").model_copy(update={"mods": (str(mod),)})
+    one = make_plan(recipe, wanted, nodes(2, wanted))
+    served_once, there, name = kept(one), contents(one), engine_name(one)
+    (mod / "run.sh").write_text("echo 2\n")
+    now = declared(wanted, recipe, there)
+    assert previous([served_once], now, there) == served_once
+    (mod / "run.sh").unlink()
+    back, restored = restore(served_once, {}, there)
+    image = engine_image(restored, back)
+    assert image.local == name and image.mods == ()
+
+
+def test_an_archive_that_was_replaced_is_gone_back_from_by_content() -> None:
+    of = plan(recipe="lab-tiny-llama", engine_image_from="archive:/srv/engine.tar")
+    local = engine_name(of)
+    one, there = kept(of), contents(of)
+    # The deploy that replaces it leaves what was there under the name of its content.
+    there |= {local: "c2", by_content(local, "c1"): "c1"}
+    two = json.loads(json.dumps(record(of, there)))
+    assert by_content(local, "c1") in one["images"] and by_content(local, "c2") in two["images"]
+    assert previous([one, two], declared(of.knobs, of.recipe, there), there) == one
+    assert restore(one, {}, there)[1].kept_images["engine"] == by_content(local, "c1")
+    # Without that name nothing of it is left, and there is no way back to it.
+    del there[by_content(local, "c1")]
+    assert previous([one, two], declared(of.knobs, of.recipe, there), there) is None
+    with pytest.raises(Refusal, match=r"another one has its name"):
+        restore(one, {}, there)
+
+
+def test_files_that_tandem_renders_otherwise_now_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = kept(plan(recipe="lab-tiny-llama"))
+    assert changed(one, plan(recipe="lab-tiny-llama")) == []
+    as_it_was = engine_service.render
+    monkeypatch.setattr(
+        engine_service,
+        "render",
+        lambda name, **of: as_it_was(name, **of) + ("# edited\n" if name == "engine/start.sh.j2" else ""),
+    )
+    edited = plan(recipe="lab-tiny-llama")
+    assert changed(one, edited) == ["tandem-engine: start.sh"]
+    two = kept(edited)
+    assert two["id"] != one["id"], "another plan, as it is remembered"
+    # Going back can't undo it: it is no other way.
+    assert previous([one], declared(edited.knobs, edited.recipe, contents(edited)), contents(edited)) is None
+    assert changed(of_old(edited), edited) == []
+
+
+def test_a_record_of_an_older_tandem_is_read_by_the_names_of_its_images() -> None:
+    cluster, solo = plan(recipe="lab-tiny-llama"), plan(recipe="lab-tiny-llama", topology="solo")
+    there = contents(cluster)
+    now = declared(cluster.knobs, cluster.recipe, there)
+    assert previous([of_old(solo), of_old(cluster)], now, there) == of_old(solo)
+    back, recipe = restore(of_old(solo), {}, there)
+    assert back == solo.knobs and engine_image(recipe, back).local == engine_name(solo)
+    assert set(recipe.kept_images) == {"engine", "proxy"}
 
 
 def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "tandem/served.json")
-    recipe = load_recipe("lab-tiny-llama")
-    solo, cluster = record(knobs(topology="solo"), recipe), record(knobs(), recipe)
+    in_solo, in_cluster = (plan(recipe="lab-tiny-llama", topology=each) for each in ("solo", "cluster"))
+    solo, cluster, there = kept(in_solo), kept(in_cluster), contents(in_cluster)
+    now = declared(in_solo.knobs, in_solo.recipe, there)
     assert served.main() == {"plans": []}
-    assert previous([], solo["id"]) is None
-    for plan in (solo, cluster, solo):
-        plans = served.main(keep=plan)["plans"]
-    assert [plan["id"] for plan in plans] == [cluster["id"], solo["id"]]
+    assert previous([], now, there) is None
+    for each in (solo, cluster, solo):
+        plans = served.main(keep=each)["plans"]
+    assert [each["id"] for each in plans] == [cluster["id"], solo["id"]]
     assert served.newest() == solo["id"]
-    back = previous(plans, solo["id"])
+    back = previous(plans, now, there)
     assert back and back["id"] == cluster["id"]
-    # A plan that never served is not among them: back is the one that serves.
-    assert previous(plans, "another") == plans[-1]
+    # A plan that can't even be read never served: back is the one that serves.
+    assert previous(plans, None, there) == plans[-1]
     assert title(plans[-1]).startswith(f"{solo['knobs']['recipe']}, solo, which served on 2")
     assert (tmp_path / "tandem/served.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_rollback_can_t_tell_apart_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "PLACE", tmp_path / "served.json")
+    monkeypatch.setattr(served.local_images, "image_states", lambda names: {names[0]: {"content": "c1"}})
+    of = plan(recipe="lab-tiny-llama")
+    served.main(keep={**kept(of), "images": ["with-mods", "base"]})
+    served.main(keep={**kept(of), "id": "with other files", "images": ["with-mods"]})
+    told = served.main(archives={"another": ""})
+    assert [(each["id"], each["images"]) for each in told["plans"]] == [("with other files", ["with-mods", "base"])]
+    assert {name: bool(state["image"]) for name, state in told["images"].items()} == {
+        "with-mods": True,
+        "base": False,
+        "another": False,
+    }
 
 
 def test_no_more_than_five_are_kept_and_a_broken_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,11 +210,11 @@ def test_images_of_the_way_back_are_not_old(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_plan_of_a_tandem_that_knew_other_knobs() -> None:
-    kept = json.loads(json.dumps(record(knobs(), load_recipe("lab-tiny-llama"))))
-    del kept["knobs"]["canary_deadline"]
-    kept["knobs"]["of_old"] = 1
-    wanted, _ = restore(kept, knob_data(canary_deadline=7.0))
+    of_another = kept(plan(recipe="lab-tiny-llama"))
+    del of_another["knobs"]["canary_deadline"]
+    of_another["knobs"]["of_old"] = 1
+    wanted, _ = restore(of_another, knob_data(canary_deadline=7.0), {})
     assert wanted.canary_deadline == 7.0
-    kept["recipe"]["engine"] = "another"
+    of_another["recipe"]["engine"] = "another"
     with pytest.raises(Refusal, match=r"can't be read: engine"):
-        restore(kept, knob_data())
+        restore(of_another, knob_data(), {})

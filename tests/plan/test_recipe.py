@@ -45,7 +45,11 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["reads it as a number: quote it"]),
         ("repo: tandem-lab/tiny-llama", "repo: tiny-llama", ["model.repo"]),
         ('OMP_NUM_THREADS: "1"', "OMP_NUM_THREADS: 1", ["`OMP_NUM_THREADS` is 1: quote it"]),
-        ('OMP_NUM_THREADS: "1"', "VLLM_HOST_IP: 10.0.0.1", ["`VLLM_HOST_IP` is set by the plan, for each node; remove it"]),
+        (
+            'OMP_NUM_THREADS: "1"',
+            "VLLM_HOST_IP: 10.0.0.1",
+            ["`VLLM_HOST_IP` is set by the plan, for each node; remove it"],
+        ),
         ('OMP_NUM_THREADS: "1"', "RAY_AUTH_MODE: disabled", ["`RAY_AUTH_MODE` is set by the plan"]),
         ('OMP_NUM_THREADS: "1"', "RAY_AUTH_TOKEN_PATH: /x", ["`RAY_AUTH_TOKEN_PATH` is set by the plan"]),
         ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),
