@@ -21,14 +21,16 @@ from operations.verify import await_engine, engine_answers
 
 @looking.step
 def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
-    """Stop an engine that is not the plan's, or not any more. In replicas a live one waits for its turn (`renew`)."""
+    """Stop an engine that is not the plan's, or not any more. In replicas a live one waits for its turn (`renew`); one
+    that has no container yet serves nobody, and needs none.
+    """
     planned = plan.of(host.name)
     if planned.node.is_head != on_head:
         host.noop("its turn is another step")
         return
     found = looking.at(host, plan)
     for stray in found["services"]["strays"]:
-        host.log(f"the container {stray} was started by hand under our name: removed")
+        host.log(f"the container {stray} has Tandem's name or label, and no unit: removed")
         yield StringCommand("docker rm --force", stray)
     if planned.engine is None:
         if units.exists(found, ENGINE):
@@ -36,8 +38,10 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         else:
             host.noop("no engine belongs here, none is here")
         return
-    of_another_topology = found["services"]["units"][ENGINE].get("topology") != plan.knobs.topology
-    if units.is_stale(found, planned.engine) and (of_another_topology or plan.knobs.topology != "replicas"):
+    # The label of its container: a unit that only waits has none.
+    is_a_replica = found["services"]["units"][ENGINE].get("topology") == "replicas"
+    waits_for_its_turn = plan.knobs.topology == "replicas" and is_a_replica
+    if units.is_stale(found, planned.engine) and not waits_for_its_turn:
         stopwatch.mark_first("stopped")
         yield units.stop(ENGINE)
     else:
@@ -103,7 +107,8 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     if planned.engine is None or not units.is_stale(found, planned.engine):
         host.noop("is as planned")
         return
-    yield quietly(lambda _, host: _let_cooldowns_end(plan, host))
+    if units.has_container(found, ENGINE):
+        yield quietly(lambda _, host: _let_cooldowns_end(plan, host))
     yield units.stop(ENGINE)
     yield from units.start(ENGINE)
     if problem := await_engine(plan, host):

@@ -1,4 +1,4 @@
-"""The fabric: addresses and MTU on both rails, kept by netplan, and proven from both sides."""
+"""The fabric: addresses and MTU on both rails, kept with a carrier and without, and proven from both sides."""
 
 from __future__ import annotations
 
@@ -21,28 +21,32 @@ from operations.remote import ask
 
 @looking.step
 def rails(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Netplan's file for the rails, applied only when file or links differ, undone when management is lost."""
-    wanted = plan.of(host.name).netplan
-    if wanted is None:
-        host.noop("a lone node has no fabric")
+    """The files of the rails, applied only when one of them or the links differ, undone when management is lost."""
+    wanted = plan.of(host.name).fabric
+    if not wanted:
+        host.noop("no fabric in this topology: the network stays as it is")
         return
     drift = _drift(plan)
-    if not differs(wanted, looking.at(host, plan)["files"]) and not drift:
+    present = looking.at(host, plan)["files"]
+    changed = [file for file in wanted if differs(file, present)]
+    if not changed and not drift:
         host.noop("the rails are as planned")
         return
     for line in drift:
         host.log(line)
-    show_diff(wanted)
-    # netplan reads *.yaml alone, so the new file is not in force before its guard is armed.
-    yield write(File(f"{wanted.path}.pending", wanted.content, wanted.mode))
-    yield quietly(_apply(wanted.path))
+    for file in changed:
+        show_diff(file)
+    # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
+    for file in wanted:
+        yield write(File(f"{file.path}.pending", file.content, file.mode))
+    yield quietly(_apply([file.path for file in wanted]))
 
 
-def _apply(path: str) -> Any:
+def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
-            answer = ask(host, "fabric", action="apply", path=path)
+            answer = ask(host, "fabric", action="apply", paths=paths)
         except Exception:
             answer = {}
         if answer.get("problem"):
@@ -53,17 +57,20 @@ def _apply(path: str) -> Any:
                 host.disconnect()
                 host.connect(raise_exceptions=True, show_errors=False)
                 tether.quicken(host)
-                if ask(host, "fabric", action="keep", path=path)["kept"]:
+                if ask(host, "fabric", action="keep", paths=paths)["kept"]:
                     return True
             except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
-                        f"the node is out of reach since netplan was applied ({error}); it restores the old file "
+                        f"the node is out of reach since netplan was applied ({error}); it restores the old files "
                         "by itself after 60 s. Look at what shares an interface with the management network"
                     ) from None
                 gevent.sleep(2)
                 continue
-            raise RuntimeError("the guard has restored the old netplan file: management was gone for too long")
+            raise RuntimeError(
+                "the network's old files are in force: management was gone for too long, and the node's guard has "
+                "restored them (or the change never reached the node). Run the deploy again"
+            )
 
     return apply
 

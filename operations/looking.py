@@ -11,7 +11,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations.plan.knobs import Knobs
-from operations.plan.places import NETPLAN, UNIT_FILES
+from operations.plan.places import FABRIC, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.service import Service
@@ -31,7 +31,7 @@ def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[st
         # A recipe without one gets no further than the survey.
         "revision": recipe.model.revision or "none",
         "archives": archives,
-        "paths": [NETPLAN, *UNIT_FILES],
+        "paths": [*FABRIC, *UNIT_FILES],
     }
 
 

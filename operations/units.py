@@ -30,15 +30,23 @@ def is_up(state: dict[str, Any], unit: str) -> bool:
 def is_stale(state: dict[str, Any], service: Program) -> bool:
     """Whether what runs was started from another spec or from another image than the plan's.
 
-    A unit that runs without a container yet (it waits for the fabric) has started from the files that are there.
+    One rule for a container, a program, and a unit that waits in its ready.sh: what it was started from, whatever lies
+    on disk by now. A unit between two starts has no spec: its next start is from the files that are there.
     """
     unit = state["services"]["units"][service.unit]
     if not is_running(state, service.unit) or "spec" not in unit:
         return False
-    if unit["spec"] != service.spec or not isinstance(service, Service):
-        return bool(unit["spec"] != service.spec)
+    if unit["spec"] != service.spec:
+        return True
+    if not isinstance(service, Service) or not has_container(state, service.unit):
+        return False
     image = state["images"].get(service.image.local, {}).get("image", {})
     return bool(unit["image"] != image.get("id"))
+
+
+def has_container(state: dict[str, Any], unit: str) -> bool:
+    """Whether it may serve: what only waits for its start has none yet."""
+    return "image" in state["services"]["units"][unit]
 
 
 def stop(unit: str) -> StringCommand:
@@ -47,13 +55,17 @@ def stop(unit: str) -> StringCommand:
 
 
 def place_service(service: Program, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
-    """The files of a unit; systemd reads its unit again when that changed."""
+    """The files of a unit; systemd reads its unit again when that changed, and the links of one that is enabled follow
+    its [Install] section: `enabled` is also a unit with the links of yesterday's.
+    """
     reload = False
     for command in place(service.files, present, folder_of(service.unit)):
         reload = reload or f"{service.unit}.service" in str(command)
         yield command
     if reload:
+        name = f"{service.unit}.service"
         yield StringCommand("systemctl daemon-reload")
+        yield StringCommand(f"if systemctl is-enabled --quiet {name}; then systemctl reenable --quiet {name}; fi")
 
 
 def remove(unit: str) -> Iterator[PyinfraCommand]:

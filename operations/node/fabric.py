@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from operations.node.commands import output
 
-#: Seconds until the old file comes back by itself, unless the deploy says that it still reaches the node.
+#: Seconds until the old files come back by themselves, unless the deploy says that it still reaches the node.
 GUARD_S = 60
 GUARD = "tandem-netplan-guard"
-#: Takes the new file back: run by the timer (`apply`), or at a boot that comes before the deploy's word (`generate`).
+#: Who takes this mark away decides, the deploy or the guard: a file's name is taken once. The deploy leaves the other.
+ARMED = Path("/var/lib/tandem/netplan-armed")
+KEPT = Path("/var/lib/tandem/netplan-kept")
+#: Takes the new files back: run by the timer (`apply`), or at a boot that comes before the deploy's word (`generate`).
 UNDO = Path("/var/lib/tandem/netplan-undo.sh")
 AT_BOOT = Path("/etc/systemd/system/tandem-netplan-undo.service")
 _AT_BOOT = """[Unit]
@@ -33,25 +38,31 @@ WantedBy=sysinit.target
 
 
 def main(action: str, **arguments: Any) -> dict[str, Any]:
-    """`apply` (path), `keep` (path) or `prove` (peers, mtu)."""
+    """`apply` (paths), `keep` (paths) or `prove` (peers, mtu)."""
     if action == "prove":
         return _prove(**arguments)
     return _apply(**arguments) if action == "apply" else _keep(**arguments)
 
 
-def _apply(path: str) -> dict[str, Any]:
-    """Put `path`.pending in place and apply it, with a timer armed that undoes it."""
-    file, old = Path(path), Path(f"{path}.tandem-old")
-    if not old.exists():
-        if file.exists():
-            shutil.copy2(file, old)
-        else:
-            old.touch()
-    _write_undo(path, old)
+def _apply(paths: Sequence[str]) -> dict[str, Any]:
+    """Put each path's `.pending` in its place and apply them, with a timer armed that takes all of them back."""
     subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
+    for path in paths:
+        file, old = Path(path), _old(path)
+        # One that a broken deploy has left is the last that was confirmed.
+        if not old.exists():
+            if file.exists():
+                shutil.copy2(file, old)
+            else:
+                old.touch()
+    _write_undo(paths)
+    KEPT.unlink(missing_ok=True)
+    ARMED.touch()
     armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", str(UNDO)]
     subprocess.run(armed, check=True, capture_output=True)
-    Path(f"{path}.pending").rename(path)
+    for path in paths:
+        Path(f"{path}.pending").rename(path)
+    # It restarts NetworkManager where that has the rails, which reads its own file then.
     applied = subprocess.run(["netplan", "apply"], capture_output=True, text=True, check=False)
     if applied.returncode != 0:
         subprocess.run(["/bin/sh", str(UNDO)], check=False, capture_output=True)
@@ -60,12 +71,21 @@ def _apply(path: str) -> dict[str, Any]:
     return {"problem": ""}
 
 
-def _write_undo(path: str, old: Path) -> None:
+def _old(path: str) -> Path:
+    """What was there before; empty: nothing was."""
+    return Path(f"{path}.tandem-old")
+
+
+def _write_undo(paths: Sequence[str]) -> None:
     """A file, and not `sh -c`: systemd-run (252) escapes the semicolons of a script, and sh then refuses it."""
     UNDO.parent.mkdir(parents=True, exist_ok=True)
-    UNDO.write_text(
+    back = "".join(
         f"if [ -s {old} ]; then mv -f {old} {path}; else rm -f {path} {old}; fi\n"
-        f'netplan "${{1:-apply}}"\nsystemctl disable --quiet {AT_BOOT.name}\nrm -f {AT_BOOT}\n'
+        for path, old in ((shlex.quote(path), shlex.quote(str(_old(path)))) for path in paths)
+    )
+    UNDO.write_text(
+        f'if rm {ARMED} 2>/dev/null; then\n{back}netplan "${{1:-apply}}"\nfi\n'
+        f"systemctl disable --quiet {AT_BOOT.name}\nrm -f {AT_BOOT}\n"
     )
     AT_BOOT.write_text(_AT_BOOT.format(undo=UNDO))
     subprocess.run(["systemctl", "enable", "--quiet", AT_BOOT.name], check=True, capture_output=True)
@@ -77,12 +97,18 @@ def _disarm() -> None:
     AT_BOOT.unlink(missing_ok=True)
 
 
-def _keep(path: str) -> dict[str, Any]:
-    """The deploy reaches the node: disarm the guard."""
+def _keep(paths: Sequence[str]) -> dict[str, Any]:
+    """The deploy reaches the node: disarm the guard. `kept` is False when the guard was quicker."""
+    try:
+        ARMED.rename(KEPT)
+    except FileNotFoundError:
+        # Kept before, and the answer was lost on its way; or taken back.
+        if not KEPT.exists():
+            return {"kept": False}
     _disarm()
-    Path(f"{path}.tandem-old").unlink(missing_ok=True)
-    # False: the guard was quicker, the old file is back.
-    return {"kept": Path(path).exists()}
+    for path in paths:
+        _old(path).unlink(missing_ok=True)
+    return {"kept": True}
 
 
 def _prove(peers: dict[str, list[list[str]]], mtu: int) -> dict[str, Any]:

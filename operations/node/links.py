@@ -1,4 +1,4 @@
-"""The netdevs of a node that can be rails."""
+"""The netdevs of a node: those that can be rails, and the one of a login."""
 
 from __future__ import annotations
 
@@ -33,3 +33,15 @@ def links() -> dict[str, dict[str, Any]]:
             "rdma": rdma[0] if rdma else None,
         }
     return found
+
+
+def ipv4_beside(address: str) -> str:
+    """For an IPv6 address of this node (perhaps with a zone, `fe80::1%eth0`) an IPv4 address of the same interface,
+    which clients can use; the address itself where it is IPv4, or where there is no other.
+    """
+    plain, _, zone = address.partition("%")
+    for link in json.loads(output("ip", "-j", "addr") or "[]") if ":" in plain else []:
+        infos = link.get("addr_info", [])
+        if zone in ("", link.get("ifname")) and any(info["local"] == plain for info in infos):
+            return next((info["local"] for info in infos if info["family"] == "inet"), address)
+    return address

@@ -12,33 +12,50 @@ from operations.node.commands import docker_inspect, output, read
 
 #: Tandem's units.
 UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard")
-#: Those without a container: the last word of their command line is their spec.
+#: Those without a container.
 PROGRAMS = UNITS[2:]
-_PROPERTIES = ("ActiveState", "SubState", "UnitFileState", "ActiveEnterTimestamp", "NRestarts", "Result", "MainPID")
+#: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
+_NAMES = (*UNITS, "tandem-download")
+_PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID"
 
 
 def main(units: Sequence[str]) -> dict[str, Any]:
-    """`units`: name -> systemd's properties, with spec, topology and image id of its container, or the spec that its
-    program was started with; `strays`: containers named tandem-* that no unit has.
+    """`units`: name -> systemd's properties, with the spec that it was started from, and topology and image id of its
+    container where it has one; `strays`: containers of Tandem's, or under its names, that no unit has.
     """
     containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
     states = unit_states(units)
     for unit, state in states.items():
-        if unit in containers:
+        waits = _spec_of(state.get("ControlPID", "0"))
+        if unit in containers and not waits:
             state.update(_started_from(containers[unit]))
-        elif unit in PROGRAMS and state.get("MainPID", "0") != "0":
-            state["spec"] = read(Path(f"/proc/{state['MainPID']}/cmdline")).rstrip("\0").rpartition("\0")[2]
-    return {"units": states, "strays": sorted(set(containers) - set(units))}
+        else:
+            state.update(waits or _spec_of(state.get("MainPID", "0")))
+    own = {unit for unit, state in states.items() if state.get("UnitFileState")}
+    return {"units": states, "strays": sorted(set(containers) - own)}
 
 
 def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
     """systemd's view of each unit."""
     names = [f"{unit}.service" for unit in units]
-    blocks = output("systemctl", "show", *names, f"--property={','.join(_PROPERTIES)}").strip().split("\n\n")
+    blocks = output("systemctl", "show", *names, f"--property={_PROPERTIES}").strip().split("\n\n")
     return {
         unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for unit, block in zip(units, [*blocks, *[""] * len(units)], strict=False)
     }
+
+
+def _spec_of(pid: str) -> dict[str, str]:
+    """`spec`, where the command line of a process of a unit's has one: behind ready.sh or a program, or in the label
+    that `docker run` will give its container. Empty: this process has none.
+    """
+    words = read(Path(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("tandem.spec="):
+            return {"spec": word.partition("=")[2]}
+        if word.endswith((".py", "/ready.sh")):
+            return {"spec": following}
+    return {}
 
 
 def _started_from(container: dict[str, Any]) -> dict[str, str]:
@@ -71,5 +88,8 @@ def content_id(image: dict[str, Any]) -> str:
 
 
 def _our_containers() -> list[str]:
-    names = output("docker", "ps", "--all", "--filter", "name=^tandem-", "--format", "{{.Names}}")
-    return names.split()
+    """Names of those with Tandem's label, and of those under its names; whatever else is called tandem-something is the
+    owner's.
+    """
+    lines = output("docker", "ps", "--all", "--format", '{{.Names}}\t{{.Label "tandem.spec"}}').splitlines()
+    return [name for name, _, spec in (line.partition("\t") for line in lines) if spec or name in _NAMES]

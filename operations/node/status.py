@@ -36,7 +36,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else f"no: {answer['problem']}"
     elif unit in services.PROGRAMS:
         row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""
-    elif state.get("spec"):
+    elif state.get("image"):
         row["health"] = "a rank: the head answers"
     else:
         row["health"] = "no container"

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import archive, lock, model_facts, model_files, vocabulary
+from operations.node import archive, links, lock, model_facts, model_files, vocabulary
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
@@ -40,7 +40,7 @@ def main(
             "sudo": True,
             "home": home(),
             # The address that the deploy's ssh came in on: a name would not do to listen on.
-            "management": (os.environ.get("SSH_CONNECTION", "").split() + [""] * 3)[2],
+            "management": links.ipv4_beside((os.environ.get("SSH_CONNECTION", "").split() + [""] * 3)[2]),
             "machine": platform.machine(),
             "kernel": platform.release(),
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},

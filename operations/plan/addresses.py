@@ -9,8 +9,13 @@ from operations.plan.recipe import Recipe
 
 
 def engine_address(knobs: Knobs, node: Node) -> str:
-    """Where an engine listens: loopback when only the proxy beside it asks, else the fabric."""
-    return "127.0.0.1" if knobs.topology == "solo" else node.fabric
+    """Where an engine listens: loopback when only the proxy beside it asks, else the fabric.
+
+    An engine on the proxy's own node is an engine that no rail can take away. In a cluster rank 0 needs the rails
+    anyway.
+    """
+    beside_the_proxy = knobs.topology == "solo" or (knobs.topology == "replicas" and node.is_head)
+    return "127.0.0.1" if beside_the_proxy else node.fabric
 
 
 def engine_url(knobs: Knobs, node: Node) -> str:

@@ -67,7 +67,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     files.append(
         File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755")
     )
-    unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC)
+    unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC)
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
 
@@ -79,7 +79,7 @@ def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -
         percent = round(float(share) * 100) if re.fullmatch(r"[01]?\.\d+|[01]", share) else 0
     return render(
         "engine/ready.sh.j2",
-        address=node.fabric,
+        address=node.fabric if knobs.topology == "cluster" else engine_address(knobs, node),
         memory_mib=round(need * 1024),
         memory_percent=percent,
         gpu=recipe.needs.gpu,
@@ -116,7 +116,7 @@ def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> li
     argv += ["--volume", f"/var/lib/tandem/cache/{image.local.rpartition(':')[2]}:/root/.cache"]
     if recipe.needs.gpu:
         argv += ["--gpus", "all", *ENGINES[recipe.engine].docker(recipe)]
-    if node.rdma:
+    if node.rdma and knobs.topology == "cluster":
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":
         return [*argv, "--entrypoint", "python3", image.local, f"{environment.MOUNT}/meet.py", SPEC]

@@ -40,7 +40,7 @@ class Node:
 
     @property
     def fabric(self) -> str:
-        """The address that the ranks and the engines use: the first rail's; loopback on a lone node."""
+        """The address that the ranks and the engines use: the first rail's; loopback where there is none."""
         return self.rail_addresses[0] if self.rails else "127.0.0.1"
 
     def path(self, text: str) -> str:

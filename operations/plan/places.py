@@ -4,6 +4,9 @@ from __future__ import annotations
 
 ETC = "/etc/tandem"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
+NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
+#: What says how the rails are to be, for whoever renders netplan.
+FABRIC = (NETPLAN, NETWORK_MANAGER)
 
 ENGINE = "tandem-engine"
 PROXY = "tandem-proxy"

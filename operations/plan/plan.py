@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from operations.plan import proxy, upkeep
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
-from operations.plan.files import File, render
+from operations.plan.fabric import fabric_files
+from operations.plan.files import File
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ENGINE, GUARD, NETPLAN, PROXY
+from operations.plan.places import CANARY, ENGINE, GUARD, PROXY
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -23,7 +24,7 @@ class NodePlan:
     """What one node shall have; None is: must not be there."""
 
     node: Node
-    netplan: File | None
+    fabric: tuple[File, ...]
     engine: Service | None
     proxy: Service | None = None
     canary: Program | None = None
@@ -86,8 +87,16 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
 
 
 def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
-    """The plan; raises Refusal when recipe, topology and nodes do not go together."""
+    """The plan; raises Refusal when recipe, topology and nodes do not go together.
+
+    Solo has no fabric: its nodes have no rails, whatever they have cables in. So the head gets the same with the other
+    node on, off, unplugged or not in the inventory, and its network is left as it is: what a cluster has written for
+    its rails stays, and is found as planned when the cluster comes back.
+    """
     check_topology(recipe, knobs, len(nodes))
+    proxy.check_bind(knobs, nodes[0])
+    if knobs.topology == "solo":
+        nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
     engines = engine_services(recipe, knobs, serving)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines) for node in nodes))
@@ -98,25 +107,14 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
 def _node_plan(
     recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engines: Mapping[str, Service]
 ) -> NodePlan:
-    netplan = _netplan(knobs, node)
+    fabric = fabric_files(knobs, node)
     if node.name not in engines:
-        return NodePlan(node, netplan, None)
+        return NodePlan(node, fabric, None)
     ranks = serving if knobs.topology == "cluster" else [node]
     return NodePlan(
         node,
-        netplan,
+        fabric,
         engines[node.name],
         canary=upkeep.canary(recipe, knobs, node, ranks),
         guard=upkeep.guard(knobs),
     )
-
-
-def _netplan(knobs: Knobs, node: Node) -> File | None:
-    if not node.rails:
-        return None
-    rails = [
-        {"device": device, "address": f"{address}/{subnet.prefixlen}"}
-        for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
-    ]
-    content = render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu)
-    return File(NETPLAN, content, "600")

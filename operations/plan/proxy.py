@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv6Address
 from typing import Any
 
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding, Refusal
 
 #: Modules of files/proxy beside the configuration, each with a `callback`.
 CALLBACKS = ("resume", "last_resort", "unavailable", "links")
@@ -71,4 +73,28 @@ def bind_address(knobs: Knobs, head: Node) -> str:
 def client_url(knobs: Knobs, head: Node) -> str:
     """The base URL that clients use."""
     bind = bind_address(knobs, head)
-    return f"http://{head.management if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"
+    return f"http://{in_url(head.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+
+
+def in_url(address: str) -> str:
+    """An address as it stands before a port."""
+    return f"[{address}]" if ":" in address else address
+
+
+def check_bind(knobs: Knobs, head: Node) -> None:
+    """Refuse an address that no client could use. Raises Refusal.
+
+    `head.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
+    """
+    address = head.management
+    if ":" not in address or knobs.proxy_bind not in ("management", "all"):
+        return
+    if knobs.proxy_bind == "all":
+        why = "the proxy would listen on IPv4 alone"
+    elif IPv6Address(address.partition("%")[0]).is_link_local:
+        why = "which other nodes can't name"
+    else:
+        return
+    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {head.name} goes to {address}, {why}"
+    remedy = f"set proxy_bind to an IPv4 address of {head.name} (`ip -4 addr` there lists them)"
+    raise Refusal(Finding("data", problem, remedy))

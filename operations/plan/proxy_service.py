@@ -12,9 +12,9 @@ from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import ETC, PROXY, folder_of
-from operations.plan.proxy import CALLBACKS, bind_address, client_url, proxy_config
+from operations.plan.proxy import CALLBACKS, bind_address, client_url, in_url, proxy_config
 from operations.plan.recipe import Recipe
-from operations.plan.service import Service, docker_run, seal
+from operations.plan.service import SPEC, Service, docker_run, seal
 
 
 def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
@@ -34,8 +34,12 @@ def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[st
         File(f"{folder}/config.yaml", config),
         *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in CALLBACKS),
         File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
-        File(f"{folder}/ready.sh", render("proxy/ready.sh.j2", address=bind, port=knobs.proxy_port), "755"),
+        File(
+            f"{folder}/ready.sh",
+            render("proxy/ready.sh.j2", address=bind, listens=in_url(bind), port=knobs.proxy_port),
+            "755",
+        ),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
-        File(f"/etc/systemd/system/{PROXY}.service", render("proxy/tandem-proxy.service.j2", etc=ETC)),
+        File(f"/etc/systemd/system/{PROXY}.service", render("proxy/tandem-proxy.service.j2", etc=ETC, spec=SPEC)),
     ]
     return seal(PROXY, image, files, files)

@@ -59,8 +59,9 @@ class Scene:
         """Base URL of each engine, by the node that answers."""
         if self.topology == "solo":
             return {HEAD: "http://127.0.0.1:8001"}
-        answering = self.serving if self.topology == "replicas" else [HEAD]
-        return {node: f"http://192.168.177.{11 + node.index}:8001" for node in answering}
+        if self.topology == "replicas":
+            return {HEAD: "http://127.0.0.1:8001", WORKER: f"http://192.168.177.{11 + WORKER.index}:8001"}
+        return {HEAD: f"http://192.168.177.{11 + HEAD.index}:8001"}
 
     def deploy(self, **knobs: str) -> Deploy:
         wanted: dict[str, Any] = {**self.knobs, **knobs}

@@ -68,7 +68,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
     """A node exactly as the plan wants it."""
     mine = plan.of(name)
     services = {unit: service for unit, service in mine.services.items() if service}
-    files = [file for service in services.values() for file in service.files] + ([mine.netplan] if mine.netplan else [])
+    files = [*mine.fabric, *(file for service in services.values() for file in service.files)]
     units: dict[str, dict[str, str]] = {unit: {} for unit in UNITS}
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}

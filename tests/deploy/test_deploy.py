@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ENGINE, NETPLAN
+from operations.plan.places import ENGINE, FABRIC, NETPLAN, PROXY
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -77,6 +77,81 @@ def test_replicas_are_renewed_one_at_a_time(tmp_path: Path) -> None:
     )
 
 
+def waits(state: dict[str, Any], unit: str) -> None:
+    """The unit has begun a start from another plan, and waits in its ready.sh: it has no container."""
+    units = state["services"]["units"]
+    units[unit] = {"ActiveState": "activating", "SubState": "start-pre", "UnitFileState": "enabled", "spec": "older"}
+
+
+@pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
+def test_an_engine_that_waits_follows_the_plan(tmp_path: Path, topology: str) -> None:
+    states = as_planned(topology=topology)
+    waits(states[0], ENGINE)
+    states[0]["files"]["/etc/tandem/engine/ready.sh"]["sha256"] = "of another port"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
+    assert outcome.code == 0, outcome.text
+    # At once, in replicas as well: it serves nobody.
+    assert outcome.position(1, STOP) < outcome.position(1, "engine/ready.sh")
+    assert "waiting 22 s" not in outcome.text
+
+
+def test_a_proxy_that_waits_follows_the_plan(tmp_path: Path) -> None:
+    states = as_planned(topology="solo")
+    waits(states[0], PROXY)
+    states[0]["files"]["/etc/tandem/proxy/ready.sh"]["sha256"] = "of another port"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, "proxy/ready.sh") < outcome.position(1, "systemctl stop tandem-proxy.service")
+    assert outcome.position(1, "stop tandem-proxy") < outcome.position(1, "start --no-block tandem-proxy.service")
+
+
+def test_what_waits_as_the_plan_wants_it_is_left_alone(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    engine = states[1]["services"]["units"][ENGINE]
+    engine["ActiveState"] = "activating"
+    del engine["image"], engine["topology"]
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+
+
+def test_the_links_of_a_unit_follow_its_file(tmp_path: Path) -> None:
+    states = as_planned(topology="solo")
+    states[0]["files"]["/etc/systemd/system/tandem-engine.service"]["sha256"] = "wanted by less"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
+    assert outcome.code == 0, outcome.text
+    reenable = outcome.position(1, "systemctl reenable --quiet tandem-engine.service")
+    assert outcome.position(1, "systemctl daemon-reload") < reenable
+
+
+def test_solo_leaves_the_network_as_it_is(tmp_path: Path) -> None:
+    states = as_planned(topology="solo")
+    states[0]["files"][NETPLAN] = {"sha256": "of a cluster", "mode": "600"}
+    states[0]["links"] = {"enp1s0f0np0": {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": None}}
+    states[0]["links"]["enP2p1s0f0np0"] = dict(states[0]["links"]["enp1s0f0np0"])
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+
+
+@pytest.mark.parametrize("path", FABRIC)
+def test_all_files_of_the_rails_are_applied_together(tmp_path: Path, path: str) -> None:
+    states = as_planned(topology="replicas")
+    del states[1]["files"][path]
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    assert [node for node, _ in outcome.commands] == ["spark-2"] * 2
+    for each in FABRIC:
+        outcome.position(2, f"{each}.pending")
+
+
+def test_a_change_of_the_network_that_was_taken_back_ends_the_deploy(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    del states[1]["files"][NETPLAN]
+    taken_back = {"fabric": {"problems": [], "kept": False}}
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=taken_back)
+    assert outcome.code == 1
+    assert "the network's old files are in force" in outcome.text and "Traceback" not in outcome.text
+
+
 def test_one_changed_file_is_written_again_alone(tmp_path: Path) -> None:
     states = as_planned(topology="cluster")
     states[1]["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "edited by hand"
@@ -89,10 +164,10 @@ def test_one_changed_file_is_written_again_alone(tmp_path: Path) -> None:
 def test_what_does_not_belong_to_the_plan_is_removed(tmp_path: Path) -> None:
     states = as_planned(topology="cluster")
     states[0]["files"]["/etc/tandem/engine/old.sh"] = {"sha256": "", "mode": "644"}
-    states[1]["services"]["strays"] = ["tandem-by-hand"]
+    states[1]["services"]["strays"] = ["tandem-old"]
     outcome = deploy(tmp_path, states, "-y")
     outcome.position(1, "rm /etc/tandem/engine/old.sh")
-    outcome.position(2, "docker rm --force tandem-by-hand")
+    outcome.position(2, "docker rm --force tandem-old")
 
 
 def test_a_rail_that_lost_its_mtu_is_repaired(tmp_path: Path) -> None:
@@ -103,12 +178,10 @@ def test_a_rail_that_lost_its_mtu_is_repaired(tmp_path: Path) -> None:
 
 
 def test_dry_and_diff_tell_what_would_change_and_change_nothing(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
     states = as_planned(topology="cluster")
     del states[0]["files"][NETPLAN]
     outcome = deploy(tmp_path, states, "--dry", "--diff")
     assert outcome.code == 0, outcome.text
-    assert plan.head.netplan is not None
     assert NETPLAN in outcome.text and "+       mtu: 9000" in outcome.text
     assert outcome.commands == []
 

@@ -115,7 +115,7 @@ def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> 
     assert cluster.containers(HEAD) == ["tandem-engine", "tandem-proxy"]
     assert cluster.containers(WORKER) == ["tandem-engine"]
     assert "replicas" in on(WORKER, "docker inspect tandem-engine")
-    addresses = {HEAD: "192.168.177.11", WORKER: "192.168.177.12"}
+    addresses = {HEAD: "127.0.0.1", WORKER: "192.168.177.12"}
     # An engine counts what its canary asks as well.
     for node in addresses:
         on(node, "systemctl stop tandem-canary")

@@ -45,7 +45,9 @@ def test_drift_is_repaired_and_nothing_else() -> None:
     on(WORKER, "ip link set enp1s0f0np0 mtu 1500")
     on(WORKER, "echo '# by hand' >> /etc/systemd/system/tandem-engine.service")
     image = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
-    on(HEAD, f"docker run --detach --network none --name tandem-by-hand --entrypoint sleep {image} 600")
+    by_hand = "docker run --detach --network none --entrypoint sleep"
+    on(HEAD, f"{by_hand} --label tandem.spec=older --name tandem-old {image} 600")
+    on(HEAD, f"{by_hand} --name tandem-bicycle {image} 600")
     time.sleep(2)
     # The canary has seen it, before anybody deploys.
     argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]
@@ -54,7 +56,9 @@ def test_drift_is_repaired_and_nothing_else() -> None:
     repaired = deploy(topology="cluster", executor="ray")
     assert repaired.code == 0, repaired.text
     assert "enp1s0f0np0 has MTU 1500, not 9000" in repaired.text
-    assert cluster.containers(HEAD) == ["tandem-engine", "tandem-proxy"]
+    # The owner's own container is the owner's, whatever it is called.
+    assert cluster.containers(HEAD) == ["tandem-bicycle", "tandem-engine", "tandem-proxy"]
+    on(HEAD, "docker rm --force tandem-bicycle")
     assert "by hand" not in on(WORKER, "cat /etc/systemd/system/tandem-engine.service")
     # The engine went on serving: what it runs is what is planned.
     assert "No changes" in repaired.text.split("start on the head")[1]

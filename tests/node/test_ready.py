@@ -33,6 +33,7 @@ def waits(call: str, wait_s: float = 1.5) -> str:
 
 def test_an_address_is_waited_for() -> None:
     assert waits("no_address 127.0.0.1") == ""
+    assert waits("no_address ::1") == ""
     assert "no interface has the address 192.0.2.9" in waits("no_address 192.0.2.9")
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import stat
+import subprocess
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,98 @@ def test_content_is_equal_where_the_image_id_is_not() -> None:
 )
 def test_another_content_is_another(changes: dict[str, Any]) -> None:
     assert services.content_id(image(**changes)) != services.content_id(image())
+
+
+@contextmanager
+def waiting(folder: Path, *arguments: str) -> Iterator[int]:
+    """A real process of a script that waits, as systemd starts a unit's ready.sh; gives its pid."""
+    script = folder / "ready.sh"
+    script.write_text("#!/bin/sh\nread line\n")
+    script.chmod(0o755)
+    process = subprocess.Popen([script, *arguments], stdin=subprocess.PIPE)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def told(monkeypatch: pytest.MonkeyPatch, unit: dict[str, str], containers: dict[str, dict[str, str] | None]) -> Any:
+    """What is said of the engine when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
+    found = [
+        {"Name": f"/{name}", "Image": "sha256:1", "Config": {"Labels": labels, "Image": "engine:1"}}
+        for name, labels in containers.items()
+    ]
+
+    def output(*argv: str) -> str:
+        if argv[0] == "systemctl":
+            return "".join(f"{key}={value}\n" for key, value in unit.items())
+        return "".join(f"{name}\t{(labels or {}).get('tandem.spec', '')}\n" for name, labels in containers.items())
+
+    monkeypatch.setattr(services, "output", output)
+    monkeypatch.setattr(
+        services, "docker_inspect", lambda _, *names: [each for each in found if each["Name"][1:] in names]
+    )
+    return services.main(["tandem-engine"])
+
+
+def test_a_unit_that_waits_says_what_it_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with waiting(tmp_path, "5pec") as pid:
+        unit = {"ActiveState": "activating", "UnitFileState": "enabled", "MainPID": "0", "ControlPID": str(pid)}
+        assert told(monkeypatch, unit, {})["units"]["tandem-engine"]["spec"] == "5pec"
+        # What an earlier start has left behind is not what waits now.
+        left = told(monkeypatch, unit, {"tandem-engine": {"tandem.spec": "older"}})["units"]["tandem-engine"]
+        assert left["spec"] == "5pec" and "image" not in left
+    with waiting(tmp_path) as pid:
+        assert told(monkeypatch, unit | {"ControlPID": str(pid)}, {})["units"]["tandem-engine"]["spec"] == ""
+
+
+def test_a_unit_between_two_starts_was_started_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = {"ActiveState": "activating", "UnitFileState": "enabled", "MainPID": "0", "ControlPID": "0"}
+    assert "spec" not in told(monkeypatch, unit, {})["units"]["tandem-engine"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["docker", "run", "--name", "tandem-engine", "--label", "tandem.spec=5pec", "engine:1", "/tandem/meet.py", "x"],
+        ["/usr/bin/python3", "/etc/tandem/guard/guard.py", "5pec"],
+    ],
+    ids=["docker", "program"],
+)
+def test_a_process_says_what_it_was_started_from(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before there is a container, and where there is none."""
+    with subprocess.Popen(["sh", "-c", "read line; exit", *argv], stdin=subprocess.PIPE) as process:
+        unit = {"ActiveState": "active", "UnitFileState": "enabled", "MainPID": str(process.pid), "ControlPID": "0"}
+        assert told(monkeypatch, unit, {})["units"]["tandem-engine"]["spec"] == "5pec"
+        process.kill()
+
+
+def test_a_container_of_the_owner_s_is_no_stray_whatever_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = {"ActiveState": "active", "UnitFileState": "enabled", "MainPID": "0", "ControlPID": "0"}
+    containers: dict[str, dict[str, str] | None] = {
+        "tandem-engine": {"tandem.spec": "5pec"},
+        "tandem-proxy": None,
+        "tandem-old": {"tandem.spec": "0ld"},
+        "tandem-bicycle": {"for": "two"},
+        "tandem": None,
+    }
+    assert told(monkeypatch, unit, containers)["strays"] == ["tandem-old", "tandem-proxy"]
+
+
+def test_a_login_over_ipv6_has_an_ipv4_address_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(name: str, *addresses: str) -> dict[str, Any]:
+        infos = [{"family": "inet6" if ":" in local else "inet", "local": local} for local in addresses]
+        return {"ifname": name, "addr_info": infos}
+
+    # A stand-in for `ip`: the same link-local address may be on two interfaces.
+    found = [link("lo", "127.0.0.1", "::1"), link("eth0", "fe80::1", "10.0.0.11"), link("eth1", "fe80::1", "fd00::1")]
+    monkeypatch.setattr(links, "output", lambda *_: json.dumps([*found, {}]))
+    assert links.ipv4_beside("fe80::1%eth0") == "10.0.0.11"
+    assert links.ipv4_beside("fe80::1%eth1") == "fe80::1%eth1"
+    assert links.ipv4_beside("fe80::1") == "10.0.0.11"
+    assert links.ipv4_beside("10.0.0.12") == "10.0.0.12"
+    assert links.ipv4_beside("") == ""
 
 
 def save(path: Path, members: dict[str, Any]) -> str:

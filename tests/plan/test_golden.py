@@ -40,11 +40,9 @@ def as_text(of: Plan) -> str:
     """All files of all nodes, one after the other. Scripts that are shipped as they are show by name alone."""
     parts = []
     for node in of.nodes:
-        files = [node.netplan, *(file for service in node.services.values() if service for file in service.files)]
-        for file in files:
-            if file is not None:
-                content = "(as in files/engine)\n" if file.path.endswith(".py") else file.content
-                parts.append(f"#### {node.node.name} {file.path} {file.mode}\n{content}\n")
+        for file in [*node.fabric, *(file for service in node.services.values() if service for file in service.files)]:
+            content = "(as in files/engine)\n" if file.path.endswith(".py") else file.content
+            parts.append(f"#### {node.node.name} {file.path} {file.mode}\n{content}\n")
     return "".join(parts)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from configparser import ConfigParser
+from dataclasses import replace
+
 import pytest
 
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
 from operations.plan.nodes import Link, choose_rails
-from operations.plan.plan import make_plan
+from operations.plan.places import FABRIC
+from operations.plan.plan import NodePlan, make_plan
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, nodes, plan
 
@@ -51,7 +56,7 @@ def test_a_proxy_knob_does_not_restart_engines() -> None:
     [
         ("solo", {"spark-1": "http://127.0.0.1:8001"}),
         ("cluster", {"spark-1": "http://192.168.177.11:8001"}),
-        ("replicas", {"spark-1": "http://192.168.177.11:8001", "spark-2": "http://192.168.177.12:8001"}),
+        ("replicas", {"spark-1": "http://127.0.0.1:8001", "spark-2": "http://192.168.177.12:8001"}),
     ],
 )
 def test_engines_listen_on_loopback_or_the_fabric(topology: str, engines: dict[str, str]) -> None:
@@ -61,6 +66,69 @@ def test_engines_listen_on_loopback_or_the_fabric(topology: str, engines: dict[s
 def test_clients_know_one_address_in_every_topology() -> None:
     urls = {plan(topology=topology, proxy_bind="all").url for topology in ("solo", "cluster", "replicas")}
     assert urls == {"http://10.0.0.11:8000"}
+
+
+def waits_for(each: NodePlan) -> list[str]:
+    """Addresses that the engine's start on a node waits for."""
+    ready = next(file for file in each.engine.files if file.path.endswith("ready.sh"))  # type: ignore[union-attr]
+    return re.findall(r"wait_while no_address (\S+)", ready.content)
+
+
+def test_a_start_waits_for_an_address_only_where_something_listens_on_it() -> None:
+    both = ["192.168.177.11"], ["192.168.177.12"]
+    assert tuple(waits_for(each) for each in plan(topology="cluster").nodes) == both
+    assert tuple(waits_for(each) for each in plan(topology="replicas").nodes) == ([], both[1])
+    assert waits_for(plan(topology="solo").head) == []
+
+
+def test_solo_is_the_same_with_a_second_node_and_without() -> None:
+    alone, with_another = plan(1, topology="solo"), plan(2, topology="solo")
+    assert alone.head == with_another.head
+    assert [each.fabric for each in with_another.nodes] == [(), ()]
+    assert not [file.path for file in alone.head.engine.files if "192.168.17" in file.content]  # type: ignore[union-attr]
+
+
+def test_rails_keep_their_addresses_without_a_carrier_whoever_renders_netplan() -> None:
+    """netplan 0.106 and 1.1.2 make ConfigureWithoutCarrier of `ignore-carrier` for networkd, and nothing for
+    NetworkManager: that has a file of its own.
+    """
+    for each in plan(topology="replicas").nodes:
+        netplan, network_manager = each.fabric
+        assert (netplan.path, network_manager.path) == FABRIC
+        for rail in each.node.rails:
+            assert re.search(rf"{rail}:(\n      .*)*\n      ignore-carrier: true\n", netplan.content)
+        read = ConfigParser()
+        read.read_string(network_manager.content)
+        section = read["device-tandem-rails"]
+        assert section["match-device"].split(";") == [f"interface-name:={rail}" for rail in each.node.rails]
+        assert section["ignore-carrier"] == "yes"
+
+
+def reached_at(address: str, bind: str) -> str:
+    """What clients are told when the head's login goes to this address."""
+    wanted = knobs(topology="solo", proxy_bind=bind)
+    head = replace(nodes(1, wanted)[0], management=address)
+    return make_plan(load_recipe(wanted.recipe), wanted, [head]).url
+
+
+def test_an_ipv6_address_has_brackets_before_its_port() -> None:
+    assert reached_at("fd00::11", "management") == "http://[fd00::11]:8000"
+    assert reached_at("fe80::1%eth0", "loopback") == "http://127.0.0.1:8000"
+    assert reached_at("fe80::1%eth0", "10.0.0.11") == "http://10.0.0.11:8000"
+
+
+@pytest.mark.parametrize(
+    ("address", "bind", "said"),
+    [
+        ("fe80::1%eth0", "management", "goes to fe80::1%eth0, which other nodes can't name"),
+        ("fe80::1", "all", "goes to fe80::1, the proxy would listen on IPv4 alone"),
+        ("fd00::11", "all", "goes to fd00::11, the proxy would listen on IPv4 alone"),
+    ],
+)
+def test_an_address_that_no_client_could_use_is_refused(address: str, bind: str, said: str) -> None:
+    with pytest.raises(Refusal, match="set proxy_bind to an IPv4 address of spark-1") as refused:
+        reached_at(address, bind)
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("topology", ["cluster", "replicas"])

@@ -1,0 +1,91 @@
+"""The guard of a change to the network: what is confirmed stays, all else is taken back, and who asks is told which.
+
+systemd and netplan are stand-ins that do nothing; the script that takes back is the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from operations.node import fabric
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A file that was there and one that was not, each with a new one beside it."""
+    for name in ("systemctl", "systemd-run", "netplan"):
+        stand_in(tmp_path, name)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("ARMED", "KEPT", "UNDO", "AT_BOOT"):
+        monkeypatch.setattr(fabric, name, tmp_path / "state" / name.lower())
+    (tmp_path / "etc").mkdir()
+    files = [tmp_path / "etc/rails.yaml", tmp_path / "etc/rails.conf"]
+    files[0].write_text("old")
+    for file in files:
+        Path(f"{file}.pending").write_text("new")
+    return [str(file) for file in files]
+
+
+def stand_in(folder: Path, name: str, script: str = "") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def there(paths: list[str]) -> dict[str, str]:
+    """Everything that lies beside the files, by name."""
+    return {file.name: file.read_text() for file in Path(paths[0]).parent.iterdir()}
+
+
+def guard() -> None:
+    """What the timer does when its minute is over."""
+    subprocess.run(["/bin/sh", str(fabric.UNDO)], check=True)
+
+
+def test_what_the_deploy_confirms_stays(paths: list[str]) -> None:
+    assert fabric.main("apply", paths=paths) == {"problem": ""}
+    assert fabric.main("keep", paths=paths) == {"kept": True}
+    # The answer may be lost on its way: asked again, it is the same.
+    assert fabric.main("keep", paths=paths) == {"kept": True}
+    assert not fabric.AT_BOOT.exists()
+    # A timer that was stopped too late.
+    guard()
+    assert there(paths) == {"rails.yaml": "new", "rails.conf": "new"}
+
+
+def test_what_the_guard_has_taken_back_is_not_called_kept(paths: list[str]) -> None:
+    fabric.main("apply", paths=paths)
+    guard()
+    assert there(paths) == {"rails.yaml": "old"}
+    assert fabric.main("keep", paths=paths) == {"kept": False}
+    assert not fabric.AT_BOOT.exists()
+
+
+def test_a_change_that_was_never_confirmed_is_no_old_file_for_the_next(paths: list[str]) -> None:
+    fabric.main("apply", paths=paths)
+    for path in paths:
+        Path(f"{path}.pending").write_text("newer")
+    fabric.main("apply", paths=paths)
+    guard()
+    assert there(paths) == {"rails.yaml": "old"}
+
+
+def test_a_confirmation_is_for_one_change(paths: list[str]) -> None:
+    fabric.main("apply", paths=paths)
+    fabric.main("keep", paths=paths)
+    for path in paths:
+        Path(f"{path}.pending").write_text("newer")
+    fabric.main("apply", paths=paths)
+    guard()
+    assert there(paths) == {"rails.yaml": "new", "rails.conf": "new"}
+    assert fabric.main("keep", paths=paths) == {"kept": False}
+
+
+def test_what_netplan_refuses_is_taken_back_at_once(paths: list[str], tmp_path: Path) -> None:
+    stand_in(tmp_path, "netplan", "echo unknown key >&2; exit 1")
+    assert "unknown key" in fabric.main("apply", paths=paths)["problem"]
+    assert there(paths) == {"rails.yaml": "old"}
+    assert fabric.main("keep", paths=paths) == {"kept": False}
