@@ -14,8 +14,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from operations import judging, lock, looking, rollback, tether
+from operations import judging, lock, looking, reach, rollback
 from operations.plan import mods
+from operations.plan.absence import Absence
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
@@ -38,20 +39,30 @@ def settle() -> Plan:
     with _one_at_a_time:
         if state not in _plans:
             try:
-                _plans[state] = _settle(list(state.inventory))
+                _plans[state] = _settle(state)
             except Refusal as refusal:
                 raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
         return _plans[state]
 
 
-def _settle(hosts: list[Host]) -> Plan:
-    absent = [host.name for host in hosts if not host.connected]
-    if absent:
-        raise Refusal(
-            *(Finding(name, "is not connected", "a plan is for all nodes: leave out --limit") for name in absent)
+def _settle(state: State) -> Plan:
+    everyone = list(state.inventory)
+    if limited := [host.name for host in everyone if not state.is_host_in_limit(host)]:
+        remedy = "a plan is for all nodes: leave out --limit"
+        raise Refusal(*(Finding(name, "is not connected", remedy) for name in limited))
+    absent = {absence.name: absence for absence in reach.absent(state.inventory)}
+    if everyone[0].name in absent:
+        # Its data and its disk are where everything begins.
+        raise Refusal(*(_needed(absence) for absence in absent.values()))
+    knobs, recipe = rollback.wanted_now(everyone[0])
+    check_topology(recipe, knobs, len(everyone))
+    missed = [] if knobs.topology == "solo" else [_needed(each, recipe, everyone[0]) for each in absent.values()]
+    for absence in () if missed else absent.values():
+        logger.warning(
+            f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
+            "until a deploy finds it"
         )
-    knobs, recipe = rollback.wanted_now(hosts[0])
-    check_topology(recipe, knobs, len(hosts))
+    hosts = reach.answering(state.inventory)
     engine = engine_image(recipe, knobs)
     if missing := mods.missing(engine.mods):
         raise Refusal(*missing)
@@ -62,10 +73,10 @@ def _settle(hosts: list[Host]) -> Plan:
         )
     images = [engine, proxy_image(recipe, knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
-    nodes = [_node(index, host, knobs, surveys[host]) for index, host in enumerate(hosts)]
+    nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
     head = surveys[hosts[0]]
     judging.remember(engine, head.get("vocabulary", {}))
-    remarks = judging.judge(recipe, knobs, head, len(hosts))
+    remarks = judging.judge(recipe, knobs, head, len(everyone))
     for remark in remarks:
         if not remark.error:
             logger.warning(f"{recipe.name}: {remark}")
@@ -75,12 +86,11 @@ def _settle(hosts: list[Host]) -> Plan:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
-    findings = judging.errors(remarks, recipe.name)
-    findings += _unpinned(recipe, head)
+    findings = [*missed, *judging.errors(remarks, recipe.name), *_unpinned(recipe, head)]
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(node, surveys[host], head, recipe, knobs, images)
+        for finding in check_survey(node, surveys[host], head, recipe, knobs, images, count=len(everyone))
     ]
     if findings:
         raise Refusal(*findings)
@@ -90,6 +100,14 @@ def _settle(hosts: list[Host]) -> Plan:
     plan = make_plan(recipe, knobs, nodes)
     rollback.tell_changes(plan)
     return plan
+
+
+def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = None) -> Finding:
+    """A node that the plan can't do without; where the recipe can do with the head alone, that is said."""
+    remedy = f"{absence.remedy}; or take it out of the inventory"
+    if recipe and head and "solo" in recipe.topologies:
+        remedy += f"; topology=solo serves on {head.name} alone"
+    return Finding(absence.name, absence.why, remedy)
 
 
 def _unpinned(recipe: Recipe, head: dict[str, Any]) -> list[Finding]:
@@ -107,7 +125,6 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
     """One round trip to each node, all at once."""
 
     def ask(index: int, host: Host) -> dict[str, Any]:
-        tether.quicken(host)
         on_head = index == 0
         here = [image for image in images if on_head or image.role == "engine"]
         arguments = {
@@ -128,7 +145,8 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
     links = survey.get("state", {}).get("links", {})
     found = [Link(name, link["carrier"], link["rdma"]) for name, link in links.items()]
-    rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
+    # A node of solo has no use for a fabric, whatever is plugged in.
+    rails = () if knobs.topology == "solo" else choose_rails(found, host.data.get("fabric_interfaces") or ())
     return Node(
         name=host.name,
         index=index,

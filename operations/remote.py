@@ -75,5 +75,14 @@ class Survey(FactBase[dict[str, Any]]):
 
 
 def ask(host: Host, program: str, **arguments: Any) -> dict[str, Any]:
-    """What a program says on a node, run as root, in one round trip."""
-    return host.get_fact(Program, program=program, arguments=arguments, _stdin=programs(), _sudo=True)
+    """What a program says on a node, run as root, in one round trip. Where it can't be run the node has failed."""
+    return cast("dict[str, Any]", host.get_fact(Program, **_asked(program, arguments)))
+
+
+def ask_or_none(host: Host, program: str, **arguments: Any) -> dict[str, Any] | None:
+    """The same; None where it can't be run, and the others go on."""
+    return cast("dict[str, Any] | None", host.get_fact(Program, **_asked(program, arguments), _ignore_errors=True))
+
+
+def _asked(program: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"program": program, "arguments": arguments, "_stdin": programs(), "_sudo": True}

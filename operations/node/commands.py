@@ -24,8 +24,9 @@ def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
     if not names:
         return []
     try:
-        done = subprocess.run(["docker", kind, "inspect", *names], capture_output=True, text=True, check=False)
-    except OSError:
+        argv = ["docker", kind, "inspect", *names]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return []
     # With one name missing Docker still prints the others, and ends with 1.
     found: list[dict[str, Any]] = json.loads(done.stdout or "[]")

@@ -30,6 +30,8 @@ def links() -> dict[str, dict[str, Any]]:
             "up": "UP" in link.get("flags", []),
             "mtu": link.get("mtu", 0),
             "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
+            "mac": link.get("address", ""),
+            "driver": driver,
             "rdma": rdma[0] if rdma else None,
         }
     return found

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from operations.node import cause, old_images, probe, secrets, services
 from operations.node.commands import read
 
+#: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
+ANSWER_S = 6
+
 
 def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
-    """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known."""
+    """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known;
+    `topology`: what is deployed here, or nothing; `away`: {node: since when} as the canary sees the engine's others.
+    """
     found = services.main(services.UNITS)["units"]
-    rows = [_row(unit, state) for unit, state in found.items() if state.get("UnitFileState")]
-    return {"rows": rows, "old_images": [] if keep is None else old_images.main(keep)["images"]}
+    with ThreadPoolExecutor() as pool:
+        rows = [pool.submit(_row, unit, state) for unit, state in found.items() if state.get("UnitFileState")]
+        images = [] if keep is None else old_images.main(keep)["images"]
+        return {
+            "rows": [row.result() for row in rows],
+            "old_images": images,
+            "topology": deployed(),
+            "away": _seen().get("away", {}),
+        }
+
+
+def deployed(run: Path = Path("/etc/tandem/engine/run.sh")) -> str:
+    """The topology of the engine that lies here, whether it runs or not."""
+    found = re.search(r"tandem\.topology=(\w+)", read(run))
+    return found.group(1) if found else ""
 
 
 def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
@@ -32,7 +52,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         row["state"] += f", {restarts} restarts"
     if state.get("url"):
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
-        answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=20)
+        answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=ANSWER_S)
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else f"no: {answer['problem']}"
     elif unit in services.PROGRAMS:
         row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""
@@ -47,9 +67,18 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
 
 def _canary() -> list[str]:
     """What the canary sees now, and whom it has killed."""
-    seen = json.loads(read(Path("/run/tandem/canary.json")) or "{}")
+    seen = _seen()
     kills = [f"engine killed {kill}" for kill in seen.get("kills", [])[-1:]]
     return [*seen.get("rails", []), *kills] or ["sees nothing wrong"]
+
+
+def _seen() -> dict[str, Any]:
+    """What the canary has written last; nothing where none runs."""
+    try:
+        seen: dict[str, Any] = json.loads(read(Path("/run/tandem/canary.json")) or "{}")
+    except ValueError:
+        return {}
+    return seen
 
 
 def _why(unit: str, state: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import archive, links, lock, model_facts, model_files, vocabulary
+from operations.node import archive, links, lock, model_facts, model_files, netplan, vocabulary
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
@@ -53,7 +53,7 @@ def main(
                 "files": _free("/etc/tandem"),
             },
             "ports": ports.result(),
-            "netplan": netplan(),
+            "netplan": netplan.entries(),
             "archives": {
                 local: archive.problem(path, references[local], platform.machine())
                 for local, path in look["archives"].items()
@@ -85,11 +85,6 @@ def listeners() -> list[dict[str, Any]]:
         ours = any(container in cgroup for container in containers)
         found.append({"port": int(port), "address": address, "process": process, "pid": pid, "ours": ours})
     return found
-
-
-def netplan() -> dict[str, str]:
-    """Netplan's files and their text, to see who else sets a rail."""
-    return {str(file): read(file) for file in sorted(Path("/etc/netplan").glob("*.yaml"))}
 
 
 def _nvidia() -> str:

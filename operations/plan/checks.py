@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from operations.plan.images import Image
@@ -25,19 +25,22 @@ Survey = dict[str, Any]
 
 
 def check_survey(
-    node: Node, survey: Survey, head: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]
+    node: Node, survey: Survey, head: Survey, recipe: Recipe, knobs: Knobs, images: list[Image], count: int
 ) -> list[Finding]:
-    """Everything that stands in the way on one node."""
+    """Everything that stands in the way on one node; `count`: nodes of the inventory."""
     if not survey.get("python", True):
         return [Finding(node.name, "has no python3", "apt install python3")]
     if not survey.get("sudo"):
         remedy = f'on {node.name}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem'
         return [Finding(node.name, "sudo wants a password for this login", remedy)]
+    if knobs.topology == "solo" and not node.is_head:
+        # It only has to be rid of what an older plan has left there.
+        return []
     checks = (
         _machine(survey, head, recipe),
         _gpu(survey, recipe),
         _room(node, survey, recipe, knobs, images),
-        _ports(node, survey, knobs),
+        _ports(node, survey, knobs, count),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
     )
@@ -76,13 +79,11 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     memory = survey["memory"]
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     available_mib = memory["available_mib"] + (memory.get("ollama_mib", 0) if recipe.needs.gpu else 0)
-    serves = knobs.topology != "solo" or node.is_head
-    if serves and memory["total_mib"] < need * 1024:
+    if memory["total_mib"] < need * 1024:
         yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
     # A running engine gives its memory back before the next one starts.
     elif (
-        serves
-        and survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") != "active"
+        survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") != "active"
         and available_mib < need * 1024
     ):
         yield (
@@ -112,12 +113,8 @@ def _has(survey: Survey, image: Image) -> bool:
     return bool(survey["state"]["images"].get(image.local, {}).get("image"))
 
 
-def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
-    wanted = {knobs.engine_port: "engine_port"}
-    if node.is_head:
-        wanted[knobs.proxy_port] = "proxy_port"
-    if knobs.topology == "cluster":
-        wanted |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
+def _ports(node: Node, survey: Survey, knobs: Knobs, count: int) -> Findings:
+    wanted = _listens(node, knobs, count)
     for listener in survey["ports"]:
         if listener["port"] in wanted and not listener["ours"]:
             holder = f"{listener['process'] or 'another program'}" + (
@@ -129,33 +126,66 @@ def _ports(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             )
 
 
+def _listens(node: Node, knobs: Knobs, count: int) -> dict[int, str]:
+    """Ports on which a node listens while it serves or a copy goes on, with the knob that moves each."""
+    wanted: dict[int, str] = {}
+    if node.is_head or knobs.topology == "replicas":
+        wanted[knobs.engine_port] = "engine_port"
+    if node.is_head:
+        wanted[knobs.proxy_port] = "proxy_port"
+    names: list[str] = []
+    if knobs.topology == "cluster":
+        names += ["meeting"] if node.is_head else []
+        if knobs.executor == "mp":
+            names += ["master"] if node.is_head else []
+        else:
+            names += ["node_manager", "object_manager", "agent_grpc", "agent_listen", "runtime_env", "metrics"]
+            names += ["gcs", "ray_client"] if node.is_head else []
+    copies: list[int] = []
+    if knobs.topology != "solo":
+        # The head has a server for each worker; where there are several, they hand on what they have.
+        copies = list(range(1, count)) if node.is_head else [node.index] if count > 2 else []
+    ports = [*(knobs.port(name) for name in names), *(knobs.copy_port(index) for index in copies)]
+    return wanted | dict.fromkeys(ports, "cluster_ports")
+
+
 def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
-    if knobs.topology == "solo" and not node.rails:
+    if knobs.topology == "solo":
         return
     links = survey["state"]["links"]
     for rail in node.rails:
         if rail not in links:
             yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
-        elif links[rail]["up"] and not links[rail]["carrier"] and knobs.topology != "solo":
+        elif links[rail]["up"] and not links[rail]["carrier"]:
             yield f"no carrier on `{rail}`", "plug the cable in at both ends, or name other `fabric_interfaces`"
     if len(node.rails) != 2:
         yield (
             f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
             "name the two interfaces in the inventory: `fabric_interfaces`",
         )
-    for file, text in survey["netplan"].items():
-        for rail in node.rails:
-            if "90-tandem" not in file and _sets_address(text, rail):
+    for entry in survey["netplan"]:
+        if entry.get("unread"):
+            yield f"{entry['file']} can't be looked into: {entry['unread']}", "put that right: netplan reads it too"
+        for rail in node.rails if entry.get("gives") else ():
+            if is_for(entry, rail, links.get(rail, {})):
                 yield (
-                    f"{file} gives `{rail}` an address too",
+                    f"{entry['file']} gives `{rail}` {entry['gives']} too",
                     f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
                 )
 
 
-def _sets_address(text: str, device: str) -> bool:
-    """Whether a netplan file gives the device addresses (a link-local or empty entry is fine)."""
-    entry = re.search(rf"^(\s+){re.escape(device)}:(.*(?:\n\1\s+.*)*)", text, re.MULTILINE)
-    return bool(entry and re.search(r"addresses:\s*(\[\s*[^\]\s]|\n)|dhcp4:\s*(true|yes|on)", entry.group(2)))
+def is_for(entry: dict[str, Any], rail: str, link: dict[str, Any]) -> bool:
+    """Whether an entry of netplan's is about this interface: by its name, or by all that its `match` asks for."""
+    match = entry.get("match")
+    if match is None:
+        return bool(entry["device"] == rail)
+    drivers = match.get("driver", [])
+    drivers = [drivers] if isinstance(drivers, str) else drivers
+    return (
+        fnmatchcase(rail, match.get("name", "*"))
+        and match.get("macaddress", link.get("mac", "")).lower() == link.get("mac", "").lower()
+        and (not drivers or any(fnmatchcase(link.get("driver", ""), driver) for driver in drivers))
+    )
 
 
 def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:

@@ -88,8 +88,8 @@ def _services(planned: NodePlan) -> dict[str, Any]:
         if service:
             image = [service.image.local.rpartition(":")[2]] if isinstance(service, Service) else []
             found[unit] = {"spec": service.spec, "files": _hashes(service.files, service.spec, *image)}
-    if planned.netplan:
-        found["netplan"] = {"files": _hashes([planned.netplan])}
+    if planned.fabric:
+        found["fabric"] = {"files": _hashes(planned.fabric)}
     return found
 
 

@@ -2,9 +2,9 @@
 
 from pyinfra import host, inventory
 
-from operations import judging, preflight
-from operations.verbs.report import say
+from operations import judging, preflight, reach
+from operations.verbs.report import absent_lines, say
 
 plan = preflight.settle()
-if host.name == next(iter(inventory)).name:
-    say(judging.checked(host, plan))
+if reach.speaks(host, inventory):
+    say([*judging.checked(host, plan), *absent_lines(topology=plan.knobs.topology)])

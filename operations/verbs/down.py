@@ -1,9 +1,18 @@
-"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay."""
+"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay.
 
-from pyinfra import host
+Ends with 1 when a node does not answer: that one keeps what it has.
+"""
 
-from operations import tether, units
+from pyinfra import host, inventory, logger, state
+
+from operations import reach, units
 from operations.plan.places import UNITS
 
-tether.quicken(host)
+if reach.speaks(host, inventory):
+    for absence in reach.absent(inventory):
+        logger.warning(
+            f"{absence.name} {absence.why}: it keeps what it has, and starts that again when it boots. "
+            "`make down` once more when it is back"
+        )
+    state.failed_hosts.update(each for each in inventory if each not in reach.answering(inventory))
 units.take_down(names=list(UNITS), name="Down | all units")

@@ -2,12 +2,14 @@
 
 from pyinfra import host, inventory
 
+from operations import reach
 from operations.plan.images import needed
 from operations.plan.wanted import wanted
-from operations.verbs.report import everywhere, pruned_lines, refusals_told, say
+from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
 
-if host.name == next(iter(inventory)).name:
+if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
         keep = needed(recipe, knobs)
-    say(pruned_lines(everywhere(list(inventory), "old_images", keep=keep, remove=True)))
+    answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
+    say([*pruned_lines(answers), *absent_lines(topology=knobs.topology)])

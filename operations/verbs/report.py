@@ -9,15 +9,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import gevent
+from pyinfra import inventory
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
-from operations import tether
+from operations import reach
+from operations.plan.absence import Absence, told
 from operations.plan.refusal import Refusal
-from operations.remote import ask
+from operations.remote import ask_or_none
 
+#: What a node needs to be asked: python3, and sudo without a password.
+ASK_BY_HAND = "`sudo -n python3 --version` must work there; if it does, the node hangs"
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
 
 
@@ -30,15 +34,44 @@ def refusals_told() -> Iterator[None]:
         raise DeployError(str(refusal)) from None
 
 
-def everywhere(hosts: list[Host], program: str, **arguments: Any) -> dict[str, dict[str, Any]]:
-    """Ask all nodes the same at once; answers by node, in the inventory's order."""
+def everywhere(
+    hosts: Sequence[Host], program: str, deadline_s: float | None = None, **arguments: Any
+) -> dict[str, dict[str, Any]]:
+    """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    def one(host: Host) -> dict[str, Any]:
-        tether.quicken(host)
-        return ask(host, program, **arguments)
+    Raises DeployError when none of them does.
+    """
 
-    tasks = {host.name: gevent.spawn(one, host) for host in hosts}
-    return {name: task.get() for name, task in tasks.items()}
+    def one(host: Host) -> dict[str, Any] | None:
+        with gevent.Timeout(deadline_s, False):
+            return ask_or_none(host, program, **arguments)
+        return None
+
+    tasks = [(host, gevent.spawn(one, host)) for host in hosts]
+    answers: dict[str, dict[str, Any]] = {}
+    for host, task in tasks:
+        answer = task.get()
+        if answer is None:
+            reach.lose(host, Absence(host.name, "lets us in and does not say how it is", ASK_BY_HAND))
+        else:
+            answers[host.name] = answer
+    if not answers:
+        raise DeployError("no node can be asked: " + "; ".join(absent_lines()))
+    return answers
+
+
+def absent_lines(answers: dict[str, dict[str, Any]] | None = None, topology: str = "") -> list[str]:
+    """One line for each node that can't be asked; the answers of `make status` know what is deployed, and since when
+    the others miss it.
+    """
+    found = list((answers or {}).values())
+    deployed = next((answer["topology"] for answer in found if answer.get("topology")), topology)
+    since = {name: text for answer in found for name, text in answer.get("away", {}).items()}
+    head = next(iter(inventory)).name
+    return [
+        told(absence, deployed, is_head=absence.name == head, since=since.get(absence.name, ""))
+        for absence in reach.absent(inventory)
+    ]
 
 
 def say(lines: Sequence[str]) -> None:
@@ -47,14 +80,18 @@ def say(lines: Sequence[str]) -> None:
         print(line)
 
 
-def status_table(answers: dict[str, dict[str, Any]]) -> None:
-    """One row for each unit of each node; under it, why something does not serve."""
+def status_table(answers: dict[str, dict[str, Any]], absent: Sequence[str] = ()) -> None:
+    """One row for each unit of each node; under it a line for each node that is away, and why something does not
+    serve.
+    """
     table = Table(*COLUMNS, box=None, pad_edge=False)
     for name, answer in answers.items():
         for row in answer["rows"] or [{"unit": "-", "state": "nothing of Tandem's runs here"}]:
             table.add_row(name, *(str(row.get(column, "")) for column in COLUMNS[1:]))
     # A pipe has no width: nothing is cut there.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+    for line in absent:
+        print(f"\n{line}")
     for name, answer in answers.items():
         for row in answer["rows"]:
             if row.get("why"):
@@ -66,13 +103,16 @@ def status_table(answers: dict[str, dict[str, Any]]) -> None:
 
 
 def verify_table(answers: dict[str, dict[str, Any]]) -> None:
-    """A row for each node; under it what is wrong. Raises DeployError when a node has not the whole model."""
-    head = next(iter(answers.values()))
+    """A row for each node; under it what is wrong. Raises DeployError when a node has not the whole model.
+
+    Nodes are held against the first that answers: the head, unless that is away.
+    """
+    first, reference = next(iter(answers.items()))
     table = Table("node", "files", "GB", "verdict", "seconds", box=None, pad_edge=False)
     problems = []
     for name, answer in answers.items():
         said = [f"{answer['path']} is not there"] if not answer["present"] else list(answer["problems"])
-        said += [f"{file} is not the head's" for file in _unlike(answer["files"], head["files"])]
+        said += [f"{file} is not {first}'s" for file in _unlike(answer["files"], reference["files"])]
         problems += [f"{name}: {problem}" for problem in said]
         how = "whole, every byte proven" if answer["proven"] else "whole by structure; DEEP=1 hashes it"
         size = sum(file["size"] for file in answer["files"].values()) / 1e9

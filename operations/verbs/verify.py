@@ -1,13 +1,23 @@
-"""`make verify`: is the model whole on every node, and the same? DEEP=1 hashes every byte again."""
+"""`make verify`: is the model whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
+
+from typing import Any
 
 from pyinfra import host, inventory
 
+from operations import reach
 from operations.plan.wanted import wanted
-from operations.verbs.report import everywhere, refusals_told, verify_table
+from operations.verbs.report import absent_lines, everywhere, refusals_told, say, verify_table
 
-if host.name == next(iter(inventory)).name:
+if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
-    hosts = list(inventory)[:1] if knobs.topology == "solo" else list(inventory)
-    where = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": recipe.model.revision or "none"}
-    verify_table(everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep"))))
+    serving = list(inventory)[:1] if knobs.topology == "solo" else list(inventory)
+    hosts = [each for each in reach.answering(inventory) if each in serving]
+    where: dict[str, Any] = {
+        "store": knobs.model_store,
+        "folder": recipe.model.folder,
+        "revision": recipe.model.revision or "none",
+    }
+    answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
+    say(absent_lines(topology=knobs.topology))
+    verify_table(answers)

@@ -24,15 +24,16 @@ NAMES = ("@fake/spark-1", "@fake/spark-2")
 _INVENTORY = """
 import json, re
 from pathlib import Path
-from pyinfra import config
-config.FAIL_PERCENT = 0
 _answers = json.loads(Path({answers!r}).read_text())
 nodes = [
     (_name, {{"fake_delay": 0, "fake_delay_jitter": 0, "ssh_user": "spark",
               "fake_responses": {{re.compile("' " + program + " "): answer for program, answer in _by.items()}}}})
+    if _name.startswith("@fake/") else (_name, _by)
     for _name, _by in _answers.items()
 ]
 """
+#: Data of a node in place of its state: reached over ssh, where nobody listens.
+OFF = {"ssh_hostname": "127.0.0.1", "ssh_port": 1, "ssh_user": "spark"}
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,9 @@ class Outcome:
 def planned(**changes: Any) -> Plan:
     """The plan that a deploy of two fake nodes makes."""
     wanted, recipe = read(knob_data(**changes))
-    rails = ("enp1s0f0np0", "enP2p1s0f0np0")
-    nodes = [
-        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)
-    ]
+    rails = () if wanted.topology == "solo" else ("enp1s0f0np0", "enP2p1s0f0np0")
+    subnets = wanted.rail_subnets if rails else ()
+    nodes = [Node(name, i, name, "/home/spark", "aarch64", rails, (), subnets) for i, name in enumerate(NAMES)]
     return make_plan(recipe, wanted, nodes)
 
 
@@ -110,12 +110,16 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
-    """Run the deploy on two nodes in these states; `surveys` changes what both surveys say, `programs` (program ->
-    answer) what other node programs do.
+    """Run the deploy (or the `file`) on two nodes in these states, or with an ssh node of this data; `surveys` changes
+    what both surveys say, `programs` (program -> answer) what other node programs do, `failing` (node -> programs)
+    which of them can't be run.
     """
-    programs = surveys.pop("programs", {})
-    answers = {}
-    for name, state in zip(NAMES, states, strict=True):
+    programs, file, failing = surveys.pop("programs", {}), surveys.pop("file", "deploy.py"), surveys.pop("failing", {})
+    answers: dict[str, dict[str, Any]] = {}
+    for name, state in zip(NAMES, states, strict=bool(states)):
+        if "ssh_hostname" in state:
+            answers[name.removeprefix("@fake/")] = state
+            continue
         said = surveys["only"] if "only" in surveys else survey(state=state, **surveys)
         answers[name] = {
             "survey": json.dumps(said),
@@ -129,11 +133,12 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in programs.items()},
+            **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     inventory = tmp_path / "nodes.py"
     inventory.write_text(_INVENTORY.format(answers=str(tmp_path / "answers.json")))
-    argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), "deploy.py", *arguments]
+    argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), file, *arguments]
     environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)

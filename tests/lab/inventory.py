@@ -1,10 +1,6 @@
 """The lab's nodes, for the same deploy: `pyinfra -y tests/lab/inventory.py deploy.py`."""
 
-from pyinfra import config
-
 from tests.lab.settings import KNOWN_HOSTS, LOGIN, SSH_KEY, known_nodes
-
-config.FAIL_PERCENT = 0
 
 nodes = [
     (

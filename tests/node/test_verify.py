@@ -80,7 +80,7 @@ def test_what_is_wrong_is_named_with_node_file_and_remedy(snapshot: Path) -> Non
     absent = model_verify.main("/nowhere", FOLDER, model.revision())
     with pytest.raises(DeployError) as said:
         verify_table({"spark-1": head, "spark-2": other, "spark-3": absent})
-    assert f"spark-2: {SHARD} is not the head's" in str(said.value)
+    assert f"spark-2: {SHARD} is not spark-1's" in str(said.value)
     assert f"spark-3: /nowhere/{FOLDER}/snapshots/{model.revision()} is not there" in str(said.value)
     assert "`make apply` fetches what is wrong" in str(said.value)
 

@@ -49,7 +49,7 @@ def plan(count: int = 2, **changes: Any) -> Plan:
 
 def survey(**changes: Any) -> dict[str, Any]:
     """A healthy DGX Spark with nothing deployed."""
-    link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "rdma": None}
+    link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "mac": "", "driver": "mlx5_core", "rdma": None}
     found: dict[str, Any] = {
         "sudo": True,
         "home": "/home/spark",
@@ -65,7 +65,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "files": {"path": "/etc/tandem", "free": 900 << 30, "device": 1},
         },
         "ports": [],
-        "netplan": {},
+        "netplan": [],
         "archives": {},
         "source": [],
         "token": "",
@@ -78,7 +78,10 @@ def survey(**changes: Any) -> dict[str, Any]:
             "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
             "images": {},
             "files": {},
-            "links": {"enp1s0f0np0": dict(link), "enP2p1s0f0np0": dict(link)},
+            "links": {
+                "enp1s0f0np0": link | {"mac": "30:c5:99:00:00:01"},
+                "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02"},
+            },
             "model": {"present": False, "problems": [], "files": {}, "proven": False, "touched": []},
             "secrets": {},
             "served": "",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from operations.plan.checks import check_survey
+from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
 from operations.plan.images import Image
-from tests.plan.samples import knobs, nodes, survey
+from tests.plan.samples import knobs, nodes, plan, survey
 
 IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]
 
 
-def findings(found: dict[str, Any], index: int = 0, **changes: Any) -> str:
+def findings(found: dict[str, Any], index: int = 0, count: int = 2, **changes: Any) -> str:
     wanted = knobs(**changes)
-    node = nodes(2, wanted)[index]
-    said = check_survey(node, found, survey(), load_recipe(wanted.recipe), wanted, IMAGES)
+    node = nodes(count, wanted)[index]
+    said = check_survey(node, found, survey(), load_recipe(wanted.recipe), wanted, IMAGES, count=count)
     return "\n".join(f"{finding.problem} -> {finding.remedy}" for finding in said)
 
 
@@ -55,11 +57,10 @@ def test_a_healthy_node_has_no_findings() -> None:
         (survey(archives={"tandem/proxy:1": "/srv/proxy.tar is no image archive"}), "is no image archive"),
         (survey(token="/root/token has mode 644"), "has mode 644"),
         (
-            survey(
-                netplan={"/etc/netplan/40-cx7.yaml": "  ethernets:\n    enp1s0f0np0:\n      addresses: [10.9.0.1/24]\n"}
-            ),
+            survey(netplan=[{"file": "/etc/netplan/40-cx7.yaml", "device": "enp1s0f0np0", "gives": "an address"}]),
             "40-cx7.yaml gives `enp1s0f0np0` an address too",
         ),
+        (survey(netplan=[{"file": "/etc/netplan/9.yaml", "unread": "it is torn"}]), "9.yaml can't be looked into"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
@@ -104,13 +105,90 @@ def test_a_worker_needs_no_proxy_port() -> None:
     assert findings(listener(8000), index=1) == ""
 
 
-def test_a_netplan_file_without_addresses_may_name_a_rail() -> None:
-    text = "network:\n  ethernets:\n    enp1s0f0np0:\n      link-local: []\n    eth0:\n      addresses: [10.0.0.2/24]\n"
-    assert findings(survey(netplan={"/etc/netplan/01.yaml": text})) == ""
+RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
 
 
-def test_solo_does_without_a_carrier() -> None:
+@pytest.mark.parametrize(
+    ("entry", "fits"),
+    [
+        ({"device": "enp1s0f0np0", "match": None}, True),
+        ({"device": "enp1s0f0np0"}, True),
+        ({"device": "eth0"}, False),
+        # With a `match` the entry's name says nothing.
+        ({"device": "enp1s0f0np0", "match": {"name": "eth*"}}, False),
+        ({"device": "all", "match": {"name": "en*"}}, True),
+        ({"device": "all", "match": {"name": "wl*"}}, False),
+        ({"device": "all", "match": {"macaddress": "30:C5:99:00:00:01"}}, True),
+        ({"device": "all", "match": {"macaddress": "30:c5:99:00:00:02"}}, False),
+        ({"device": "all", "match": {"driver": "mlx5*"}}, True),
+        ({"device": "all", "match": {"driver": ["r8169", "mlx5_core"]}}, True),
+        ({"device": "all", "match": {"driver": "r8169"}}, False),
+        ({"device": "all", "match": {"name": "en*", "driver": "r8169"}}, False),
+    ],
+    ids=str,
+)
+def test_a_netplan_entry_is_for_what_its_match_selects(entry: dict[str, Any], fits: bool) -> None:
+    assert is_for(entry, "enp1s0f0np0", RAIL) == fits
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        survey(machine="x86_64"),
+        survey(kernel="7.0.0-1019-nvidia"),
+        survey(docker={"version": "", "runtimes": []}),
+        survey(nvidia=""),
+        survey(memory={"total_mib": 1000, "available_mib": 10}),
+        listener(8001),
+        links(enp1s0f0np0={"carrier": False}),
+        survey(state=survey()["state"] | {"links": {}}),
+        survey(disks={name: {"path": "/", "free": 0, "device": 1} for name in ("store", "docker", "files")}),
+        survey(archives={"tandem/engine:1": "/srv/engine.tar is no image archive"}),
+        survey(netplan=[{"file": "/etc/netplan/9.yaml", "unread": "it is torn"}]),
+    ],
+)
+def test_in_solo_an_idle_node_is_checked_for_nothing(found: dict[str, Any]) -> None:
+    assert findings(found, index=1, topology="solo") == ""
+    assert findings(found, index=1, topology="replicas")
+
+
+@pytest.mark.parametrize("found", [{"sudo": False}, {"python": False}], ids=str)
+def test_what_an_older_plan_has_left_on_an_idle_node_can_be_taken_away(found: dict[str, Any]) -> None:
+    assert findings(found, index=1, topology="solo")
+
+
+def test_solo_needs_no_fabric() -> None:
     assert findings(links(enp1s0f0np0={"carrier": False}), topology="solo") == ""
+    assert findings(survey(state=survey()["state"] | {"links": {}}), topology="solo") == ""
+    wanted = knobs(topology="solo")
+    one = replace(nodes(2, wanted)[0], rails=("enp1s0f0np0",))
+    assert check_survey(one, survey(), survey(), load_recipe(wanted.recipe), wanted, IMAGES, count=2) == []
+
+
+@pytest.mark.parametrize(
+    ("topology", "executor", "index", "count", "ports"),
+    [
+        ("solo", "ray", 0, 2, {8000, 8001}),
+        ("replicas", "ray", 0, 2, {8000, 8001, 26031}),
+        ("replicas", "ray", 1, 2, {8001}),
+        ("replicas", "ray", 2, 3, {8001, 26032}),
+        ("cluster", "mp", 0, 3, {8000, 8001, 26000, 26001, 26031, 26032}),
+        ("cluster", "mp", 1, 2, set()),
+        ("cluster", "ray", 0, 2, {8000, 8001, 26000, *range(26002, 26010), 26031}),
+        ("cluster", "ray", 1, 2, set(range(26003, 26009))),
+    ],
+)
+def test_every_port_that_is_listened_on_is_looked_at_and_no_other(
+    topology: str, executor: str, index: int, count: int, ports: set[int]
+) -> None:
+    held = [each for port in (8000, 8001, *range(26000, 26040)) for each in listener(port)["ports"]]
+    said = findings(survey(ports=held), index, count, topology=topology, executor=executor)
+    assert {int(port) for port in re.findall(r"port (\d+) is held", said)} == ports
+
+
+def test_a_copy_listens_where_the_check_looks() -> None:
+    wanted = plan(3)
+    assert [wanted.knobs.copy_port(each.node.index) for each in wanted.nodes[1:]] == [26031, 26032]
 
 
 def test_what_ollama_holds_is_counted_as_free_since_a_start_unloads_it() -> None:

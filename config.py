@@ -1,0 +1,5 @@
+"""What pyinfra reads before an inventory: nodes that do not answer are told, and do not end the run by themselves."""
+
+from operations import reach
+
+reach.install()

@@ -1,0 +1,111 @@
+"""Which nodes answer: those that do not are told in a line each, in seconds, and the run goes on with the others."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import gevent
+from pyinfra import logger
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.host import Host
+from pyinfra.api.inventory import Inventory
+from pyinfra.api.state import State
+
+from operations import tether
+from operations.plan.absence import Absence, told
+from operations.reasons import explain
+
+#: Seconds in which a node has to be found, take the connection, shake hands and let us in. One that is off is known to
+#: be after 3 on the same network (nobody answers ARP), and after 5 by a .local name.
+CONNECT_S = 6.0
+
+#: Nodes of this run that can't be asked. There is one run in a process.
+_absent: dict[str, Absence] = {}
+
+
+def install() -> None:
+    """From now on pyinfra connects as `connect_all` does.
+
+    Its own way ends the run when a node is away and FAIL_PERCENT is 0. With another value it goes on, but lets one node
+    fail in the midst of a deploy while the others change, ends with 1, and keeps no reason.
+    """
+    # Not at the top: importing it makes all of Python's blocking calls gevent's, which is for a run of pyinfra alone.
+    import pyinfra_cli.cli
+
+    pyinfra_cli.cli.connect_all = connect_all
+    logger.addFilter(_is_news)
+    # Without a handler it prints a traceback for each connection that ends early.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+def connect_all(state: State) -> None:
+    """Connect to all nodes at once; raises CliError where that leaves nobody to talk to.
+
+    Afterwards one node's failure stops all of them: half a cluster is none.
+    """
+    from pyinfra_cli.exceptions import CliError
+
+    if not len(state.inventory):
+        raise CliError('the inventory names no node; it wants `nodes = [("spark-1.local", {}), ...]`, the head first')
+    hosts = [host for host in state.inventory if state.is_host_in_limit(host)]
+    if not hosts:
+        raise CliError("--limit and --exclude leave no node of the inventory")
+    for task in [gevent.spawn(_connect, state, host) for host in hosts]:
+        task.get()
+    if not state.active_hosts:
+        raise CliError("no node answers")
+    state.config.FAIL_PERCENT = 0
+
+
+def _connect(state: State, host: Host) -> None:
+    patience = gevent.Timeout(CONNECT_S)
+    try:
+        if hasattr(host.connector, "make_paramiko_kwargs"):
+            # Reads the key; where that has a passphrase it asks for it, and people may take their time.
+            host.connector.make_paramiko_kwargs()
+        patience.start()
+        host.connect(show_errors=False, raise_exceptions=True)
+    except PyinfraError as error:
+        absence = explain(host, error.__context__ or error)
+    except gevent.Timeout as timeout:
+        if timeout is not patience:
+            raise
+        absence = explain(host, TimeoutError(errno.ETIMEDOUT, "timed out"))
+    else:
+        tether.quicken(host)
+        state.activate_host(host)
+        return
+    finally:
+        patience.close()
+    lose(host, absence)
+
+
+def lose(host: Host, absence: Absence) -> None:
+    """A node can't be asked, from now on."""
+    _absent[host.name] = absence
+    logger.error(told(absence))
+
+
+def answering(inventory: Inventory) -> list[Host]:
+    """The nodes that can be asked, in the inventory's order."""
+    return [host for host in inventory if host.connected and host.name not in _absent]
+
+
+def absent(inventory: Inventory) -> list[Absence]:
+    """The others."""
+    return [
+        _absent.get(host.name) or Absence(host.name, "was left out", "leave out --limit and --exclude")
+        for host in inventory
+        if host not in answering(inventory)
+    ]
+
+
+def speaks(host: Host, inventory: Inventory) -> bool:
+    """Whether it is this node's turn to do what is done once: the first that answers."""
+    return host.name == next((each.name for each in answering(inventory)), "")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Less what pyinfra's connector says of a host key in four lines: ours says it in one."""
+    return record.module != "ssh" and not (record.module == "client" and record.levelno >= logging.ERROR)
