@@ -26,11 +26,12 @@ routing = "simple-shuffle"
 
 # --- Where it listens --------------------------------------------------------------------------------------------
 
-# The address of the proxy on the head: loopback | management (the address that ssh uses) | all | an IPv4 address.
+# The address of the proxy on the head: loopback | management (the address that ssh uses, IPv4 where its interface has
+# one) | all (of IPv4) | an IPv4 address.
 proxy_bind = "loopback"
 proxy_port = 8000
 
-# The engines, on the fabric (on loopback in solo). Nobody but the proxy asks them.
+# The engines, on the fabric (on loopback in solo, and on the head in replicas). Nobody but the proxy asks them.
 engine_port = 8001
 
 # The ranks' own ports on the fabric: 300, from here. Ray, its workers, the meeting of the ranks, copies.
@@ -38,6 +39,7 @@ cluster_ports = 26000
 
 # --- The fabric --------------------------------------------------------------------------------------------------
 
+# Solo has no fabric, and leaves the network as it is.
 # A subnet for each rail, two different ones. The head gets .11, the next node .12, and so on.
 # The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that.
 fabric_subnets = "192.168.177.0/24,192.168.178.0/24"

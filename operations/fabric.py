@@ -93,7 +93,7 @@ def _drift(plan: Plan) -> list[str]:
 def prove(plan: Plan) -> Iterator[PyinfraCommand]:
     """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
     mine = plan.of(host.name).node
-    if state.is_executing and mine.rails and plan.knobs.topology != "solo":
+    if state.is_executing and mine.rails:
         peers = {
             other.node.name: [list(pair) for pair in zip(mine.rails, other.node.rail_addresses, strict=True)]
             for other in plan.nodes

@@ -7,6 +7,7 @@ import json
 import stat
 import subprocess
 import tarfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,17 +63,23 @@ def waiting(folder: Path, *arguments: str) -> Iterator[int]:
     script = folder / "ready.sh"
     script.write_text("#!/bin/sh\nread line\n")
     script.chmod(0o755)
-    process = subprocess.Popen([script, *arguments], stdin=subprocess.PIPE)
-    try:
+    with running(str(script), *arguments) as pid:
+        yield pid
+
+
+@contextmanager
+def running(*argv: str) -> Iterator[int]:
+    """A real process that waits for its standard input; gives its pid, once its command line can be read."""
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+        while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.01)
         yield process.pid
-    finally:
         process.kill()
-        process.communicate()
 
 
 def told(monkeypatch: pytest.MonkeyPatch, unit: dict[str, str], containers: dict[str, dict[str, str] | None]) -> Any:
     """What is said of the engine when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
-    found = [
+    found: list[dict[str, Any]] = [
         {"Name": f"/{name}", "Image": "sha256:1", "Config": {"Labels": labels, "Image": "engine:1"}}
         for name, labels in containers.items()
     ]
@@ -115,10 +122,9 @@ def test_a_unit_between_two_starts_was_started_from_nothing(monkeypatch: pytest.
 )
 def test_a_process_says_what_it_was_started_from(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Before there is a container, and where there is none."""
-    with subprocess.Popen(["sh", "-c", "read line; exit", *argv], stdin=subprocess.PIPE) as process:
-        unit = {"ActiveState": "active", "UnitFileState": "enabled", "MainPID": str(process.pid), "ControlPID": "0"}
+    with running("sh", "-c", "read line; exit", *argv) as pid:
+        unit = {"ActiveState": "active", "UnitFileState": "enabled", "MainPID": str(pid), "ControlPID": "0"}
         assert told(monkeypatch, unit, {})["units"]["tandem-engine"]["spec"] == "5pec"
-        process.kill()
 
 
 def test_a_container_of_the_owner_s_is_no_stray_whatever_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

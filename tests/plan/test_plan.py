@@ -100,7 +100,7 @@ def test_rails_keep_their_addresses_without_a_carrier_whoever_renders_netplan() 
         read = ConfigParser()
         read.read_string(network_manager.content)
         section = read["device-tandem-rails"]
-        assert section["match-device"].split(";") == [f"interface-name:={rail}" for rail in each.node.rails]
+        assert section["match-device"].split(";") == [f"interface-name:{rail}" for rail in each.node.rails]
         assert section["ignore-carrier"] == "yes"
 
 
