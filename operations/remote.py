@@ -76,7 +76,7 @@ class Survey(FactBase[dict[str, Any]]):
 
 def ask(host: Host, program: str, **arguments: Any) -> dict[str, Any]:
     """What a program says on a node, run as root, in one round trip. Where it can't be run the node has failed."""
-    return cast("dict[str, Any]", host.get_fact(Program, **_asked(program, arguments)))
+    return host.get_fact(Program, **_asked(program, arguments))
 
 
 def ask_or_none(host: Host, program: str, **arguments: Any) -> dict[str, Any] | None:
