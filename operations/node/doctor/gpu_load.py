@@ -1,0 +1,107 @@
+"""The GPU's clock and power while it works: for a program of our own, or for the engine that serves.
+
+An idle GPU has a low clock and nothing is wrong with it. So it is given something to do: a matrix product in the
+engine's image where nobody uses the GPU; where the engine runs, it is asked for tokens, and nothing else is started.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from operations.node.commands import docker_inspect
+from operations.node.doctor import gpu, memory
+from operations.node.probe import ask
+
+#: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
+LOOK_S = 3
+START_S = 45
+#: Seconds between two looks.
+PAUSE_S = 0.2
+CONTAINER = "tandem-doctor"
+#: GiB that must be available for a load of our own: three matrices and what CUDA takes itself.
+ROOM_GIB = 8
+#: Prints what was computed, in TFLOP/s of BF16.
+SCRIPT = """
+import sys, time
+try:
+    import torch
+except ImportError:
+    sys.exit("no torch in the image")
+n = 8192
+a = torch.randn(n, n, device="cuda", dtype=torch.bfloat16)
+b = torch.randn(n, n, device="cuda", dtype=torch.bfloat16)
+a @ b
+torch.cuda.synchronize()
+begun, count = time.monotonic(), 0
+while time.monotonic() - begun < SECONDS:
+    for _ in range(8):
+        a @ b
+    torch.cuda.synchronize()
+    count += 8
+print(2 * n**3 * count / (time.monotonic() - begun) / 1e12)
+"""
+
+
+def main(image: str) -> dict[str, Any]:
+    """`by`: `engine`, `own` or empty, then `why` not; `samples`: what gpu.state says of the first GPU, again and again;
+    `tflops`: of our own load. {}: no GPU.
+    """
+    if not gpu.state():
+        return {}
+    engine = next(iter(docker_inspect("container", "tandem-engine")), None)
+    if engine and engine["State"]["Running"]:
+        return {"by": "engine", "samples": _while_engine_answers(engine["Config"]["Labels"] or {})}
+    if others := gpu.processes():
+        return {"by": "", "why": f"{others[0]['process']} (pid {others[0]['pid']}) uses it", "samples": []}
+    if not image or not docker_inspect("image", image):
+        return {"by": "", "why": "the engine's image is not here", "samples": []}
+    if memory.main()["available_gib"] < ROOM_GIB:
+        return {"by": "", "why": f"less than {ROOM_GIB} GiB of memory are available", "samples": []}
+    argv = ["docker", "run", "--rm", "--interactive", "--gpus", "all", "--network", "none", "--pull", "never"]
+    argv += ["--name", CONTAINER, "--entrypoint", "python3", image, "-"]
+    return _while_computing(argv)
+
+
+def _while_computing(argv: list[str]) -> dict[str, Any]:
+    """Run the script, and look at the GPU until it has ended."""
+    samples, end = [], time.monotonic() + START_S
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin and process.stdout and process.stderr
+        with suppress(BrokenPipeError):
+            process.stdin.write(SCRIPT.replace("SECONDS", str(LOOK_S)))
+            process.stdin.close()
+        while process.poll() is None:
+            samples += gpu.state()[:1]
+            time.sleep(PAUSE_S)
+            if time.monotonic() > end:
+                process.kill()
+                subprocess.run(["docker", "rm", "--force", CONTAINER], capture_output=True, check=False)
+        said, complaint = process.stdout.read(), process.stderr.read().strip()
+    if process.returncode != 0:
+        last = complaint.splitlines()[-1] if complaint else f"nothing came in {START_S} s"
+        return {"by": "", "why": f"a program on it failed: {last[:200]}", "samples": []}
+    return {"by": "own", "samples": samples, "tflops": float(said.splitlines()[-1])}
+
+
+def _while_engine_answers(labels: dict[str, str]) -> list[dict[str, Any]]:
+    """What the GPU does while its engine is asked for tokens; a rank without an address works when the head does."""
+    url, model = labels.get("tandem.url", ""), labels.get("tandem.model", "")
+    if url:
+        body = {"model": model, "messages": [{"role": "user", "content": "Count to a thousand."}], "max_tokens": 256}
+        threading.Thread(target=_asked, args=(f"{url}/v1/chat/completions", body), daemon=True).start()
+    samples, end = [], time.monotonic() + LOOK_S
+    while time.monotonic() < end:
+        samples += gpu.state()[:1]
+        time.sleep(PAUSE_S)
+    return samples
+
+
+def _asked(url: str, body: dict[str, Any]) -> None:
+    # What it answers is not the question here; whether it answers is what `make status` says.
+    with suppress(OSError, ValueError):
+        ask(url, body, "", START_S)

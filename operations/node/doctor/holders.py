@@ -1,0 +1,24 @@
+"""Who else holds what Tandem wants: its ports, and the GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from operations.node.commands import output, read
+from operations.node.doctor import gpu
+from operations.node.survey import listeners
+
+
+def main(watched: list[int]) -> dict[str, Any]:
+    """`ports`: listeners on the watched ports that are not Tandem's; `gpu`: processes on the GPU that are not."""
+    containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
+    return {
+        "ports": [each for each in listeners() if each["port"] in watched and not each["ours"]],
+        "gpu": [each for each in gpu.processes() if not _is_in(each["pid"], containers)],
+    }
+
+
+def _is_in(pid: str, containers: list[str]) -> bool:
+    cgroup = read(Path(f"/proc/{pid}/cgroup"))
+    return any(container in cgroup for container in containers)

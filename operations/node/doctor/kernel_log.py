@@ -1,0 +1,56 @@
+"""What the kernel has said of the GPU, of PCIe, of disks and of processes that it killed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from typing import Any
+
+#: How far back.
+SINCE = "-24 hours"
+#: Kind -> what a line of it looks like, and what of it names the case.
+PATTERNS = {
+    "xid": re.compile(r"NVRM: Xid \([^)]*\): (\d+)"),
+    "no_gpu_memory": re.compile(r"NVRM: .*(NV_ERR_NO_MEMORY)"),
+    "aer": re.compile(r"PCIe Bus Error: severity=(Corrected|Uncorrect\w+ \([\w-]+\))"),
+    "oom": re.compile(r"[Oo]ut of memory: Killed process \d+ \(([^)]*)\)"),
+    "disk": re.compile(r"((?:nvme\d\w*: (?:I/O .*timeout|.*controller is down))|I/O error, dev \w+|EXT4-fs error)"),
+}
+
+
+def main() -> dict[str, Any]:
+    """`readable`: the journal has words of the kernel; `events`: [{kind, case, count, last}], `last` is a line."""
+    argv = ["journalctl", "_TRANSPORT=kernel", f"--since={SINCE}", "--no-pager", "--quiet", "--output=short-iso"]
+    try:
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+        ) as log:
+            assert log.stdout is not None
+            count, events = parse(log.stdout)
+    except OSError:
+        count, events = 0, []
+    return {"readable": count > 0 or _has_any(), "events": events}
+
+
+def _has_any() -> bool:
+    """A quiet kernel is no missing one."""
+    argv = ["journalctl", "_TRANSPORT=kernel", "--lines=1", "--no-pager", "--quiet", "--output=cat"]
+    try:
+        return bool(subprocess.run(argv, capture_output=True, check=False, timeout=10).stdout.strip())
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def parse(lines: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
+    """How many lines there were, and the events in them."""
+    number = 0
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        number += 1
+        for kind, pattern in PATTERNS.items():
+            if match := pattern.search(line):
+                event = found.setdefault((kind, match[1]), {"kind": kind, "case": match[1], "count": 0, "last": ""})
+                event["count"] += 1
+                event["last"] = line.strip()[:300]
+    return number, list(found.values())

@@ -1,0 +1,46 @@
+"""The ports that rails can be on: speed, PCIe link, firmware, errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from operations.node import links
+from operations.node.commands import output, read
+
+
+def main() -> dict[str, dict[str, Any]]:
+    """By netdev: `mbit_s` (None: no carrier, or a virtual one, which says anything), `pcie` and `pcie_max` as
+    {gt_s, width} (None: not on PCIe), `firmware`, `driver`, `errors` (received frames that were broken).
+    """
+    return {device: _port(links.NET / device) for device in links.links()}
+
+
+def _port(folder: Path) -> dict[str, Any]:
+    has_hardware = (folder / "device").exists()
+    speed = read(folder / "speed")
+    told = dict(re.findall(r"^(driver|firmware-version): (.+)$", output("ethtool", "-i", folder.name), re.MULTILINE))
+    device = Path(os.path.realpath(folder / "device"))
+    return {
+        "mbit_s": int(speed) if has_hardware and speed.isdigit() and int(speed) > 0 else None,
+        "pcie": _link(device, "current") if has_hardware else None,
+        "pcie_max": _least(_link(device, "max"), _link(device.parent, "max")) if has_hardware else None,
+        "firmware": told.get("firmware-version", ""),
+        "driver": told.get("driver", ""),
+        "errors": int(read(folder / "statistics/rx_crc_errors") or 0),
+    }
+
+
+def _link(device: Path, which: str) -> dict[str, float] | None:
+    speed = re.match(r"[\d.]+", read(device / f"{which}_link_speed"))
+    width = read(device / f"{which}_link_width")
+    return {"gt_s": float(speed[0]), "width": int(width)} if speed and width.isdigit() else None
+
+
+def _least(own: dict[str, float] | None, slot: dict[str, float] | None) -> dict[str, float] | None:
+    """What both ends of a PCIe link can: a chip with 16 lanes sits on four in a GB10."""
+    if own is None or slot is None:
+        return own
+    return {key: min(own[key], slot[key]) for key in own}
