@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply rollback status endpoint audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
+.PHONY: help venv plan apply rollback status endpoint doctor audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
+
+doctor: $(VENV)/.deploy ## what no log says, on each node and between them; fails where something is bad (NET=0: no load on rails)
+	$(call ask,doctor,$(if $(NET),--data _net=$(NET)))
 
 check: $(VENV)/.deploy ## all that a deploy checks before its first change, and the recipe against its image
 	$(call ask,check)

@@ -20,7 +20,7 @@ LEAST = 64 << 20
 
 
 def main(store: Path) -> dict[str, Any]:
-    """`gb_s` of the largest model file (`file`), and the `disk` under it; {}: none is there, or the cache is in the way."""
+    """`gb_s` of the largest model file (`file`), and the `disk` under it; {}: no file, or no way around the cache."""
     files = [path for path in store.glob("models--*/blobs/*") if path.is_file()]
     largest = max(files, key=lambda path: path.stat().st_size, default=None)
     if largest is None or largest.stat().st_size < LEAST:

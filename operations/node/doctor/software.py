@@ -43,7 +43,7 @@ print(json.dumps(told))
 
 
 def main(image: str) -> dict[str, Any]:
-    """See the keys; an empty text: not known here. `nccl`: {} without an image, {"error": ...} when it can't be asked."""
+    """See the keys; an empty text: not known. `nccl`: {} without an image, {"error": ...} when it can't be asked."""
     docker = json.loads(output("docker", "info", "--format", "{{json .}}") or "{}")
     system = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(Path("/etc/os-release")), re.MULTILINE))
     driver = re.search(r"Kernel Module.*?(\d+\.[\d.]+)", read(Path("/proc/driver/nvidia/version")))

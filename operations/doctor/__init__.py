@@ -1,0 +1,1 @@
+"""The doctor: asks all nodes, and shows what it found."""

@@ -1,0 +1,164 @@
+"""Asking the nodes, one thing after the other where one would disturb the next."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import gevent
+from pyinfra.api.host import Host
+
+from operations import tether
+from operations.plan.doctor import ways
+from operations.plan.doctor.symptom import Seen
+from operations.plan.nodes import Link, choose_rails
+from operations.remote import ask
+
+T = TypeVar("T")
+
+#: Seconds that nodes listen for each other's frames: all must have begun before the first ends.
+LISTEN_S = 4.0
+#: Seconds of all streams together, and of one at most.
+STREAMS_S, STREAM_S = 16.0, 1.5
+#: Seconds and port of an ib_write_bw.
+RDMA_S, RDMA_PORT = 1, 18515
+
+
+class Examination:
+    """The nodes that still answer, and what they have said. One that fails is dead from then on."""
+
+    def __init__(self, hosts: list[Host], seen: Seen) -> None:
+        self.seen = seen
+        self.hosts = {host.name: host for host in hosts if host.connected}
+        self.seen.dead = {host.name: "ssh does not reach it" for host in hosts if not host.connected}
+
+    def look(self, store: str, image: str, watched: list[int]) -> None:
+        """Everything that needs no load, and the clocks."""
+        self.seen.clocks = self._everywhere(_clock)
+        self.seen.looks = self._everywhere(
+            lambda host: ask(host, "doctor.look", store=store, image=image, watched=watched)
+        )
+        for name, host in self.hosts.items():
+            links = self._links(name)
+            found = [Link(device, link["carrier"], link["rdma"]) for device, link in links.items()]
+            self.seen.rails[name] = choose_rails(found, host.data.get("fabric_interfaces") or ())
+
+    def cables(self) -> None:
+        """Who hears whom."""
+        run = secrets.token_hex(8)
+        self.seen.cables = self._everywhere(
+            lambda host: ask(host, "doctor.cables", node=host.name, run=run, seconds=LISTEN_S)
+        )
+
+    def frames(self) -> None:
+        """Frames of full size over every rail to every other node."""
+
+        def prove(host: Host) -> list[str]:
+            links = self._links(host.name)
+            peers = {
+                peer: [[way["device"], way["address"]] for way in ways.between(links, self._links(peer))]
+                for peer in self.hosts
+                if peer != host.name
+            }
+            answer = ask(host, "fabric", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
+            return list(answer["problems"])
+
+        self.seen.mtu = self._everywhere(prove)
+
+    def streams(self) -> None:
+        """TCP, then RDMA, between neighbours; one pair at a time, or they would measure each other."""
+        found = [
+            (one, other, between)
+            for one, other in ways.pairs(list(self.hosts))
+            if (between := ways.between(self._links(one), self._links(other)))
+        ]
+        number = sum(2 * len(between) for _one, _other, between in found)
+        for one, other, between in found:
+            if {one, other} <= self.hosts.keys() and tether.can_tether(self.hosts[other]):
+                self._tcp(one, other, between, min(STREAM_S, STREAMS_S / number))
+                for way in between:
+                    if way["rdma"] and way["peer_rdma"]:
+                        self._rdma(one, other, way)
+
+    def load(self, image: str) -> None:
+        """Every GPU at once: the ranks of a cluster work together."""
+        self.seen.loads = {
+            name: told
+            for name, told in self._everywhere(lambda host: ask(host, "doctor.gpu_load", image=image)).items()
+            if told
+        }
+
+    def _tcp(self, one: str, other: str, between: list[dict[str, Any]], seconds: float) -> None:
+        addresses = [way["address"] for way in between]
+        server = tether.Tether(self.hosts[other], "doctor.streams", role="serve", addresses=addresses)
+        try:
+            ports = server.read().get("ports")
+            if not ports:
+                return
+            targets = [{**way, "port": port} for way, port in zip(between, ports, strict=True)]
+            answer = self._one(one, "doctor.streams", role="measure", targets=targets, seconds=seconds)
+        finally:
+            server.close()
+        devices = {way["address"]: way["peer_device"] for way in between}
+        self.seen.streams += [
+            {**stream, "node": one, "peer": other, "peer_device": devices[stream["address"]]}
+            for stream in answer.get("streams", [])
+        ]
+
+    def _rdma(self, one: str, other: str, way: Mapping[str, Any]) -> None:
+        """Both ways: an endpoint can be ill in one direction."""
+        ends = (
+            (one, way["device"], way["own"], way["rdma"]),
+            (other, way["peer_device"], way["address"], way["peer_rdma"]),
+        )
+        for near, far in (ends, ends[::-1]):
+            entry = {"node": near[0], "peer": far[0], "device": near[1], "peer_device": far[1]}
+            common = {"port": RDMA_PORT, "seconds": RDMA_S}
+            server = tether.Tether(
+                self.hosts[far[0]], "doctor.rdma", role="serve", device=far[3], address=far[2], **common
+            )
+            try:
+                if not server.read().get("ready"):
+                    self.seen.rdma.append({**entry, "missing": True})
+                    return
+                arguments = {"device": near[3], "own": near[2], "address": far[2], **common}
+                told = self._one(near[0], "doctor.rdma", role="measure", **arguments)
+            finally:
+                server.close()
+            self.seen.rdma.append({**entry, **told})
+            if told.get("missing"):
+                return
+
+    def _links(self, name: str) -> dict[str, Any]:
+        return next((links for node, links in self.seen.topic("links") if node == name), {})
+
+    def _one(self, name: str, program: str, **arguments: Any) -> dict[str, Any]:
+        return self._everywhere(lambda host: ask(host, program, **arguments), only=name).get(name, {})
+
+    def _everywhere(self, one: Callable[[Host], T], only: str = "") -> dict[str, T]:
+        """What each node says, all at once; in the inventory's order."""
+
+        def asked(host: Host) -> T:
+            tether.quicken(host)
+            return one(host)
+
+        tasks = {name: gevent.spawn(asked, host) for name, host in self.hosts.items() if only in ("", name)}
+        gevent.joinall(list(tasks.values()))
+        told = {}
+        for name, task in tasks.items():
+            if task.exception is None:
+                told[name] = task.value
+            else:
+                # What the others say is worth as much as before.
+                self.seen.dead[name] = str(task.exception) or type(task.exception).__name__
+                del self.hosts[name]
+        return told
+
+
+def _clock(host: Host) -> dict[str, float]:
+    begun = time.time()
+    now = ask(host, "doctor.clock")["now"]
+    ended = time.time()
+    return {"offset_s": now - (begun + ended) / 2, "doubt_s": (ended - begun) / 2}

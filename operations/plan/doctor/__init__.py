@@ -1,0 +1,38 @@
+"""What was seen on the nodes -> what it means. Pure: looks in, symptoms out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from operations.plan.doctor import cables, clock, gpu, kernel_log, machine, rails, software
+from operations.plan.doctor.symptom import BAD, Seen, Symptom, gathered
+
+
+def diagnose(seen: Seen, ports: Mapping[int, str]) -> list[Symptom]:
+    """All symptoms, the worst first. `ports`: what Tandem wants to listen on, with the knob of each."""
+    return gathered(
+        chain(
+            _dead(seen),
+            gpu.judge(seen),
+            rails.judge(seen),
+            cables.judge(seen),
+            machine.judge(seen, ports),
+            kernel_log.judge(seen),
+            software.judge(seen),
+            clock.judge(seen),
+            seen.failed(),
+        )
+    )
+
+
+def figures(seen: Seen) -> list[str]:
+    """What was found and measured, a line each."""
+    topics = (cables, rails, gpu, machine, software)
+    return [line for topic in topics for line in topic.figures(seen)]
+
+
+def _dead(seen: Seen) -> Iterator[Symptom]:
+    for node, why in seen.dead.items():
+        means, remedy = "nothing can be said of it", "is it on, and does `ssh` reach it?"
+        yield Symptom(BAD, (node,), f"does not answer: {why}", means, remedy)

@@ -1,0 +1,104 @@
+"""Which port is cabled to which, judged from whose frames were heard where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_interface
+from itertools import combinations
+from typing import Any
+
+from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
+
+
+def judge(seen: Seen) -> Iterator[Symptom]:
+    """Needs the frames of all nodes that answer."""
+    if not seen.needs_rails or len(seen.cables) < 2:
+        return
+    links = dict(seen.topic("links"))
+    heard = {
+        (node, each["device"], each["node"], each["from"])
+        for node, told in seen.cables.items()
+        for each in told["heard"]
+    }
+    for one, other in combinations(seen.cables, 2):
+        yield from _pair(one, other, heard, seen)
+    for node, told in seen.cables.items():
+        yield from _ports(node, told, heard, seen)
+        yield from _crossed(node, links, heard)
+
+
+Heard = set[tuple[str, str, str, str]]
+
+
+def _pair(one: str, other: str, heard: Heard, seen: Seen) -> Iterator[Symptom]:
+    ways = {(at, of) for at, _device, of, _from in heard}
+    if (one, other) not in ways and (other, one) not in ways:
+        if seen.cables[one]["ports"] and seen.cables[other]["ports"]:
+            means = "they can't be two ranks of a cluster, nor copy from each other"
+            remedy = "join a port of each with a cable, or both to one switch"
+            yield Symptom(BAD, (one, other), "no port of the one hears a port of the other", means, remedy)
+        return
+    for at, of in ((one, other), (other, one)):
+        for _at, device, _of, source in sorted(each for each in heard if each[0] == at and each[2] == of):
+            if not any(each[0] == of and each[1] == source and each[2] == at for each in heard):
+                told = f"{at} {device} hears {of} {source}, and is not heard"
+                yield Symptom(BAD, (at, of), told, "frames go one way only", "reseat the cable, or take another")
+
+
+def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterator[Symptom]:
+    for device in told["ports"]:
+        others = {(of, source) for at, port, of, source in heard if (at, port) == (node, device)}
+        if any(of == node and _port_of(source) != _port_of(device) for of, source in others):
+            means = "frames go in a circle, and neither port reaches another node"
+            yield Symptom(
+                BAD, (node,), f"{device} hears another port of its own node", means, "move one end of that cable"
+            )
+        if not any(of != node for of, _source in others):
+            rail = device in seen.rails.get(node, ())
+            yield Symptom(
+                BAD if rail else REMARK,
+                (node,),
+                f"{device} has a carrier, and hears none of these nodes",
+                "it is cabled to something else, or to a port that is down at the other end",
+                "follow the cable",
+            )
+
+
+def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom]:
+    """A port whose subnet is on another port of the node at the other end than the one that it is joined to."""
+    for device, link in links.get(node, {}).items():
+        own = _networks(link)
+        for peer in sorted({of for at, port, of, _source in heard if (at, port) == (node, device) and of != node}):
+            met = {source for at, port, of, source in heard if (at, port, of) == (node, device, peer)}
+            theirs = links.get(peer, {})
+            meant = [name for name, other in theirs.items() if own & _networks(other)]
+            if own and meant and not met & set(meant) and any(_networks(theirs.get(name, {})) for name in met):
+                yield Symptom(
+                    BAD,
+                    (node, peer),
+                    f"crossed: {device} of {node} meets {', '.join(sorted(met))} of {peer}, its subnet is on "
+                    f"{', '.join(sorted(meant))}",
+                    "both have a link, and no packet arrives",
+                    "swap the cables at one end",
+                )
+
+
+def _networks(link: dict[str, Any]) -> set[str]:
+    return {str(ip_interface(address).network) for address in link.get("addresses", [])}
+
+
+def _port_of(device: str) -> str:
+    """`f0np0`: the two halves of one port have it in common, and hear each other."""
+    return device[device.rindex("f") :]
+
+
+def figures(seen: Seen) -> Iterator[str]:
+    """The cables that were found."""
+    joined = {
+        tuple(sorted([(node, each["device"]), (each["node"], each["from"])]))
+        for node, told in seen.cables.items()
+        for each in told["heard"]
+        if each["node"] != node
+    }
+    for (one, port), (other, far) in sorted(joined):
+        yield f"{one} {port} <-> {other} {far}"

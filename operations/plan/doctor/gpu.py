@@ -1,0 +1,163 @@
+"""What a GPU's clock, power and heat say. Figures of a GB10: docs/sources.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Look, Seen, Symptom
+
+#: SM clock under load: 2,281 MHz [J] to about 2,400 [K] where all is well, 500 to 850 where power is held back [J, K];
+#: an owner's own limit (nvidia-smi -lgc) is seldom below 2,000.
+STUCK_MHZ, SLOW_MHZ = 1400, 2000
+#: Watts under a dense matrix product: 92.5 where all is well, 19.5 held back [J].
+STARVED_W = 45
+#: What a GPU does that has work to do.
+BUSY_PERCENT = 50
+#: Degrees at which GB10s were seen before they hung [L]; 65 to 80 with their clock limited to 2,100 MHz.
+HOT, WARM = 90, 85
+#: Bits of clocks_event_reasons.active (NVML's API reference).
+HELD_BACK = {
+    0x08: "hardware slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake: the supply asks for less",
+    0x20: "software thermal slowdown",
+}
+BRICK = (
+    "shut down, unplug the power brick from the wall and from the Spark for a minute; then the cable, then the brick"
+)
+
+
+def judge(seen: Seen) -> Iterator[Symptom]:
+    """Each GPU as it is, and under load."""
+    drivers = {node: software["driver"] for node, software in seen.topic("software")}
+    for node, told in seen.topic("gpu"):
+        if not told["gpus"]:
+            if drivers.get(node):
+                yield Symptom(
+                    BAD,
+                    (node,),
+                    f"the driver {drivers[node]} is loaded, and nvidia-smi sees no GPU",
+                    "an engine can't start",
+                    "sudo dmesg | grep NVRM; reboot; if it stays so, the driver does not match the kernel",
+                )
+            else:
+                yield Symptom(UNASKED, (node,), "no GPU: clocks, power, heat, who holds it")
+            continue
+        for gpu in told["gpus"]:
+            yield from _at_rest(node, gpu)
+        yield from _counted(node, told["counters"])
+        if node in seen.loads:
+            yield from _under_load(node, told["gpus"][0]["name"], seen.loads[node])
+    yield from _unequal(seen)
+
+
+def _at_rest(node: str, gpu: dict[str, Any]) -> Iterator[Symptom]:
+    celsius = gpu["celsius"] or 0
+    if celsius >= WARM:
+        yield Symptom(
+            BAD if celsius >= HOT else REMARK,
+            (node,),
+            f"the GPU has {celsius:.0f} °C",
+            "it slows down; GB10s have hung at 91",
+            "give it air; sudo nvidia-smi -lgc 0,2100 keeps it cooler at little cost",
+        )
+    if held := reasons(gpu["reasons"]):
+        yield Symptom(
+            BAD,
+            (node,),
+            f"the GPU is held back now: {', '.join(held)}",
+            "heat or a weak power supply",
+            f"give it air; if it is cool: {BRICK}",
+        )
+
+
+def _counted(node: str, counters: dict[str, float]) -> Iterator[Symptom]:
+    told = [f"{name} {seconds:.1f} s" for name, seconds in counters.items() if seconds >= 0.1]
+    if told:
+        yield Symptom(
+            REMARK,
+            (node,),
+            f"the GPU was held back since the driver was loaded: {', '.join(told)}",
+            "heat or power was short at times",
+            "give it air; sudo nvidia-smi -lgc 0,2100 keeps it cooler at little cost",
+        )
+
+
+def _under_load(node: str, name: str, load: Look) -> Iterator[Symptom]:
+    if not load.get("by"):
+        yield Symptom(UNASKED, (node,), f"the GPU's clock under load: {load.get('why', 'nothing was told')}")
+        return
+    busy = _busy(load)
+    if not busy:
+        yield Symptom(UNASKED, (node,), "the GPU's clock under load: it had nothing to do while it was looked at")
+        return
+    if "GB10" not in name:
+        yield Symptom(UNASKED, (node,), f"whether the clock is right: what a {name} gives is not known here")
+        return
+    clock, power = _clock(busy), _power(busy)
+    if clock < STUCK_MHZ:
+        yield Symptom(
+            BAD,
+            (node,),
+            f"the GPU works at {clock:.0f} MHz and {power:.0f} W; a GB10 has about 2,300",
+            "power is held back, by a supply that was negotiated badly: a third of the tokens (12 a second and not 36)",
+            f"{BRICK}. A reboot does not help",
+        )
+    elif load["by"] == "own" and 0 < power < STARVED_W:
+        yield Symptom(
+            BAD,
+            (node,),
+            f"the GPU draws {power:.0f} W under full load; a GB10 draws about 90",
+            "power is held back although the clock looks right",
+            BRICK,
+        )
+    elif clock < SLOW_MHZ:
+        yield Symptom(
+            REMARK,
+            (node,),
+            f"the GPU works at {clock:.0f} MHz; a GB10 has about 2,300",
+            "a limit of the owner's, or heat",
+            "nvidia-smi -q -d CLOCK,PERFORMANCE; sudo nvidia-smi -rgc takes a limit away",
+        )
+    if held := sorted({reason for sample in busy for reason in reasons(sample["reasons"])}):
+        means = "heat or a weak power supply"
+        yield Symptom(BAD, (node,), f"under load the GPU is held back: {', '.join(held)}", means, BRICK)
+
+
+def _unequal(seen: Seen) -> Iterator[Symptom]:
+    """In a cluster all ranks wait for the slowest."""
+    clocks = {node: _clock(busy) for node, load in seen.loads.items() if load.get("by") and (busy := _busy(load))}
+    kinds = {seen.loads[node]["by"] for node in clocks}
+    if len(clocks) > 1 and len(kinds) == 1 and min(clocks.values()) < 0.85 * max(clocks.values()):
+        told = ", ".join(f"{node} {clock:.0f} MHz" for node, clock in clocks.items())
+        slow = min(clocks, key=lambda node: clocks[node])
+        remedy = f"find out why {slow} is slower: nvidia-smi -q -d CLOCK,PERFORMANCE on both"
+        yield Symptom(REMARK, tuple(clocks), f"clocks under the same load: {told}", "all wait for the slowest", remedy)
+
+
+def figures(seen: Seen) -> Iterator[str]:
+    """What was measured, for people."""
+    for node, load in seen.loads.items():
+        if busy := _busy(load):
+            tflops = f", {load['tflops']:.1f} TFLOP/s in BF16" if "tflops" in load else ""
+            yield f"{node}: GPU under load {_clock(busy):.0f} MHz, {_power(busy):.0f} W{tflops}"
+
+
+def reasons(bits: int) -> list[str]:
+    """Why a clock is held back, without idleness and limits that were asked for."""
+    return [text for bit, text in HELD_BACK.items() if bits & bit]
+
+
+def _busy(load: Look) -> list[dict[str, Any]]:
+    samples = load.get("samples", [])
+    return [each for each in samples if (each["utilization"] or 0) >= BUSY_PERCENT and each["sm_mhz"]]
+
+
+def _clock(busy: list[dict[str, Any]]) -> float:
+    return median(each["sm_mhz"] for each in busy)
+
+
+def _power(busy: list[dict[str, Any]]) -> float:
+    return median([each["power_w"] for each in busy if each["power_w"] is not None] or [0])

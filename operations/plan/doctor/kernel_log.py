@@ -1,0 +1,52 @@
+"""What the kernel's words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+
+#: Xids that a program causes (NVIDIA's catalogue of Xids); the others are the driver's or the hardware's.
+OF_PROGRAMS = {"13", "31", "43", "45"}
+#: kind -> what it means, what helps.
+MEANING = {
+    "no_gpu_memory": (
+        "the driver had no memory left: on unified memory the node freezes next",
+        "give the engine less (memory in the recipe), free caches, end what else holds memory",
+    ),
+    "oom": (
+        "the kernel killed it because memory was used up",
+        "give the engine less memory; a higher memory_floor_gib",
+    ),
+    "disk": ("a disk or its file system fails", "back up, look at its health (smartctl -a), replace it"),
+}
+
+
+def judge(seen: Seen) -> Iterator[Symptom]:
+    """One row for each kind of event of each node."""
+    for node, told in seen.topic("kernel_log"):
+        if not told["readable"]:
+            yield Symptom(UNASKED, (node,), "the kernel's log: the journal has none of it here")
+        for event in told["events"]:
+            yield _symptom(node, event)
+
+
+def _symptom(node: str, event: dict[str, Any]) -> Symptom:
+    kind, case, times = event["kind"], event["case"], f"{event['count']} times in 24 hours"
+    if kind == "xid":
+        seen = f"Xid {case}, {times}, the last: {event['last']}"
+        if case in OF_PROGRAMS:
+            means = "a program on the GPU did something wrong, or was killed"
+            return Symptom(REMARK, (node,), seen, means, "look into the engine's log at that time")
+        remedy = (
+            "update firmware and driver (sudo apt full-upgrade, fwupdmgr update); if it comes again: NVIDIA's support"
+        )
+        return Symptom(BAD, (node,), seen, "the driver or the GPU failed", remedy)
+    if kind == "aer":
+        severity = REMARK if case == "Corrected" else BAD
+        means = "a PCIe link has errors" + (": they were put right, and cost time" if case == "Corrected" else "")
+        remedy = "reseat the cable of the port that is named; update firmware; if it is fatal: NVIDIA's support"
+        return Symptom(severity, (node,), f"PCIe errors ({case}), {times}, the last: {event['last']}", means, remedy)
+    means, remedy = MEANING[kind]
+    return Symptom(BAD, (node,), f"{case}, {times}, the last: {event['last']}", means, remedy)

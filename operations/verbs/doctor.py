@@ -1,0 +1,37 @@
+"""`make doctor`: what no log says, on every node and between them. Changes nothing; 1 when something is bad."""
+
+from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
+
+from operations.doctor import table
+from operations.doctor.asking import Examination
+from operations.plan.doctor import diagnose, figures
+from operations.plan.doctor.symptom import BAD, Seen
+from operations.plan.images import engine_image
+from operations.plan.wanted import wanted
+from operations.verbs.report import refusals_told
+
+if host.name == next(iter(inventory)).name:
+    with refusals_told():
+        knobs, recipe = wanted(dict(host.data.dict()))
+        image = engine_image(recipe, knobs).local
+    hosts = list(inventory)
+    ports = {knobs.engine_port: "engine_port", knobs.proxy_port: "proxy_port"}
+    ports |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
+    network = str(host.data.get("_net", "1")) != "0"
+    seen = Seen(needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
+    table.announce(len(hosts), network=network)
+    examination = Examination(hosts, seen)
+    examination.look(knobs.model_store, image, list(ports))
+    examination.load(image)
+    if seen.needs_rails:
+        examination.cables()
+        examination.frames()
+        if network:
+            examination.streams()
+        else:
+            seen.skipped = ("net",)
+    symptoms = diagnose(seen, ports)
+    table.show(symptoms, figures(seen), len(hosts))
+    if bad := sum(symptom.severity == BAD for symptom in symptoms):
+        raise DeployError(f"{bad} bad thing(s) were found")

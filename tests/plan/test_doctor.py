@@ -1,0 +1,440 @@
+"""What the doctor makes of what it has seen: each symptom once, from a healthy pair with one thing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from operations.plan.doctor import diagnose, figures
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
+from operations.plan.doctor.ways import between, pairs
+
+RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
+NODES = ("spark-1", "spark-2")
+PORTS = {8001: "engine_port"}
+
+
+def gpu(**changes: Any) -> dict[str, Any]:
+    told = {"name": "NVIDIA GB10", "driver": "580.95.05", "pstate": "P0", "utilization": 96.0, "sm_mhz": 2281.0}
+    return {**told, "power_w": 92.5, "celsius": 62.0, "reasons": 0, **changes}
+
+
+def look(index: int) -> dict[str, Any]:
+    """A healthy Spark."""
+    port = {"mbit_s": 200_000, "firmware": "28.45.4028 (NVD0000000087)", "driver": "mlx5_core", "errors": 0}
+    pcie = {"gt_s": 32.0, "width": 4}
+    links = {
+        rail: {
+            "carrier": True,
+            "up": True,
+            "mtu": 9000,
+            "addresses": [f"192.168.{177 + place}.{11 + index}/24"],
+            "rdma": f"roce{place}",
+        }
+        for place, rail in enumerate(RAILS)
+    }
+    return {
+        "gpu": {"gpus": [gpu(utilization=0.0, sm_mhz=208.0, power_w=4.0)], "counters": {"HW Thermal Slowdown": 0.0}},
+        "kernel_log": {"readable": True, "events": []},
+        "clock": {"running": ["systemd-timesyncd"], "stopped": [], "spared": [], "synchronized": True},
+        "disk": {
+            "room": [{"path": "/", "gib": 3600.0, "free_gib": 2000.0, "inodes_free": 0.9}],
+            "health": [
+                {
+                    "disk": "nvme0n1",
+                    "warning": 0,
+                    "used_percent": 3,
+                    "spare_percent": 100,
+                    "media_errors": 0,
+                    "celsius": 41,
+                }
+            ],
+            "read": {"gb_s": 5.1, "file": "/store/blob", "disk": "nvme0n1"},
+        },
+        "heat": {"zones": [{"name": "acpitz", "celsius": 55.0}]},
+        "memory": {"total_gib": 119.0, "available_gib": 100.0, "cache_gib": 4.0, "swaps": []},
+        "links": links,
+        "ports": {rail: {**port, "pcie": dict(pcie), "pcie_max": dict(pcie)} for rail in RAILS},
+        "holders": {"ports": [], "gpu": []},
+        "software": {
+            "system": "Ubuntu 24.04.4 LTS",
+            "kernel": "6.17.0-1032-nvidia",
+            "driver": "580.95.05",
+            "bios": "5.36",
+            "product": "NVIDIA DGX Spark",
+            "docker": "28.0.0",
+            "store": "overlay2",
+            "nccl": {
+                "wheel": "2.28.9",
+                "system": "",
+                "file": "/v/nvidia/nccl/lib/libnccl.so.2",
+                "version": "2.28.9",
+                "size": 219,
+            },
+        },
+    }
+
+
+def healthy() -> Seen:
+    """Two Sparks on one cable, deployed, nothing wrong."""
+
+    def hears(other: str) -> dict[str, Any]:
+        return {"ports": list(RAILS), "heard": [{"device": rail, "node": other, "from": rail} for rail in RAILS]}
+
+    streams = [
+        {"node": "spark-1", "peer": "spark-2", "device": rail, "peer_device": rail, "way": way, "gbit_s": 80.0}
+        for rail in RAILS
+        for way in ("out", "in")
+    ]
+    return Seen(
+        looks={name: look(index) for index, name in enumerate(NODES)},
+        rails=dict.fromkeys(NODES, RAILS),
+        clocks={name: {"offset_s": 0.0, "doubt_s": 0.2} for name in NODES},
+        cables={"spark-1": hears("spark-2"), "spark-2": hears("spark-1")},
+        mtu={"spark-1": [], "spark-2": []},
+        streams=streams,
+        rdma=[{**stream, "gbit_s": 95.0} for stream in streams],
+        loads={name: {"by": "own", "samples": [gpu()] * 3, "tflops": 91.6} for name in NODES},
+    )
+
+
+Change = Callable[[Seen], None]
+
+
+def at(path: str, value: Any, node: str = "spark-2") -> Change:
+    """Something else on one node; `path` goes through the look."""
+
+    def change(seen: Seen) -> None:
+        *way, last = path.split("/")
+        place: Any = seen.looks[node]
+        for step in way:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        if isinstance(place, list):
+            place[int(last)] = value
+        else:
+            place[last] = value
+
+    return change
+
+
+def load(**changes: Any) -> Change:
+    def change(seen: Seen) -> None:
+        seen.loads["spark-2"] = {"by": "own", "samples": [gpu(**changes)] * 3, "tflops": 36.5}
+
+    return change
+
+
+def event(kind: str, case: str) -> Change:
+    return at("kernel_log/events", [{"kind": kind, "case": case, "count": 3, "last": "the line"}])
+
+
+def stream(place: int, **changes: Any) -> Change:
+    def change(seen: Seen) -> None:
+        seen.streams[place] |= changes
+
+    return change
+
+
+def heard(node: str, *entries: tuple[str, str, str]) -> Change:
+    def change(seen: Seen) -> None:
+        seen.cables[node]["heard"] = [{"device": a, "node": b, "from": c} for a, b, c in entries]
+
+    return change
+
+
+def all_of(*changes: Change) -> Change:
+    def change(seen: Seen) -> None:
+        for each in changes:
+            each(seen)
+
+    return change
+
+
+def field(name: str, value: Any) -> Change:
+    return lambda seen: setattr(seen, name, value)
+
+
+def crossed(seen: Seen) -> None:
+    """The cables of the two rails are swapped at one end."""
+    for node, other in (NODES, NODES[::-1]):
+        heard(node, (RAILS[0], other, RAILS[1]), (RAILS[1], other, RAILS[0]))(seen)
+
+
+LINK, PORT = f"links/{RAILS[1]}", f"ports/{RAILS[1]}"
+
+CASES: list[tuple[str, Change, str, str]] = [
+    ("dead", field("dead", {"spark-3": "ssh does not reach it"}), BAD, "does not answer: ssh does not reach it"),
+    # The GPU.
+    ("stuck clock", load(sm_mhz=799.0, power_w=19.5), BAD, "the GPU works at 799 MHz and 20 W"),
+    ("starved", load(power_w=28.0), BAD, "the GPU draws 28 W under full load"),
+    ("slow clock", load(sm_mhz=1800.0), REMARK, "the GPU works at 1800 MHz"),
+    ("unequal clocks", load(sm_mhz=1800.0), REMARK, "clocks under the same load: spark-1 2281 MHz, spark-2 1800 MHz"),
+    ("held back under load", load(reasons=0x40), BAD, "under load the GPU is held back: hardware thermal slowdown"),
+    ("power brake", at("gpu/gpus/0", gpu(reasons=0x81)), BAD, "the GPU is held back now: power brake"),
+    ("hot GPU", at("gpu/gpus/0", gpu(celsius=91.0)), BAD, "the GPU has 91 °C"),
+    ("warm GPU", at("gpu/gpus/0", gpu(celsius=86.0)), REMARK, "the GPU has 86 °C"),
+    ("was held back", at("gpu/counters", {"HW Thermal Slowdown": 27.6}), REMARK, "HW Thermal Slowdown 27.6 s"),
+    ("no nvidia-smi", at("gpu/gpus", []), BAD, "the driver 580.95.05 is loaded, and nvidia-smi sees no GPU"),
+    (
+        "another on the GPU",
+        at("holders/gpu", [{"pid": "7", "process": "ollama", "mib": 4096.0}]),
+        REMARK,
+        "ollama (pid 7",
+    ),
+    # The kernel's log.
+    ("Xid of the hardware", event("xid", "79"), BAD, "Xid 79, 3 times in 24 hours"),
+    ("Xid of a program", event("xid", "31"), REMARK, "Xid 31, 3 times"),
+    ("corrected PCIe errors", event("aer", "Corrected"), REMARK, "PCIe errors (Corrected), 3 times"),
+    ("PCIe errors", event("aer", "Uncorrectable (Fatal)"), BAD, "PCIe errors (Uncorrectable (Fatal))"),
+    ("OOM kill", event("oom", "VLLM::EngineCor"), BAD, "VLLM::EngineCor, 3 times in 24 hours"),
+    ("no memory for the GPU", event("no_gpu_memory", "NV_ERR_NO_MEMORY"), BAD, "NV_ERR_NO_MEMORY, 3 times"),
+    ("disk errors", event("disk", "I/O error, dev nvme0n1"), BAD, "I/O error, dev nvme0n1"),
+    # The machine.
+    (
+        "swap on",
+        at("memory/swaps", [{"name": "/swap", "gib": 16.0, "used_gib": 0.0}]),
+        REMARK,
+        "swap is on: /swap, 0.0 of",
+    ),
+    (
+        "swap used",
+        at("memory/swaps", [{"name": "/swap", "gib": 16.0, "used_gib": 3.0}]),
+        BAD,
+        "swap is on: /swap, 3.0 of",
+    ),
+    ("caches", at("memory/cache_gib", 60.0), REMARK, "60.0 of 119.0 GiB are page cache"),
+    ("hot sensor", at("heat/zones/0/celsius", 97.0), BAD, "acpitz has 97 °C"),
+    ("full disk", at("disk/room/0/free_gib", 0.2), BAD, "the disk of / is full: 0.2 of 3600.0 GiB free"),
+    ("no inodes", at("disk/room/0/inodes_free", 0.0), BAD, "0% of its inodes"),
+    ("narrow disk", at("disk/room/0/free_gib", 100.0), REMARK, "the disk of / is full: 100.0 of"),
+    ("failing NVMe", at("disk/health/0/media_errors", 4), BAD, "nvme0n1: 4 media errors"),
+    ("warned of", at("disk/health/0/warning", 4), BAD, "nvme0n1: critical warning 0x4"),
+    ("worn NVMe", at("disk/health/0/used_percent", 95), REMARK, "nvme0n1 has used 95 % of its life"),
+    ("hot NVMe", at("disk/health/0/celsius", 80), REMARK, "nvme0n1 has 80 °C"),
+    ("slow NVMe", at("disk/read/gb_s", 0.4), REMARK, "nvme0n1 reads 0.40 GB/s"),
+    ("unequal NVMes", at("disk/read/gb_s", 2.0), REMARK, "disks read unequally: spark-1 5.1 GB/s, spark-2 2.0 GB/s"),
+    (
+        "port held",
+        at("holders/ports", [{"port": 8001, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": False}]),
+        BAD,
+        "port 8001 is held by nginx (pid 77)",
+    ),
+    # Versions.
+    ("drivers", at("software/driver", "590.1"), BAD, "NVIDIA drivers differ: spark-1 has 580.95.05, spark-2 has 590.1"),
+    ("kernels", at("software/kernel", "6.11"), BAD, "kernels differ: spark-1 has 6.17.0-1032-nvidia, spark-2 has 6.11"),
+    ("firmware", at(f"{PORT}/firmware", "28.40.1"), BAD, "the NICs' firmware differs"),
+    ("BIOS", at("software/bios", "5.30"), REMARK, "firmware (BIOS) differ"),
+    ("Docker", at("software/docker", "26.1.5"), REMARK, "Docker versions differ"),
+    ("stores", at("software/store", "overlayfs (containerd)"), REMARK, "Docker's stores differ"),
+    (
+        "NCCL",
+        at("software/nccl/version", "2.27.3"),
+        BAD,
+        "different NCCLs: spark-1 has 2.28.9 (219 bytes), spark-2 has 2.27.3",
+    ),
+    ("another build of NCCL", at("software/nccl/size", 190), BAD, "different NCCLs: spark-1 has 2.28.9 (219 bytes)"),
+    ("no NCCL on one", at("software/nccl/version", ""), BAD, "spark-2 has none"),
+    (
+        "two NCCLs",
+        at("software/nccl/system", "2.28.9"),
+        REMARK,
+        "the image has two NCCLs, 2.28.9 (wheel) and 2.28.9 (system)",
+    ),
+    # Clocks.
+    (
+        "clocks apart",
+        field("clocks", {n: {"offset_s": 9.0 * i, "doubt_s": 0.2} for i, n in enumerate(NODES)}),
+        BAD,
+        "9.0 s",
+    ),
+    (
+        "this machine's clock",
+        field("clocks", {"spark-1": {"offset_s": -60.0, "doubt_s": 0.2}}),
+        REMARK,
+        "60.0 s behind",
+    ),
+    (
+        "clock stopped",
+        at("clock", {"running": [], "stopped": ["chrony"], "spared": [], "synchronized": False}),
+        BAD,
+        "the clock service chrony is stopped",
+    ),
+    ("no clock service", at("clock/running", []), REMARK, "no clock service is installed"),
+    (
+        "not synchronised",
+        at("clock/synchronized", False),
+        REMARK,
+        "systemd-timesyncd runs, and the clock is not synchronised",
+    ),
+    # Ports and cables.
+    (
+        "unplugged",
+        all_of(at(f"{LINK}/carrier", False), at(f"{PORT}/mbit_s", None)),
+        BAD,
+        f"the rail {RAILS[1]} has no carrier",
+    ),
+    ("down", all_of(at(f"{LINK}/carrier", False), at(f"{LINK}/up", False)), BAD, f"the rail {RAILS[1]} is down"),
+    ("no such port", field("rails", {"spark-2": ("enp9s0f0np0",)}), BAD, "there is no interface enp9s0f0np0"),
+    ("MTU of a port", at(f"{LINK}/mtu", 1500), BAD, f"{RAILS[1]} has MTU 1500, not 9000"),
+    (
+        "MTU of the way",
+        field("mtu", {"spark-1": ["x -> spark-2: small packets do, 9000 bytes do not"]}),
+        BAD,
+        "9000 bytes do not",
+    ),
+    ("slow port", at(f"{PORT}/mbit_s", 40_000), BAD, "runs at 40 Gbit/s"),
+    ("cable of 100G", at(f"{PORT}/mbit_s", 100_000), REMARK, "runs at 100 Gbit/s"),
+    (
+        "narrow PCIe",
+        at(f"{PORT}/pcie/width", 2),
+        BAD,
+        f"the PCIe link of {RAILS[1]} is 32 GT/s x2, it can do 32 GT/s x4",
+    ),
+    ("slow PCIe", at(f"{PORT}/pcie/gt_s", 2.5), BAD, "is 2.5 GT/s x4"),
+    ("broken frames", at(f"{PORT}/errors", 12), REMARK, "has received 12 broken frames"),
+    (
+        "crossed",
+        crossed,
+        BAD,
+        f"crossed: {RAILS[0]} of spark-1 meets {RAILS[1]} of spark-2, its subnet is on {RAILS[0]}",
+    ),
+    (
+        "cabled to a stranger",
+        all_of(heard("spark-1"), heard("spark-2")),
+        BAD,
+        "no port of the one hears a port of the other",
+    ),
+    (
+        "a port that hears nobody",
+        heard("spark-1", (RAILS[0], "spark-2", RAILS[0])),
+        BAD,
+        f"{RAILS[1]} has a carrier, and hears none",
+    ),
+    (
+        "one way",
+        heard("spark-1", (RAILS[0], "spark-2", RAILS[0])),
+        BAD,
+        f"spark-2 {RAILS[1]} hears spark-1 {RAILS[1]}, and is not heard",
+    ),
+    (
+        "a loop",
+        heard("spark-1", (RAILS[0], "spark-1", "enp1s0f1np1")),
+        BAD,
+        f"{RAILS[0]} hears another port of its own node",
+    ),
+    # What the rails carry.
+    (
+        "badly initialised",
+        stream(1, gbit_s=13.2),
+        BAD,
+        f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 13.2 Gbit/s of 126",
+    ),
+    ("unequal twins", stream(2, gbit_s=38.0), REMARK, f"spark-1 {RAILS[1]} -> spark-2 {RAILS[1]} carries 38.0 Gbit/s"),
+    ("nothing through", stream(0, problem="timed out"), BAD, "no TCP gets through (timed out)"),
+    ("slow RDMA", lambda seen: seen.rdma[0].update(gbit_s=13.2), BAD, "carries 13.2 Gbit/s; a GB10's rail 92 to 97"),
+    (
+        "no RDMA",
+        lambda seen: seen.rdma[0].update(problem="ib_write_bw gave no figure"),
+        BAD,
+        "ib_write_bw gave no figure",
+    ),
+    # What could not be asked.
+    ("no GPU", all_of(at("gpu/gpus", []), at("software/driver", "")), UNASKED, "no GPU: clocks, power, heat"),
+    ("not this GPU", at("gpu/gpus/0", gpu(name="NVIDIA H100")), UNASKED, "what a NVIDIA H100 gives is not known here"),
+    ("no load", lambda seen: seen.loads.update({"spark-2": {"by": "", "why": "x"}}), UNASKED, "clock under load: x"),
+    ("idle meanwhile", load(utilization=3.0), UNASKED, "it had nothing to do while it was looked at"),
+    ("no kernel's log", at("kernel_log/readable", False), UNASKED, "the journal has none of it here"),
+    ("no tool for NVMe", at("disk/health", None), UNASKED, "neither nvme-cli nor smartmontools"),
+    ("no NVMe", at("disk/health", []), UNASKED, "the NVMe's health: there is none"),
+    ("nothing to read", at("disk/read", {}), UNASKED, "no model file to read"),
+    (
+        "a container's clock",
+        at("clock", {"running": [], "stopped": [], "spared": ["chrony"], "synchronized": None}),
+        UNASKED,
+        "who keeps the clock",
+    ),
+    ("no image", at("software/nccl", {}), UNASKED, "the engine's NCCL: its image is not here"),
+    (
+        "an image that fails",
+        at("software/nccl", {"error": "no python3"}),
+        UNASKED,
+        "its image does not tell: no python3",
+    ),
+    ("solo", field("needs_rails", False), UNASKED, "the fabric: this topology has none"),
+    ("no rails", field("rails", {"spark-2": ()}), UNASKED, "no port that can be a rail is here"),
+    (
+        "left out",
+        all_of(field("streams", []), field("skipped", ("net",))),
+        UNASKED,
+        "what the rails carry: left out (NET=0)",
+    ),
+    ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on one rail"),
+    (
+        "no RDMA device",
+        all_of(at(f"{LINK}/rdma", None), at(f"links/{RAILS[0]}/rdma", None)),
+        UNASKED,
+        "no RDMA device is here",
+    ),
+    ("no perftest", lambda seen: seen.rdma[0].update(missing=True), UNASKED, "no ib_write_bw (apt install perftest)"),
+    ("a look that failed", at("heat", {"failed": "OSError: no"}), UNASKED, "heat: OSError: no"),
+]
+
+
+def test_a_healthy_pair_has_nothing_at_all() -> None:
+    assert diagnose(healthy(), PORTS) == []
+
+
+@pytest.mark.parametrize(("change", "severity", "said"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_symptom_is_told(change: Change, severity: str, said: str) -> None:
+    seen = deepcopy(healthy())
+    change(seen)
+    found = diagnose(seen, PORTS)
+    told = [each for each in found if said in each.seen]
+    assert [each.severity for each in told][:1] == [severity], [each.seen for each in found]
+    # A row says what it means and what helps; a line about what was not asked says enough in itself.
+    assert severity == UNASKED or (told[0].means and told[0].where)
+    assert severity != BAD or told[0].remedy
+
+
+def test_the_worst_comes_first_and_what_is_equal_once() -> None:
+    one = [Symptom(REMARK, ("a",), "swap"), Symptom(BAD, ("a",), "full"), Symptom(REMARK, ("b",), "swap")]
+    assert gathered(one) == [Symptom(BAD, ("a",), "full"), Symptom(REMARK, ("a", "b"), "swap")]
+
+
+def test_the_two_halves_of_a_port_may_hear_each_other() -> None:
+    seen = healthy()
+    for node, other in (NODES, NODES[::-1]):
+        entries = [(rail, name, source) for rail in RAILS for name in (node, other) for source in RAILS]
+        heard(node, *entries)(seen)
+    assert diagnose(seen, PORTS) == []
+
+
+def test_an_unused_port_is_nobody_s_fault() -> None:
+    """The second port of a Spark has no cable, and no carrier."""
+    seen = healthy()
+    for told in seen.looks.values():
+        told["links"]["enp1s0f1np1"] = {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": "r"}
+    assert diagnose(seen, PORTS) == []
+
+
+def test_what_was_measured_is_told() -> None:
+    told = "\n".join(figures(healthy()))
+    assert f"spark-1 {RAILS[0]} <-> spark-2 {RAILS[0]}" in told
+    assert f"spark-2 {RAILS[1]} -> spark-1 {RAILS[1]}: TCP 10.00 GB/s (80.0 of 126 Gbit/s)" in told
+    assert "spark-2: GPU under load 2281 MHz, 92 W, 91.6 TFLOP/s in BF16" in told
+    assert "spark-1: NCCL 2.28.9 in the engine's image" in told and "spark-1: nvme0n1 reads 5.1 GB/s" in told
+
+
+def test_ways_between_two_nodes_are_found_by_their_subnets() -> None:
+    one, other = (look(index)["links"] for index in (0, 1))
+    assert [(way["device"], way["own"], way["address"]) for way in between(one, other)] == [
+        (RAILS[0], "192.168.177.11", "192.168.177.12"),
+        (RAILS[1], "192.168.178.11", "192.168.178.12"),
+    ]
+    other[RAILS[0]]["carrier"] = False
+    assert [way["device"] for way in between(one, other)] == [RAILS[1]]
+    assert pairs(["a", "b"]) == [("a", "b")] and pairs(["a"]) == []
+    assert pairs(["a", "b", "c"]) == [("a", "b"), ("b", "c"), ("c", "a")]
