@@ -15,7 +15,7 @@ PATTERNS = {
     "no_gpu_memory": re.compile(r"NVRM: .*(NV_ERR_NO_MEMORY)"),
     "aer": re.compile(r"PCIe Bus Error: severity=(Corrected|Uncorrect\w+ \([\w-]+\))"),
     "oom": re.compile(r"[Oo]ut of memory: Killed process \d+ \(([^)]*)\)"),
-    "disk": re.compile(r"((?:nvme\d\w*: (?:I/O .*timeout|.*controller is down))|I/O error, dev \w+|EXT4-fs error)"),
+    "disk": re.compile(r"(nvme\w+(?=: (?:I/O .*timeout|controller is down))|I/O error, dev \w+|EXT4-fs error)"),
 }
 
 

@@ -1,0 +1,424 @@
+"""What the doctor's programs see: of this machine where it has it, of a double where it has not (and then named so)."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.node import links
+from operations.node.doctor import (
+    clock,
+    disk,
+    gpu,
+    gpu_load,
+    heat,
+    holders,
+    kernel_log,
+    look,
+    memory,
+    ports,
+    rdma,
+    reading,
+    software,
+)
+
+DOUBLES = Path(__file__).parent / "doubles"
+TOPICS = {"gpu", "kernel_log", "clock", "disk", "heat", "memory", "links", "ports", "holders", "software"}
+
+
+@pytest.fixture
+def doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH on which nvidia-smi and docker are doubles; the folder that is their image."""
+    path, image = tmp_path / "bin", tmp_path / "image"
+    path.mkdir()
+    image.mkdir()
+    (path / "nvidia-smi").symlink_to(DOUBLES / "nvidia_smi_double")
+    (path / "docker").symlink_to(DOUBLES / "docker_double")
+    monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
+    monkeypatch.setenv("DOUBLE_IMAGE", str(image))
+    return image
+
+
+def test_every_topic_is_looked_at_on_this_machine() -> None:
+    told = look.main("/nowhere", "", [8001])
+    assert set(told) == TOPICS
+    assert not [topic for topic in told.values() if "failed" in topic]
+    assert told["memory"]["total_gib"] > 1 and told["disk"]["room"][0]["path"] == "/"
+    json.dumps(told)
+
+
+def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heat, "main", lambda: 1 / 0)
+    told = look.main("/nowhere", "", [])
+    assert told["heat"] == {"failed": "ZeroDivisionError: division by zero"}
+    assert told["memory"]["total_gib"] > 1
+
+
+# --- The GPU -------------------------------------------------------------------------------------------------------
+
+
+def test_no_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu.main() == {"gpus": [], "counters": {}} and gpu.processes() == [] and gpu_load.main("x") == {}
+
+
+@pytest.mark.usefixtures("doubles")
+def test_what_the_double_of_nvidia_smi_says() -> None:
+    told = gpu.main()
+    assert told["gpus"] == [
+        {
+            "name": "NVIDIA GB10",
+            "driver": "580.95.05",
+            "pstate": "P0",
+            "utilization": 96.0,
+            "sm_mhz": 799.0,
+            "power_w": 19.53,
+            "celsius": 62.0,
+            "reasons": 0,
+        }
+    ]
+    assert told["counters"] == {"SW Thermal Slowdown": 27.6, "HW Thermal Slowdown": 0.403805, "HW Power Braking": 0.0}
+
+
+def test_what_nvidia_smi_does_not_tell_is_none() -> None:
+    (told,) = gpu.parse("NVIDIA GB10, 580.95.05, P8, [N/A], 208, [Not Supported], 41, 0x00000000000000A1\n")
+    assert told["utilization"] is None and told["power_w"] is None and told["reasons"] == 0xA1
+
+
+#: A torch that computes nothing, in the double's image.
+TORCH_DOUBLE = """
+import time
+bfloat16 = None
+class cuda:
+    synchronize = staticmethod(lambda: None)
+class _M:
+    def __matmul__(self, other):
+        time.sleep(0.01)
+def randn(*_, **__):
+    return _M()
+"""
+
+
+def test_the_gpu_is_looked_at_while_a_program_computes(doubles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (doubles / "torch.py").write_text(TORCH_DOUBLE)
+    monkeypatch.setattr(gpu_load, "LOOK_S", 1)
+    told = gpu_load.main("tandem/engine:1")
+    assert told["by"] == "own" and len(told["samples"]) >= 3 and told["tflops"] > 0
+    assert told["samples"][0]["sm_mhz"] == 799
+
+
+@pytest.mark.usefixtures("doubles")
+def test_why_the_gpu_was_not_loaded(doubles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu_load.main("other")["why"] == "the engine's image is not here"
+    (doubles / "torch.py").write_text("raise ImportError")
+    assert gpu_load.main("tandem/engine:1")["why"] == "a program on it failed: no torch in the image"
+    monkeypatch.setenv("DOUBLE_APPS", "77, /usr/bin/ollama, 4096")
+    assert gpu_load.main("tandem/engine:1")["why"] == "/usr/bin/ollama (pid 77) uses it"
+
+
+def test_an_engine_that_runs_is_asked_and_nothing_else_is_started(
+    doubles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Engine(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    labels = {"tandem.url": f"http://127.0.0.1:{server.server_port}", "tandem.model": "tiny"}
+    engine = [{"Name": "/tandem-engine", "State": {"Running": True}, "Config": {"Labels": labels}}]
+    monkeypatch.setenv("DOUBLE_ENGINE", json.dumps(engine))
+    monkeypatch.setattr(gpu_load, "LOOK_S", 1)
+    told = gpu_load.main("tandem/engine:1")
+    server.shutdown()
+    assert told["by"] == "engine" and len(told["samples"]) >= 2 and "tflops" not in told
+    assert [body["model"] for body in asked] == ["tiny"]
+
+
+# --- Versions ------------------------------------------------------------------------------------------------------
+
+
+def wheel(image: Path, version: str) -> None:
+    """The wheel of NCCL as it lies in an image, without what is in the library."""
+    info = image / f"nvidia_nccl_cu13-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: nvidia-nccl-cu13\nVersion: {version}\n")
+    (info / "RECORD").write_text("")
+    library = image / "nvidia/nccl/lib/libnccl.so.2"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\0" * 100 + f"NCCL version {version}+cuda13.0".encode())
+
+
+def test_the_nccl_of_an_image_is_its_wheel_s(doubles: Path) -> None:
+    wheel(doubles, "2.28.9")
+    told = software.nccl("tandem/engine:1")
+    assert told["version"] == told["wheel"] == "2.28.9" and told["size"] > 100
+    assert told["file"] == str(doubles / "nvidia/nccl/lib/libnccl.so.2")
+
+
+def test_a_library_that_is_named_or_on_the_path_goes_before_the_wheel_s(
+    doubles: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wheel(doubles, "2.28.9")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/libnccl.so.2.30.1").write_bytes(b"x")
+    (tmp_path / "lib/libnccl.so.2").symlink_to("libnccl.so.2.30.1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "lib"))
+    assert software.nccl("tandem/engine:1")["version"] == "2.30.1"
+    monkeypatch.setenv("VLLM_NCCL_SO_PATH", str(doubles / "nvidia/nccl/lib/libnccl.so.2"))
+    assert software.nccl("tandem/engine:1")["version"] == "2.28.9"
+
+
+def test_an_image_without_nccl_and_no_image(doubles: Path) -> None:
+    assert software.nccl("tandem/engine:1")["version"] == ""
+    assert software.nccl("") == {} and software.nccl("tandem/engine:2") == {}
+    (doubles / "re.py").write_text("raise SystemExit('broken')")
+    assert "error" in software.nccl("tandem/engine:1")
+
+
+@pytest.mark.usefixtures("doubles")
+def test_docker_s_store_by_its_driver() -> None:
+    assert software.main("")["store"] == "overlayfs (containerd)"
+    assert software.store({"Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]]}) == "overlay2"
+    assert software.main("")["kernel"] == os.uname().release
+
+
+# --- The kernel's log ----------------------------------------------------------------------------------------------
+
+KERNEL = """\
+2026-11-22T10:00:00+0000 spark-1 kernel: NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus.
+2026-11-22T10:00:01+0000 spark-1 kernel: NVRM: Xid (PCI:000f:01:00): 31, pid=2113, name=VLLM::Worker, MMU Fault
+2026-11-22T10:00:02+0000 spark-1 kernel: NVRM: Xid (PCI:000f:01:00): 31, pid=2114, name=VLLM::Worker, MMU Fault
+2026-11-22T10:00:03+0000 spark-1 kernel: NVRM: _memdescAllocInternal: NV_ERR_NO_MEMORY returned
+2026-11-22T10:00:04+0000 spark-1 kernel: pcieport 0002:00:00.0: PCIe Bus Error: severity=Corrected, type=Data
+2026-11-22T10:00:05+0000 spark-1 kernel: mlx5_core 0002:01:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=X
+2026-11-22T10:00:06+0000 spark-1 kernel: Out of memory: Killed process 2113 (VLLM::EngineCor) total-vm:1kB
+2026-11-22T10:00:07+0000 spark-1 kernel: Memory cgroup out of memory: Killed process 9 (python3) total-vm:1kB
+2026-11-22T10:00:08+0000 spark-1 kernel: nvme nvme0: I/O tag 5 (1005) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting
+2026-11-22T10:00:09+0000 spark-1 kernel: blk_update_request: I/O error, dev nvme0n1, sector 8
+2026-11-22T10:00:10+0000 spark-1 kernel: mlx5_core 0000:01:00.0: Detected insufficient power on the PCIe slot (27W).
+"""
+
+
+def test_what_the_kernel_says_is_told_apart() -> None:
+    lines, events = kernel_log.parse(KERNEL.splitlines())
+    assert lines == 11
+    assert {(event["kind"], event["case"]): event["count"] for event in events} == {
+        ("xid", "79"): 1,
+        ("xid", "31"): 2,
+        ("no_gpu_memory", "NV_ERR_NO_MEMORY"): 1,
+        ("aer", "Corrected"): 1,
+        ("aer", "Uncorrectable (Fatal)"): 1,
+        ("oom", "VLLM::EngineCor"): 1,
+        ("oom", "python3"): 1,
+        ("disk", "nvme0"): 1,
+        ("disk", "I/O error, dev nvme0n1"): 1,
+    }
+    assert next(event for event in events if event["case"] == "31")["last"].endswith("MMU Fault")
+
+
+# --- Memory, heat, disks -------------------------------------------------------------------------------------------
+
+
+def test_swap_and_cache_of_a_written_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meminfo").write_text(
+        "MemTotal: 125829120 kB\nMemAvailable: 104857600 kB\nBuffers: 1048576 kB\n"
+        "Cached: 52428800 kB\nShmem: 1048576 kB\n"
+    )
+    (tmp_path / "swaps").write_text("Filename Type Size Used Priority\n/swap.img file 16777216 2097152 -2\n")
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    assert memory.main() == {
+        "total_gib": 120.0,
+        "available_gib": 100.0,
+        "cache_gib": 50.0,
+        "swaps": [{"name": "/swap.img", "gib": 16.0, "used_gib": 2.0}],
+    }
+
+
+def test_thermal_zones_of_a_written_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, text in enumerate(("61500", "", "N/A")):
+        zone = tmp_path / f"thermal_zone{number}"
+        zone.mkdir()
+        (zone / "type").write_text("acpitz\n")
+        (zone / "temp").write_text(text)
+    monkeypatch.setattr(heat, "ZONES", tmp_path)
+    assert heat.main() == {"zones": [{"name": "acpitz", "celsius": 61.5}]}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk")
+def test_a_full_disk_is_seen(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "full", tmp_path], check=True)
+    try:
+        with pytest.raises(OSError), (tmp_path / "ballast").open("wb") as ballast:
+            ballast.write(bytes(2 << 20))
+        root, full = disk.room(["/", "/etc", str(tmp_path), "/nowhere"])
+        assert root["path"] == "/" and root["free_gib"] > 0
+        assert full["path"] == str(tmp_path) and full["free_gib"] == 0
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_disk_is_read_around_the_cache(tmp_path: Path) -> None:
+    blobs = tmp_path / "models--org--name/blobs"
+    blobs.mkdir(parents=True)
+    # Written, not truncated: a hole is read from nowhere.
+    (blobs / "large").write_bytes(os.urandom(1 << 20) * (reading.LEAST >> 20))
+    os.sync()
+    told = reading.main(tmp_path)
+    assert told["file"].endswith("large") and told["gb_s"] > 0.01
+    assert told["disk"] == reading.disk_of(tmp_path)
+    assert reading.main(tmp_path / "none") == {}
+
+
+def test_the_health_of_an_nvme_in_both_tools_words() -> None:
+    """The form of nvme-cli's and smartmontools' JSON; no NVMe is here."""
+    smart_log = {"critical_warning": 4, "temperature": 314, "avail_spare": 99, "percent_used": 3, "media_errors": 2}
+    expected = {"warning": 4, "used_percent": 3, "spare_percent": 99, "media_errors": 2, "celsius": 41}
+    assert disk.smart_log(json.dumps(smart_log)) == expected
+    assert disk.smart_log(json.dumps(smart_log | {"critical_warning": {"value": 4}})) == expected
+    information = {
+        "critical_warning": 4,
+        "temperature": 41,
+        "available_spare": 99,
+        "percentage_used": 3,
+        "media_errors": 2,
+    }
+    assert disk.smartctl(json.dumps({"nvme_smart_health_information_log": information})) == expected
+    assert disk.smart_log("not json") == disk.smartctl("{}") == {}
+
+
+# --- The clock -----------------------------------------------------------------------------------------------------
+
+
+def units(*blocks: str) -> str:
+    return "\n\n".join(blocks) + "\n"
+
+
+RUNS = "Id=chrony.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nConditionResult=yes"
+STOPPED = "Id=chrony.service\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nConditionResult=yes"
+GONE = "Id=ntp.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\nConditionResult=no"
+SPARED = (
+    "Id=systemd-timesyncd.service\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nConditionResult=no\n"
+    "InactiveEnterTimestampMonotonic=0"
+)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "key", "names"),
+    [
+        ((RUNS, RUNS, GONE), "running", ["chrony"]),
+        ((STOPPED, GONE), "stopped", ["chrony"]),
+        ((SPARED, GONE), "spared", ["systemd-timesyncd"]),
+        ((SPARED.replace("=enabled", "=disabled"),), "stopped", ["systemd-timesyncd"]),
+    ],
+)
+def test_who_keeps_the_clock(
+    monkeypatch: pytest.MonkeyPatch, blocks: tuple[str, ...], key: str, names: list[str]
+) -> None:
+    answers = {"systemctl": units(*blocks), "timedatectl": "yes\n"}
+    monkeypatch.setattr(clock, "output", lambda *argv: answers[argv[0]])
+    told = clock.service()
+    assert told[key] == names and told["synchronized"] is True
+    assert sum(len(told[each]) for each in ("running", "stopped", "spared")) == 1
+
+
+def test_nobody_keeps_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "output", lambda *argv: units(GONE) if argv[0] == "systemctl" else "")
+    assert clock.service() == {"running": [], "stopped": [], "spared": [], "synchronized": None}
+    assert abs(clock.main()["now"] - time.time()) < 1
+
+
+# --- Ports, and who holds them -------------------------------------------------------------------------------------
+
+
+def test_a_port_of_a_written_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a Spark's sysfs has: a ConnectX-7 with 16 lanes in a slot with four, of which two came up."""
+    slot = tmp_path / "devices/0000:00:00.0"
+    device = slot / "0000:01:00.0"
+    device.mkdir(parents=True)
+    for folder, width in ((slot, "4"), (device, "16")):
+        (folder / "max_link_speed").write_text("32.0 GT/s PCIe\n")
+        (folder / "max_link_width").write_text(f"{width}\n")
+    (device / "current_link_speed").write_text("32.0 GT/s PCIe\n")
+    (device / "current_link_width").write_text("2\n")
+    netdev = tmp_path / "net/enp1s0f0np0"
+    (netdev / "statistics").mkdir(parents=True)
+    (netdev / "statistics/rx_crc_errors").write_text("7\n")
+    (netdev / "speed").write_text("200000\n")
+    (netdev / "device").symlink_to(device)
+    (tmp_path / "net/enP2p1s0f0np0").mkdir()
+    (tmp_path / "net/enP2p1s0f0np0/speed").write_text("10000\n")
+    monkeypatch.setattr(links, "NET", tmp_path / "net")
+    monkeypatch.setattr(links, "links", lambda: {"enp1s0f0np0": {}, "enP2p1s0f0np0": {}})
+    monkeypatch.setattr(ports, "output", lambda *_: "driver: mlx5_core\nversion: 6\nfirmware-version: 28.45.4028 (X)\n")
+    told = ports.main()
+    assert told["enp1s0f0np0"] == {
+        "mbit_s": 200_000,
+        "pcie": {"gt_s": 32.0, "width": 2},
+        "pcie_max": {"gt_s": 32.0, "width": 4},
+        "firmware": "28.45.4028 (X)",
+        "driver": "mlx5_core",
+        "errors": 7,
+    }
+    # A virtual port says 10 Gbit/s, and means nothing by it.
+    assert told["enP2p1s0f0np0"]["mbit_s"] is None and told["enP2p1s0f0np0"]["pcie"] is None
+
+
+@pytest.mark.skipif(not shutil.which("ss"), reason="there is no ss")
+def test_somebody_on_a_port_is_seen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (found,) = holders.main([port])["ports"]
+        assert found["port"] == port and found["pid"] in ("", str(os.getpid()))
+        assert holders.main([1])["ports"] == []
+
+
+# --- RDMA ----------------------------------------------------------------------------------------------------------
+
+PERFTEST = """\
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]    MsgRate[Mpps]
+ 65536      882805           0.00               92.57                0.176554
+---------------------------------------------------------------------------------------
+"""
+
+
+def test_the_figure_of_ib_write_bw() -> None:
+    assert rdma.average(PERFTEST) == 92.57 and rdma.average("Couldn't connect\n") == 0
+
+
+@pytest.fixture
+def perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A double of ib_write_bw that prints NVIDIA's example, and that it was bound to."""
+    double = tmp_path / "ib_write_bw"
+    double.write_text(f'#!/bin/sh\n[ "$1" = --help ] && echo "--bind_source_ip" || cat <<END\n{PERFTEST}END\n')
+    double.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    yield double
+
+
+def test_rdma_is_measured_where_the_tool_can_be_bound(perftest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = {"device": "rocep1s0f0", "address": "192.168.177.12", "port": 18515, "seconds": 1}
+    assert rdma.main("measure", own="192.168.177.11", **where) == {"gbit_s": 92.57}
+    perftest.write_text("#!/bin/sh\necho usage\n")
+    assert rdma.main("measure", own="192.168.177.11", **where) == {"missing": True}
+    assert rdma.main("serve", **where) == {"ready": False}
