@@ -40,7 +40,7 @@ def leftovers() -> list[str]:
                 argv = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if "systemd-nspawn" in argv or "tests.lab.node" in argv or str(HOME) in argv:
+            if any(mark in argv for mark in ("systemd-nspawn", "tests.lab.node", "tests.lab.watch", str(HOME))):
                 found.append(argv)
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(HOME) in line]
     found += subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.split()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.node.shipped import load
 
@@ -36,3 +40,44 @@ def test_before_linux_5_14_it_kills_one_by_one(tmp_path: Path) -> None:
     (group / "cgroup.procs").write_text("".join(f"{victim.pid}\n" for victim in victims))
     assert guard.kill(identity, tmp_path / "cgroup")
     assert [victim.wait(timeout=5) for victim in victims] == [-9, -9]
+
+
+@pytest.fixture
+def cgroups() -> Iterator[Path]:
+    """A real control group, v2, that stands for a node's /sys/fs/cgroup."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    unified = next((Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"), None)
+    if os.geteuid() or unified is None:
+        pytest.skip("control groups need root" if unified else "no cgroup v2 is mounted here")
+    made = unified / f"guard-test-{os.getpid()}"
+    try:
+        made.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield made
+    for folder, _, _ in os.walk(made, topdown=False):
+        Path(folder).rmdir()
+
+
+def test_with_the_kernel_s_own_cgroup_kill_all_of_it_ends_at_once(
+    tmp_path: Path, cgroups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity, group = tmp_path / "engine.cid", cgroups / "system.slice/docker-abc.scope"
+    identity.write_text("abc")
+    # An engine's helpers may have groups of their own below its container's.
+    (group / "helpers").mkdir(parents=True)
+    if not (group / "cgroup.kill").exists():
+        pytest.skip("this kernel has no cgroup.kill")
+    victims = {place: subprocess.Popen(["sleep", "60"]) for place in (group, group / "helpers")}
+    other = subprocess.Popen(["sleep", "60"])
+    for place, victim in victims.items():
+        (place / "cgroup.procs").write_text(str(victim.pid))
+    with monkeypatch.context() as only:
+        # Neither one by one nor through Docker.
+        only.setattr(guard, "os", None)
+        only.setattr(guard, "subprocess", None)
+        assert guard.kill(identity, cgroups)
+    assert [victim.wait(timeout=5) for victim in victims.values()] == [-9, -9]
+    assert other.poll() is None
+    other.kill()
+    other.wait()

@@ -1,0 +1,40 @@
+"""The memory guard's kill on a node: a real container of Docker's, ended by the kernel through its control group."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.e2e.cluster import ROOT, WORKER, on
+
+pytestmark = pytest.mark.lab
+
+GUARD = ROOT / "files/guard/guard.py"
+#: The guard's own function; what it would do where there is no cgroup.kill is taken from it.
+KILL = """
+import pathlib, sys
+guard = type(sys)("guard")
+exec(compile(pathlib.Path("/tmp/guard.py").read_text(), "guard.py", "exec"), guard.__dict__)
+guard.os = guard.subprocess = None
+print(guard.kill(pathlib.Path("/tmp/sleeper.cid"), guard.CGROUPS))
+"""
+
+
+@pytest.mark.usefixtures("lab")
+def test_it_ends_a_container_through_cgroup_kill() -> None:
+    # Version 2 alone, as on DGX OS, whatever this machine has mounted.
+    assert on(WORKER, "stat -f --format %T /sys/fs/cgroup") == "cgroup2fs\n"
+    on(WORKER, f"cat >/tmp/guard.py <<'END'\n{GUARD.read_text()}END")
+    libraries = "$(ldd /bin/sleep | grep -o '/[^ ]*')"
+    on(WORKER, f"tar --create --dereference /bin/sleep {libraries} 2>/dev/null | docker import - lab-sleeper")
+    try:
+        run = "docker run --detach --network none --cidfile /tmp/sleeper.cid --name lab-sleeper lab-sleeper"
+        on(WORKER, f"{run} /bin/sleep 600 && docker exec --detach lab-sleeper /bin/sleep 601")
+        scope = "/sys/fs/cgroup/system.slice/docker-$(cat /tmp/sleeper.cid).scope"
+        assert len(on(WORKER, f"cat {scope}/cgroup.procs").split()) == 2
+        assert on(WORKER, f"python3 -c {shlex.quote(KILL)}") == "True\n"
+        assert on(WORKER, "docker wait lab-sleeper") == "137\n"
+        assert on(WORKER, "pgrep -f '^/bin/sleep 60[01]$'", check=False) == ""
+    finally:
+        on(WORKER, "docker rm --force lab-sleeper; docker rmi lab-sleeper; rm -f /tmp/sleeper.cid /tmp/guard.py")

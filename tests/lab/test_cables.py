@@ -1,0 +1,242 @@
+"""The lab's wires, with real interfaces, in a world of their own: a lab that is booted meanwhile is not touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.cables import Port, bridges, far_ends
+from tests.lab.settings import LINKS, PORT_0, LabNode
+from tests.lab.shell import CONTAINED
+
+ROOT = Path(__file__).parents[2]
+NODES = [LabNode(index) for index in range(3)]
+#: What `up` does, without hosts.
+UP = """
+from tests.lab import network, settings, watch
+network.wire_up(settings.known_nodes())
+watch.start()
+"""
+
+
+class World:
+    """A lab without hosts: processes, interfaces and names that nobody outside sees, all gone when it ends."""
+
+    def __init__(self, home: Path, wiring: str, count: int) -> None:
+        self.home = home
+        for node in NODES[:count]:
+            (home / "nodes" / node.name).mkdir(parents=True)
+        self.wire(wiring)
+        ready = "mount -t tmpfs tmpfs /run/netns && ip link set lo up && echo ready && exec sleep infinity"
+        Path("/run/netns").mkdir(exist_ok=True)
+        argv = [*CONTAINED, "--net", "sh", "-c", ready]
+        self.holder = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        assert self.holder.stdout and self.holder.stdout.readline() == "ready\n"
+        self.init = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().strip()
+
+    def wire(self, wiring: str) -> None:
+        """What `up` was told."""
+        told = {"wiring": wiring, "system": "debian12", "renderer": "networkd"}
+        (self.home / "desk.json").write_text(json.dumps(told))
+
+    def run(self, *words: str) -> str:
+        """A command in there."""
+        argv = ["nsenter", f"--target={self.init}", "--mount", "--net", "--pid", *words]
+        env = {**os.environ, "TANDEM_LAB_DIR": str(self.home), "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        return self.run(sys.executable, "-c", code).strip()
+
+    def lab(self, *words: str) -> None:
+        """A verb of the lab."""
+        self.run(sys.executable, "-m", "tests.lab", *words)
+
+    def up(self) -> None:
+        self.python(UP)
+
+    def bring_up(self, node: LabNode, link: str, state: str = "up") -> None:
+        """What a node's own system does with its interface."""
+        self.run("ip", "-n", node.namespace, "link", "set", LINKS[link], state)
+
+    def bring_all_up(self) -> None:
+        for node in NODES:
+            if (self.home / "nodes" / node.name).exists():
+                for link in LINKS:
+                    self.bring_up(node, link)
+
+    def has(self, node: LabNode, link: str, flag: str) -> bool:
+        found = json.loads(self.run("ip", "-n", node.namespace, "-j", "link", "show", LINKS[link]))
+        return flag in found[0]["flags"]
+
+    def received(self, node: LabNode, link: str) -> int:
+        """Bytes."""
+        found = json.loads(self.run("ip", "-n", node.namespace, "-j", "-s", "link", "show", LINKS[link]))
+        return int(found[0]["stats64"]["rx"]["bytes"])
+
+    def carriers(self, *ports: tuple[int, str]) -> list[bool]:
+        return [self.has(NODES[index], link, "LOWER_UP") for index, link in ports]
+
+    def come_to(self, wanted: list[bool], *ports: tuple[int, str]) -> None:
+        """The watcher needs a moment."""
+        deadline = time.monotonic() + 5
+        while self.carriers(*ports) != wanted:
+            assert time.monotonic() < deadline, f"{self.carriers(*ports)} instead of {wanted}"
+            time.sleep(0.02)
+
+    def watchers(self) -> list[int]:
+        found = self.python("from tests.lab import watch, processes; print(processes.matching(watch._is_it))")
+        return list(json.loads(found))
+
+    def end(self) -> None:
+        self.holder.kill()
+        self.holder.wait()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[World]:
+    """Two nodes on a cable, their systems up."""
+    yield from _world(tmp_path, "cable", 2)
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[World]:
+    yield from _world(tmp_path, "ring", 3)
+
+
+def _world(home: Path, wiring: str, count: int) -> Iterator[World]:
+    if os.geteuid():
+        pytest.skip("namespaces need root")
+    world = World(home, wiring, count)
+    try:
+        world.up()
+        world.bring_all_up()
+        yield world
+    finally:
+        world.end()
+
+
+BOTH = ((0, "rail0"), (1, "rail0"))
+
+
+def test_an_interface_that_goes_down_takes_the_other_side_s_carrier(pair: World) -> None:
+    pair.come_to([True, True], *BOTH)
+    pair.bring_up(NODES[1], "rail0", "down")
+    pair.come_to([False, False], *BOTH)
+    assert pair.has(NODES[0], "rail0", "UP")
+    # Its twin is a cable's other half, and not touched; the second port has nothing plugged in.
+    assert pair.carriers((0, "rail1"), (1, "rail1"), (0, "rail2"), (1, "rail3")) == [True, True, False, False]
+    pair.bring_up(NODES[1], "rail0")
+    pair.come_to([True, True], *BOTH)
+
+
+def test_a_cut_is_seen_at_both_ends_and_sets_neither_down(pair: World) -> None:
+    pair.come_to([True, True], *BOTH)
+    pair.lab("cut", "spark-1:rail0")
+    assert pair.carriers(*BOTH) == [False, False]
+    assert [pair.has(node, "rail0", "UP") for node in NODES[:2]] == [True, True]
+    # An interface that comes and goes does not put the cable back.
+    pair.bring_up(NODES[1], "rail0", "down")
+    pair.bring_up(NODES[1], "rail0")
+    time.sleep(0.3)
+    assert pair.carriers(*BOTH) == [False, False]
+    # Either end heals it.
+    pair.lab("heal", "spark-2:rail0")
+    pair.come_to([True, True], *BOTH)
+
+
+def test_a_node_without_power_takes_every_carrier_and_reboots_give_them_back(pair: World) -> None:
+    ends = ((0, "rail0"), (0, "rail1"))
+    pair.come_to([True, True], *ends)
+    pair.python("from tests.lab import network, settings; network.go_dark(settings.LabNode(1))")
+    assert pair.carriers(*ends) == [False, False]
+    pair.bring_all_up()
+    pair.come_to([True, True], *ends)
+    pair.python("from tests.lab import network, settings; network.forget_addresses(settings.LabNode(1))")
+    pair.come_to([False, False], *ends)
+
+
+def test_a_watcher_that_was_killed_is_replaced_by_the_next_up_and_gone_after_down(pair: World) -> None:
+    (first,) = pair.watchers()
+    pair.run("kill", "-9", str(first))
+    pair.bring_up(NODES[1], "rail0", "down")
+    time.sleep(0.3)
+    # Nobody has told the other side; its own veth's carrier is all that it sees.
+    assert pair.watchers() == [] and pair.carriers(*BOTH) == [True, False]
+    pair.up()
+    assert len(pair.watchers()) == 1 and pair.watchers() != [first]
+    pair.come_to([False, False], *BOTH)
+    pair.bring_up(NODES[1], "rail0")
+    pair.come_to([True, True], *BOTH)
+    pair.up()
+    assert len(pair.watchers()) == 1
+    pair.python("from tests.lab import watch; watch.end()")
+    assert pair.watchers() == []
+
+
+def test_a_ring_joins_each_node_s_port_1_to_the_next_one_s_port_0(ring: World) -> None:
+    every = [(index, link) for index in range(3) for link in LINKS]
+    ring.come_to([True] * len(every), *every)
+    ring.lab("cut", "spark-2:rail2")
+    assert [port for port in every if not ring.carriers(port)[0]] == [(1, "rail2"), (2, "rail0")]
+    ring.lab("heal", "spark-2:rail2")
+    ring.bring_up(NODES[0], "rail0", "down")
+    ring.come_to([False, True, True, True], (2, "rail2"), (2, "rail3"), (1, "rail0"), (0, "rail2"))
+
+
+def test_a_jumbo_frame_goes_through_a_cable(ring: World) -> None:
+    ends = (2, "rail2"), (0, "rail0")
+    ring.come_to([True, True], *ends)
+    for number, (index, link) in enumerate(ends):
+        ring.run("ip", "-n", NODES[index].namespace, "link", "set", LINKS[link], "mtu", "9000")
+        ring.run("ip", "-n", NODES[index].namespace, "addr", "add", f"10.0.0.{number + 1}/24", "dev", LINKS[link])
+    received = ring.received(NODES[0], "rail0")
+    send = "import socket as s; a = s.socket(s.AF_INET, s.SOCK_DGRAM); a.setsockopt(s.SOL_SOCKET, s.SO_BROADCAST, 1); "
+    send += "a.setsockopt(s.IPPROTO_IP, 10, 2); a.sendto(bytes(8972), ('10.0.0.255', 9))"
+    ring.run("ip", "netns", "exec", NODES[2].namespace, sys.executable, "-c", send)
+    assert ring.received(NODES[0], "rail0") - received > 8972
+
+
+def test_up_with_another_wiring_rewires_under_the_nodes(pair: World) -> None:
+    pair.come_to([True, True], *BOTH)
+    pair.lab("cut", "spark-1:rail1")
+    pair.wire("switch")
+    pair.up()
+    pair.bring_up(NODES[1], "rail0", "down")
+    time.sleep(0.3)
+    # A switch keeps the other side's carrier; and a cable that was cut is whole again.
+    assert pair.carriers(*BOTH, (0, "rail1"), (1, "rail1")) == [True, False, True, True]
+    pair.lab("cut", "spark-1:rail1")
+    assert pair.carriers((0, "rail1"), (1, "rail1")) == [False, True]
+    pair.wire("cable")
+    pair.up()
+    pair.come_to([False, False, True, True], *BOTH, (0, "rail1"), (1, "rail1"))
+
+
+def test_a_link_that_is_not_there_or_not_plugged_in_is_named(pair: World) -> None:
+    for word, said in (
+        ("rail9", "no link `rail9`: the links of a node are mgmt, rail0, rail1, rail2, rail3"),
+        ("spark-1:rail2", "nothing is plugged into spark-1:rail2: with WIRING=cable a node has rail0 and rail1"),
+    ):
+        with pytest.raises(AssertionError, match=said):
+            pair.lab("cut", word)
+
+
+def test_who_is_joined_to_whom() -> None:
+    assert far_ends("switch", NODES) == {}
+    assert bridges("switch", NODES) == {link: [Port(node, link) for node in NODES] for link in PORT_0}
+    cables = far_ends("cable", NODES[:2])
+    assert cables[Port(NODES[0], "rail1")] == Port(NODES[1], "rail1") and len(cables) == 4
+    around = far_ends("ring", NODES)
+    assert around[Port(NODES[2], "rail3")] == Port(NODES[0], "rail1") and len(around) == 12
+    # A name of an interface has at most 15 characters.
+    assert all(len(name) < 16 for name in bridges("ring", [LabNode(8), *NODES]))
