@@ -29,14 +29,15 @@ def explain(host: Host, cause: BaseException) -> Absence:
     """`cause`: what the connection failed with; a TimeoutError where it took too long."""
     address = str(host.data.get("ssh_hostname") or host.name)
     login = f"{user}@{address}" if (user := host.data.get("ssh_user")) else address
-    keys = host.data.get("ssh_known_hosts_file")
+    port, keys = int(host.data.get("ssh_port") or 22), host.data.get("ssh_known_hosts_file")
     if isinstance(cause, socket.gaierror):
         # A node itself answers for its .local name: this is what one that is off looks like.
         why = f"does not answer (the name {address} is not known)"
         remedy = "switch it on; if it is on, write its address into the inventory instead of the name"
     elif isinstance(cause, BadHostKeyException):
         why = "shows another host key than the known one"
-        remove = f"ssh-keygen {f'-f {keys} ' if keys else ''}-R {address}"
+        entry = address if port == 22 else f"'[{address}]:{port}'"
+        remove = f"ssh-keygen {f'-f {keys} ' if keys else ''}-R {entry}"
         remedy = f"if it was installed anew, {remove} and try again; if not, another machine answers in its name"
     elif isinstance(cause, AuthenticationException):
         why, remedy = f"refuses the login {login}", f"ssh-copy-id {login} (ssh-add, where the key has a passphrase)"
@@ -44,7 +45,7 @@ def explain(host: Host, cause: BaseException) -> Absence:
         why, remedy = f"refuses the login {login}", f"here is no key to show: ssh-keygen, then ssh-copy-id {login}"
     elif "No host key" in str(cause):
         why = "has a host key that is not known here"
-        remedy = f"ssh-keyscan {address} >> {keys}" if keys else f"ssh {login}, once"
+        remedy = f"ssh-keyscan -p {port} {address} >> {keys or '~/.ssh/known_hosts'}"
     elif _is_mute(host, cause):
         why = "takes the connection and then says nothing"
         remedy = "it boots, or has no memory left: look at its screen, or switch it off and on"

@@ -11,9 +11,6 @@ from operations.verbs.report import audit_table, everywhere, refusals_told
 if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
-    where: dict[str, Any] = {
-        "store": knobs.model_store,
-        "folder": recipe.model.folder,
-        "revision": recipe.model.revision or "none",
-    }
+    revision = recipe.model.revision or "none"
+    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": revision}
     audit_table(everywhere(reach.answering(inventory)[:1], "audit", **where))

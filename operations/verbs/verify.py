@@ -13,11 +13,8 @@ if reach.speaks(host, inventory):
         knobs, recipe = wanted(dict(host.data.dict()))
     serving = list(inventory)[:1] if knobs.topology == "solo" else list(inventory)
     hosts = [each for each in reach.answering(inventory) if each in serving]
-    where: dict[str, Any] = {
-        "store": knobs.model_store,
-        "folder": recipe.model.folder,
-        "revision": recipe.model.revision or "none",
-    }
+    revision = recipe.model.revision or "none"
+    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": revision}
     answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
     say(absent_lines(topology=knobs.topology))
     verify_table(answers)
