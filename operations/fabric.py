@@ -11,7 +11,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking, tether
+from operations import held, looking, tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
 from operations.plan.files import File
@@ -39,7 +39,7 @@ def rails(plan: Plan) -> Iterator[PyinfraCommand]:
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
-    yield quietly(_apply([file.path for file in wanted]))
+    yield quietly(held.across(_apply([file.path for file in wanted])))
 
 
 def _apply(paths: list[str]) -> Any:

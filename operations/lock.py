@@ -1,50 +1,59 @@
-"""One deploy at a time."""
+"""One at a time: a deploy, and every verb that changes a node."""
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.exceptions import DeployError
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
 
-from operations import looking
+from operations import held, looking
 from operations.patience import fail
 from operations.plan.plan import Plan
-from operations.tether import Tether, can_tether
+from operations.tether import can_tether
 
 #: Seconds for which a survey is taken for the present.
 TRUSTED_S = 30
 #: The lock's generation when the nodes were surveyed, and when that was.
 seen = ""
 seen_at = 0.0
-_held: list[Tether] = []
 
 
 @looking.step
 def hold(plan: Plan) -> Iterator[PyinfraCommand]:
     """Take the lock on the head for as long as this process lives; never a change."""
     if state.is_executing and plan.of(host.name).node.is_head and can_tether(host):
-        owner = f"{getpass.getuser()}@{socket.gethostname()} (pid {os.getpid()})"
-        tether = Tether(host, "lock", owner=owner)
-        answer = tether.read()
-        _held.append(tether)
-        if not answer.get("held"):
-            yield fail(
-                f"another deploy is at work: {answer.get('owner')} since {answer.get('since')}. "
-                "Wait for it; the lock ends with it, or 15 seconds after its machine is gone"
-            )
+        taken = held.take(host)
+        if why := taken.lost():
+            yield fail(why)
             return
         # Somebody may have deployed since the survey, or done anything while the owner thought about "Press enter".
-        if answer["before"] != seen or time.monotonic() - seen_at > TRUSTED_S:
+        if taken.answer["before"] != seen or time.monotonic() - seen_at > TRUSTED_S:
             looking.forget()
     host.noop("no other deploy is at work")
 
 
-def release() -> None:
-    """Let go before this process ends."""
-    while _held:
-        _held.pop().close()
+@operation()
+def alone() -> Generator[PyinfraCommand, None, None]:
+    """The same for a verb that changes nodes without a plan: the head is the inventory's first."""
+    is_head = host.name == next(iter(state.inventory)).name
+    if state.is_executing and is_head and can_tether(host) and (why := held.take(host).lost()):
+        yield fail(why)
+        return
+    host.noop("no deploy is at work")
+
+
+@contextmanager
+def taken(head: Host) -> Iterator[None]:
+    """The same for a verb that changes nodes without operations. Raises DeployError when somebody else is at work."""
+    try:
+        if can_tether(head) and (why := held.take(head).lost()):
+            raise DeployError(why)
+        yield
+    finally:
+        held.release()

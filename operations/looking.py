@@ -10,6 +10,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
+from operations import held
 from operations.plan.knobs import Knobs
 from operations.plan.places import FABRIC, UNIT_FILES
 from operations.plan.plan import Plan
@@ -57,11 +58,11 @@ def forget() -> None:
 
 
 def step(function: Callable[Concatenate[Plan, P], Iterator[PyinfraCommand]]) -> Callable[..., Any]:
-    """An operation of a phase: whatever it runs makes the looks of all nodes stale."""
+    """An operation of a phase: whatever it runs makes the looks of all nodes stale, and runs only under the lock."""
 
     @wraps(function)
     def run(plan: Plan, *args: P.args, **kwargs: P.kwargs) -> Generator[PyinfraCommand, None, None]:
-        for command in function(plan, *args, **kwargs):
+        for command in held.guarded(function(plan, *args, **kwargs)):
             yield command
             forget()
 

@@ -12,7 +12,7 @@ from pyinfra import host, logger
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
-from operations import lock, looking
+from operations import held, looking
 from operations.patience import quietly
 from operations.plan import history
 from operations.plan.images import engine_image, proxy_image
@@ -117,7 +117,7 @@ def after(plan: Plan, problem: str) -> str:
         history.restore(found, head.data.dict(), past.contents)
     except Refusal as refusal:
         return f"{problem}\nThere is no way back:{refusal}"
-    if plan.knobs.rollback == "offer":
+    if plan.knobs.rollback == "offer" or held.lost():
         return f"{problem}\n`make rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.
     atexit.unregister(_go_back)
@@ -133,7 +133,7 @@ def _as_given() -> str:
 
 def _go_back(found: Mapping[str, Any]) -> None:
     """Runs when this deploy is over: the same command once more, with what served before."""
-    lock.release()
+    held.release()
     argv = [sys.executable, "-m", "pyinfra", *sys.argv[1:], "-y", "--data", f"{ASKED}=1"]
     done = subprocess.run(argv, check=False)
     said = "serves again" if done.returncode == 0 else "does not come up either: `make status` says why"

@@ -9,6 +9,7 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.operation import operation
 
+from operations import held
 from operations.placing import place
 from operations.plan.places import folder_of
 from operations.plan.service import Program, Service
@@ -102,6 +103,6 @@ def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
     """Remove units that are here."""
     here = [name for name in names if ask(host, "services", units=[name])["units"][name].get("UnitFileState")]
     for name in here:
-        yield from remove(name)
+        yield from held.guarded(remove(name))
     if not here:
         host.noop("nothing of Tandem's is here")

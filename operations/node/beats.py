@@ -35,8 +35,10 @@ def _is_tethered() -> bool:
     return not stat.S_ISCHR(os.fstat(0).st_mode)
 
 
-def hold() -> None:
-    """Return when standard input ends, or when no beat came for SILENCE_S."""
+def hold(heard: Callable[[bytes], None] = lambda _: None) -> None:
+    """Return when standard input ends, or when no beat came for SILENCE_S. `heard` gets what came."""
     while select.select([0], [], [], SILENCE_S)[0]:
-        if not os.read(0, 65536):
+        said = os.read(0, 65536)
+        if not said:
             return
+        heard(said)

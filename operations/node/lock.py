@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -22,7 +23,9 @@ def generation() -> str:
 
 
 def main(owner: str) -> dict[str, Any]:
-    """Print {"held": true, "before": generation} and hold the lock until the deploy lets go; or say who has it."""
+    """Print {"held": true, "before": generation, "generation": the one from now on}, then {"beat": its number} for each
+    beat that comes, and hold the lock until the deploy lets go; or say who has it.
+    """
     file = os.open(PLACE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,6 +35,12 @@ def main(owner: str) -> dict[str, Any]:
     before = generation()
     os.ftruncate(file, 0)
     os.write(file, json.dumps({"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z")}).encode())
-    print(json.dumps({"held": True, "before": before}), flush=True)
-    beats.hold()
+    print(json.dumps({"held": True, "before": before, "generation": generation()}), flush=True)
+    beats.hold(_confirm)
     sys.exit(0)
+
+
+def _confirm(said: bytes) -> None:
+    """As long as this is said the lock is held. A number that came in two pieces is an older one."""
+    if numbers := re.findall(rb"\d+\.\d+", said):
+        print(json.dumps({"beat": float(numbers[-1])}), flush=True)

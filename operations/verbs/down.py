@@ -5,7 +5,7 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 
 from pyinfra import host, inventory, logger, state
 
-from operations import reach, units
+from operations import lock, reach, units
 from operations.plan.places import UNITS
 
 if reach.speaks(host, inventory):
@@ -15,4 +15,5 @@ if reach.speaks(host, inventory):
             "`make down` once more when it is back"
         )
     state.failed_hosts.update(each for each in inventory if each not in reach.answering(inventory))
+lock.alone(name="Lock | no deploy is at work")
 units.take_down(names=list(UNITS), name="Down | all units")

@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from operations import reach
+from operations import lock, reach
 from operations.plan.images import needed
 from operations.plan.wanted import wanted
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
@@ -11,5 +11,7 @@ if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
         keep = needed(recipe, knobs)
-    answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
+    # A deploy puts images onto nodes that no unit needs yet.
+    with lock.taken(next(iter(inventory))):
+        answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
     say([*pruned_lines(answers), *absent_lines(topology=knobs.topology)])

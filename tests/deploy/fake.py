@@ -112,9 +112,10 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
     """Run the deploy (or the `file`) on two nodes in these states, or with an ssh node of this data; `surveys` changes
     what both surveys say, `programs` (program -> answer) what other node programs do, `failing` (node -> programs)
-    which of them can't be run.
+    which of them can't be run, `inventory` is code at the inventory's end.
     """
     programs, file, failing = surveys.pop("programs", {}), surveys.pop("file", "deploy.py"), surveys.pop("failing", {})
+    code = surveys.pop("inventory", "")
     answers: dict[str, dict[str, Any]] = {}
     for name, state in zip(NAMES, states, strict=bool(states)):
         if "ssh_hostname" in state:
@@ -137,7 +138,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     inventory = tmp_path / "nodes.py"
-    inventory.write_text(_INVENTORY.format(answers=str(tmp_path / "answers.json")))
+    inventory.write_text(_INVENTORY.format(answers=str(tmp_path / "answers.json")) + code)
     argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), file, *arguments]
     environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)

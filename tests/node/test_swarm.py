@@ -37,7 +37,7 @@ def test_a_part_whose_worker_does_not_answer_is_taken_from_the_head() -> None:
     gone = Source(["127.0.0.1"], 1, part=1)
     swarm = Swarm(head, [gone], 0, FILES, list(FILES))
     swarm._began -= 60
-    taken = []
+    taken: list[str] = []
     while len(taken) < len(FILES) and (task := swarm.take(True)):
         taken.append(task.name)
         assert task.source is head

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from operations.node import old_images, served
+from operations.node import images, old_images, served
 from operations.plan import engine_service
+from operations.plan.files import render
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title
 from operations.plan.images import by_content, engine_image, needed
@@ -128,7 +129,7 @@ def test_an_archive_that_was_replaced_is_gone_back_from_by_content() -> None:
 def test_files_that_tandem_renders_otherwise_now_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     one = kept(plan(recipe="lab-tiny-llama"))
     assert changed(one, plan(recipe="lab-tiny-llama")) == []
-    as_it_was = engine_service.render
+    as_it_was = render
     monkeypatch.setattr(
         engine_service,
         "render",
@@ -176,7 +177,7 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
 
 def test_what_a_rollback_can_t_tell_apart_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "served.json")
-    monkeypatch.setattr(served.local_images, "image_states", lambda names: {names[0]: {"content": "c1"}})
+    monkeypatch.setattr(images, "image_states", lambda names: {names[0]: {"content": "c1"}})
     of = plan(recipe="lab-tiny-llama")
     served.main(keep={**kept(of), "images": ["with-mods", "base"]})
     served.main(keep={**kept(of), "id": "with other files", "images": ["with-mods"]})

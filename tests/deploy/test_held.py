@@ -1,0 +1,211 @@
+"""The deploy's lock: the real program that holds it, over a channel that is a pipe; and what a deploy does without."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gevent
+import pytest
+from gevent import subprocess
+
+from operations import held, tether
+from operations.patience import fail
+from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.plan.samples import ROOT
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from operations.node import beats, lock
+sys.stdin.buffer.readline()
+lock.PLACE = Path(sys.argv[1])
+beats.SILENCE_S = 1
+print(json.dumps(lock.main(owner=sys.argv[2])))
+"""
+
+
+class PipeChannel:
+    """In the place of an ssh channel: a process of this machine, which can be stopped as a network can."""
+
+    def __init__(self, place: Path, owner: str) -> None:
+        argv = [sys.executable, "-c", PROGRAM, str(place), owner]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+        self.closed = False
+
+    def exec_command(self, command: str) -> None:
+        assert " lock " in command
+
+    def makefile(self, _mode: str) -> Any:
+        return self.process.stdout
+
+    def sendall(self, data: bytes) -> None:
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise OSError from None
+
+    def close(self) -> None:
+        self.closed = True
+        self.process.stdin.close()
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Any]:
+    """A node whose channels are pipes; `channels` has all that were opened."""
+    channels: list[PipeChannel] = []
+
+    def open_session() -> PipeChannel:
+        channels.append(PipeChannel(tmp_path / "lock", "the same" if channels else "the first"))
+        return channels[-1]
+
+    transport = SimpleNamespace(open_session=open_session)
+    client = SimpleNamespace(get_transport=lambda: transport)
+    yield SimpleNamespace(connector=SimpleNamespace(client=client), channels=channels, name="head")
+    held.release()
+    for channel in channels:
+        channel.process.kill()
+        channel.process.wait()
+
+
+@pytest.fixture
+def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """This machine has slept for so many seconds."""
+    real, slept = tether.clock, [0.0]
+    for module in (held, tether):
+        monkeypatch.setattr(module, "clock", lambda: real() + slept[0])
+    return lambda seconds: slept.__setitem__(0, slept[0] + seconds)
+
+
+def ended(channel: PipeChannel) -> None:
+    assert channel.process.wait(timeout=10) == 0
+
+
+def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tether, "BEAT_S", 0.2)
+    hold = held.take(head)
+    assert hold.answer["held"] and held.lost() == ""
+    gevent.sleep(2)
+    assert held.lost() == ""
+    second = held.Hold(head)
+    assert second.lost().startswith("another deploy is at work: the first since 20")
+    hold._tether._beats.kill()
+    gevent.sleep(0)
+    ended(head.channels[0])
+    assert "has lost its lock (the head has let it go): somebody else may be at work; run it again" in held.lost()
+
+
+def test_a_machine_that_has_slept_asks_before_its_next_command(
+    head: Any, jump: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tether, "BEAT_S", 0.2)
+    held.take(head)
+    jump(300)
+    # The head has not noticed: it confirms the lock at once.
+    assert held.lost() == ""
+    monkeypatch.setattr(held, "SILENCE_S", 1)
+    jump(300)
+    head.channels[0].process.send_signal(signal.SIGSTOP)
+    assert "has lost its lock (the head has not confirmed it for 30" in held.lost()
+    head.channels[0].process.send_signal(signal.SIGCONT)
+    gevent.sleep(0.2)
+    assert "has lost its lock" in held.lost(), "once lost it stays lost"
+
+
+def test_no_command_runs_without_the_lock(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "state", SimpleNamespace(is_executing=True))
+    held.take(head)
+    commands = held.guarded(iter([fail("first"), fail("second"), fail("third")]))
+    assert _said(next(commands)) == "first"
+    head.channels[0].process.kill()
+    head.channels[0].process.wait()
+    gevent.sleep(0.1)
+    assert "has lost its lock" in _said(next(commands))
+    assert list(commands) == []
+
+
+def _said(command: Any) -> str:
+    """The text that a command fails with."""
+    said: list[str] = []
+    assert command.function(None, SimpleNamespace(log_styled=lambda text, fg: said.append(text))) is False
+    return said[0]
+
+
+def test_a_lock_whose_connection_was_renewed_is_taken_again(head: Any) -> None:
+    hold = held.take(head)
+
+    def renew(_state: Any, where: Any) -> bool:
+        where.channels[0].close()
+        asked = gevent.spawn(held.lost)
+        gevent.sleep(0.3)
+        # Whoever asks meanwhile waits.
+        assert not asked.ready()
+        return True
+
+    assert held.across(renew)(None, head)  # type: ignore[arg-type]
+    assert held.lost() == "" and len(head.channels) > 1 and hold.answer["held"]
+
+
+def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, tmp_path: Path) -> None:
+    held.take(head)
+
+    def renew(_state: Any, where: Any) -> bool:
+        where.channels[0].close()
+        ended(where.channels[0])
+        other = PipeChannel(tmp_path / "lock", "another")
+        other.sendall(b"programs\n")
+        assert json.loads(other.process.stdout.readline())["held"]
+        other.close()
+        ended(other)
+        return True
+
+    assert held.across(renew)(None, head)  # type: ignore[arg-type]
+    assert "somebody else has taken it" in held.lost()
+
+
+LOST = """
+from operations import held
+
+class LosesItsLock:
+    where, asked = None, 0
+    def lost(self):
+        self.asked += 1
+        return "this deploy has lost its lock (a test)" if self.asked > 5 else ""
+    def close(self):
+        pass
+
+held._held.append(LosesItsLock())
+"""
+
+
+def test_a_deploy_that_has_lost_its_lock_changes_nothing_more(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", inventory=LOST)
+    assert outcome.code == 1
+    # Of the five that it may run some are Python's, which are not printed.
+    assert 0 < len(outcome.commands) <= 5, outcome.commands
+    assert not [command for _, command in outcome.commands if "systemctl start" in command]
+    assert "this deploy has lost its lock (a test)" in outcome.text and "Traceback" not in outcome.text
+
+
+def test_asking_what_would_change_needs_no_lock(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", inventory=LOST)
+    assert outcome.code == 0 and "has lost its lock" not in outcome.text
+
+
+def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    states = [look(plan, name) for name in NAMES]
+    units = {"services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}}
+    verb = "operations/verbs/down.py"
+    assert deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "systemctl disable --now")
+    outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=LOST.replace("> 5", "> 0"))
+    assert outcome.code == 1 and outcome.commands == []
+    assert "has lost its lock" in outcome.text
