@@ -75,7 +75,9 @@ hub_token_file = ""
 # --- How it stays up ----------------------------------------------------------------------------------------------
 
 # Seconds for one token. Three times as long without a token or any other sign of work, and the engine is started anew.
-# An engine that stays idle is asked for a token once in two of them.
+# An engine that stays idle is asked for a token once in two of them. It may be silent for longer where its recipe has
+# it compute for longer without a word, at 500 tokens a second: a step of max-num-batched-tokens, or a whole prompt of
+# max-model-len where its statistics or chunked prefill are off.
 canary_deadline = 30.0
 
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.

@@ -11,6 +11,9 @@ message that got no answer would be sent again after 0.2, 0.4, 0.8 ... 6.4 s, so
 since says at the next one that it knows of no such connection.
 
 Ranks of different SPECs do not meet: half of a cluster can be newer than the other only in the middle of a deploy.
+
+Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
+a load its time from then on, and not from the start of a container that waits for another node.
 """
 
 from __future__ import annotations
@@ -81,12 +84,23 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def gather(listener: socket.socket, ranks: int, spec: str) -> dict[int, Peer]:
+def note(mark: Path, missing: list[int], *, met: bool = False) -> None:
+    """For the canary on this node. A rank meets without it as well."""
+    aside = mark.with_suffix(".part")
+    try:
+        aside.write_text(json.dumps({"met": met, "missing": missing}))
+        aside.rename(mark)
+    except OSError as error:
+        say(f"{mark} can't be written: {error}")
+
+
+def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[int, Peer]:
     """Rank 0: wait until every other rank has called, then tell them all to go."""
     present: dict[int, Peer] = {}
     callers: list[Peer] = []
     say(f"waiting for {ranks - 1} more ranks")
-    while len(present) < ranks - 1:
+    while missing := [rank for rank in range(1, ranks) if rank not in present]:
+        note(mark, missing)
         select.select([listener, *(p.connection for p in [*callers, *present.values()])], [], [])
         try:
             callers.append(Peer(listener.accept()[0]))
@@ -120,10 +134,11 @@ def _admit(caller: Peer, message: dict[str, object], spec: str, present: dict[in
     say(f"rank {rank} is here")
 
 
-def call(address: tuple[str, int], rank: int, spec: str) -> dict[int, Peer]:
+def call(address: tuple[str, int], rank: int, spec: str, mark: Path) -> dict[int, Peer]:
     """A worker: call rank 0 until it answers and says go."""
     said = ""
     while True:
+        note(mark, [0])
         try:
             connection = socket.create_connection(address, timeout=CALL_TIMEOUT_S)
         except OSError as error:
@@ -136,15 +151,17 @@ def call(address: tuple[str, int], rank: int, spec: str) -> dict[int, Peer]:
         head = Peer(connection)
         head.send({"rank": rank, "spec": spec})
         say("rank 0 is there; waiting for its word")
+        note(mark, [])
         while not head.gone:
             if any(message.get("go") for message in head.receive()):
                 return {0: head}
         time.sleep(CALL_S)
 
 
-def serve(peers: dict[int, Peer]) -> int:
+def serve(peers: dict[int, Peer], mark: Path) -> int:
     """Run this rank's commands until they end or a peer is gone; returns the exit code."""
     say("all ranks are here: starting")
+    note(mark, [], met=True)
     process = subprocess.Popen([str(HERE / "start.sh")], start_new_session=True)
     asked = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -187,12 +204,12 @@ def main() -> int:
     """Meet, then serve."""
     spec = sys.argv[1]
     meeting = json.loads((HERE / "meeting.json").read_text())
-    address = (meeting["address"], meeting["port"])
+    address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     if meeting["rank"] != 0:
-        return serve(call(address, meeting["rank"], spec))
+        return serve(call(address, meeting["rank"], spec, mark), mark)
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(gather(listener, meeting["ranks"], spec))
+        return serve(gather(listener, meeting["ranks"], spec, mark), mark)
 
 
 if __name__ == "__main__":

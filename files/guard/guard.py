@@ -24,6 +24,8 @@ from pathlib import Path
 LOOK_S = 0.1
 #: Seconds after a kill before the next: memory comes back some time after its process is gone.
 PAUSE_S = 10
+#: Seconds that Docker may take for a kill.
+DOCKER_S = 5
 CONTAINER_ID = Path("/run/tandem/engine.cid")
 CGROUPS = Path("/sys/fs/cgroup")
 _MCL_CURRENT_AND_FUTURE = 3
@@ -67,14 +69,35 @@ def kill(container_id: Path, cgroups: Path) -> bool:
     places = (cgroups / f"system.slice/docker-{identity}.scope", cgroups / f"docker/{identity}")
     group = next((place for place in places if identity and place.is_dir()), None)
     if group is None:
-        return bool(identity) and subprocess.run(["docker", "kill", identity], capture_output=True).returncode == 0
+        return bool(identity) and _docker_kills(identity)
     try:
         (group / "cgroup.kill").write_text("1")
     except OSError:
         # Before Linux 5.14.
-        for pid in (group / "cgroup.procs").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+        _kill_one_by_one(group)
     return True
+
+
+def _kill_one_by_one(group: Path) -> None:
+    try:
+        pids = (group / "cgroup.procs").read_text().split()
+    except OSError:
+        # It has ended meanwhile.
+        return
+    for pid in pids:
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _docker_kills(identity: str) -> bool:
+    """Whether Docker has killed it, in the time that the guard can look away."""
+    try:
+        return subprocess.run(["docker", "kill", identity], capture_output=True, timeout=DOCKER_S).returncode == 0
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say(f"Docker does not kill the engine's container: {error}")
+        return False
 
 
 def say(text: str) -> None:

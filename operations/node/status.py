@@ -66,10 +66,17 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
 
 
 def _canary() -> list[str]:
-    """What the canary sees now, and whom it has killed."""
+    """What the canary sees now, the widest first, and whom it has killed."""
     seen = _seen()
-    kills = [f"engine killed {kill}" for kill in seen.get("kills", [])[-1:]]
-    return [*seen.get("rails", []), *kills] or ["sees nothing wrong"]
+    problems = [f"{name}: {problem}" for name, problem in seen.get("problems", {}).items()]
+    kills = [f"{name} killed {kill}" for name, kill in seen.get("killed", {}).items()]
+    # Only a cluster's ranks have others to miss.
+    away = [
+        f"{name} does not answer over the rail since {since}: the cluster does not serve without it, and loads anew "
+        "when it is back"
+        for name, since in seen.get("away", {}).items()
+    ]
+    return [*away, *seen.get("rails", []), *problems, *kills] or ["sees nothing wrong"]
 
 
 def _seen() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CONTAINER_ID, ENGINE, ETC, PROVEN, folder_of
+from operations.plan.places import CONTAINER_ID, ENGINE, ETC, MEETING, PROVEN, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -58,6 +59,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
     if knobs.topology == "cluster":
         meeting = {"address": head.fabric, "port": knobs.port("meeting"), "ranks": ranks, "rank": node.index}
+        meeting["mark"] = MEETING
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
@@ -119,5 +121,7 @@ def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> li
     if node.rdma and knobs.topology == "cluster":
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":
+        # Where meet.py says to the node's canary whether the ranks have met.
+        argv += ["--volume", f"{posixpath.dirname(MEETING)}:{posixpath.dirname(MEETING)}"]
         return [*argv, "--entrypoint", "python3", image.local, f"{environment.MOUNT}/meet.py", SPEC]
     return [*argv, "--entrypoint", f"{environment.MOUNT}/start.sh", image.local]

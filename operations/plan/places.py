@@ -12,6 +12,8 @@ ENGINE = "tandem-engine"
 PROXY = "tandem-proxy"
 #: The engine's container, by its id (files/guard/guard.py, ready.sh).
 CONTAINER_ID = "/run/tandem/engine.cid"
+#: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
+MEETING = "/run/tandem/engine/meeting.json"
 
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"

@@ -1,4 +1,4 @@
-"""What keeps an engine up on each node that serves: the canary, and the guard of its memory."""
+"""What keeps an engine and the proxy up on each node that serves: the canary, and the guard of the engine's memory."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ import json
 from collections.abc import Sequence
 
 from operations.plan.addresses import engine_url
+from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, folder_of
+from operations.plan.places import CANARY, ETC, GUARD, MEETING, folder_of
+from operations.plan.proxy import bind_address
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, seal_program
 
+#: Times the deadline of an answer after which an engine without a sign of life hangs.
+STRIKES = 3
 #: Times the minutes that a load takes after which an engine that has never answered hangs.
 START_PATIENCE = 2
+#: Tokens a second that a prompt is read with at least: a dense model of 31B at the end of a long one.
+SLOWEST_TOKENS_S = 500
 
 
 def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> Program:
-    """Asks the engine of which `node` is one rank; rank 0 answers, only there the container is killed when it hangs."""
-    answering = ranks[0]
+    """Looks at the engine of which `node` is one rank, and on the head at the proxy; it kills what hangs.
+
+    Of a cluster's engine only the head's container is killed: rank 0 answers, and the others end with it.
+    """
     rails = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     }
     wanted = {
-        "url": engine_url(knobs, answering),
-        "model": recipe.served_name,
-        "acts": node.name == answering.name,
-        "deadline_s": knobs.canary_deadline,
-        "start_s": recipe.load_minutes * 60 * START_PATIENCE,
+        "engine": _engine(recipe, knobs, node, ranks),
+        "proxy": _proxy(knobs, node) if node.is_head else None,
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
-    return _program(CANARY, "canary.json", wanted)
+    return _program(CANARY, "canary.json", wanted, ("engine", "node", "proxy", "rails", "watch"))
 
 
 def guard(knobs: Knobs) -> Program:
@@ -41,10 +46,32 @@ def guard(knobs: Knobs) -> Program:
     return _program(GUARD, "guard.json", {"floor_mib": round(knobs.memory_floor_gib * 1024)})
 
 
-def _program(unit: str, settings: str, wanted: dict[str, object]) -> Program:
+def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> dict[str, object]:
+    engine, answering = ENGINES[recipe.engine], ranks[0]
+    silence_s = max(STRIKES * knobs.canary_deadline, engine.step_tokens(recipe) / SLOWEST_TOKENS_S)
+    return {
+        "url": engine_url(knobs, answering),
+        "model": recipe.served_name,
+        "acts": node.name == answering.name,
+        "deadline_s": knobs.canary_deadline,
+        "silence_s": silence_s,
+        "mute_s": max(silence_s, engine.context_tokens(recipe) / SLOWEST_TOKENS_S),
+        "start_s": recipe.load_minutes * 60 * START_PATIENCE,
+        "signs": {"path": engine.SIGNS.path, "pattern": engine.SIGNS.pattern},
+        "meeting": {"mark": MEETING, "ranks": [rank.name for rank in ranks]} if len(ranks) > 1 else None,
+    }
+
+
+def _proxy(knobs: Knobs, head: Node) -> str:
+    """Where the proxy is reached from its own node."""
+    bind = bind_address(knobs, head)
+    return f"http://{'127.0.0.1' if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"
+
+
+def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequence[str] = ()) -> Program:
     folder, name = folder_of(unit), unit.removeprefix("tandem-")
     files = [
-        File(f"{folder}/{name}.py", as_is(f"{name}/{name}.py")),
+        *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
         File(f"{folder}/{settings}", json.dumps(wanted, indent=1) + "\n"),
         File(f"/etc/systemd/system/{unit}.service", render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
     ]

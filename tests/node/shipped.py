@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 FILES = Path(__file__).parents[2] / "files"
+
+
+def part(folder: str, name: str) -> Any:
+    """A module of a program that consists of several, `files/FOLDER/NAME.py`: they import each other by name."""
+    if str(FILES / folder) not in sys.path:
+        sys.path.insert(0, str(FILES / folder))
+    return importlib.import_module(name)
 
 
 def load(name: str) -> Any:

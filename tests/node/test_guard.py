@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,28 @@ def test_with_the_kernel_s_own_cgroup_kill_all_of_it_ends_at_once(
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+@pytest.mark.parametrize(("docker", "killed"), [("exit 0", True), ("exit 1", False), ("exec sleep 60", False)])
+def test_a_docker_that_hangs_does_not_keep_it_from_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docker: str, killed: bool
+) -> None:
+    (tmp_path / "engine.cid").write_text("abc")
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{docker}\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(guard, "DOCKER_S", 0.3)
+    begun = time.monotonic()
+    assert guard.kill(tmp_path / "engine.cid", tmp_path / "cgroup") == killed
+    assert time.monotonic() - begun < 5
+
+
+def test_a_group_that_ends_meanwhile_is_no_error(tmp_path: Path) -> None:
+    identity, group = tmp_path / "engine.cid", tmp_path / "cgroup/docker/abc"
+    identity.write_text("abc")
+    (group / "cgroup.kill").mkdir(parents=True)
+    assert guard.kill(identity, tmp_path / "cgroup")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (group / "cgroup.procs").write_text(f"{ended.pid}\n")
+    assert guard.kill(identity, tmp_path / "cgroup")

@@ -24,6 +24,7 @@ def lay_out(home: Path, rank: int, address: tuple[str, int], ranks: int = 2, ser
     folder.mkdir(exist_ok=True)
     shutil.copy(MEET, folder)
     meeting = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
+    meeting["mark"] = str(folder / "mark.json")
     (folder / "meeting.json").write_text(json.dumps(meeting))
     script = folder / "start.sh"
     script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
@@ -53,9 +54,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def has_started(tmp_path: Path, *ranks: int, within_s: float = 10) -> bool:
+    return comes(lambda: all((tmp_path / f"rank-{number}/started").exists() for number in ranks), within_s)
+
+
+def comes(condition: Callable[[], bool], within_s: float = 10) -> bool:
+    """Whether it comes true in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if all((tmp_path / f"rank-{number}/started").exists() for number in ranks):
+        if condition():
             return True
         time.sleep(0.05)
     return False
@@ -74,6 +80,34 @@ def test_nobody_starts_before_all_are_there(start: Start, tmp_path: Path) -> Non
     start(1, ranks=3)
     assert not has_started(tmp_path, 0, within_s=1.5)
     assert not has_started(tmp_path, 1, within_s=0.1)
+
+
+def mark(tmp_path: Path, rank: int) -> dict[str, object]:
+    """What a rank tells its node's canary."""
+    file = tmp_path / f"rank-{rank}/mark.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def test_a_rank_tells_its_node_which_others_it_waits_for_and_when_all_are_there(start: Start, tmp_path: Path) -> None:
+    # What another start has left.
+    for number in range(3):
+        (tmp_path / f"rank-{number}").mkdir()
+        (tmp_path / f"rank-{number}/mark.json").write_text(json.dumps({"met": True, "missing": []}))
+    start(1, ranks=3)
+    assert comes(lambda: mark(tmp_path, 1) == {"met": False, "missing": [0]})
+    start(0, ranks=3)
+    assert comes(lambda: mark(tmp_path, 0) == {"met": False, "missing": [2]})
+    assert comes(lambda: mark(tmp_path, 1) == {"met": False, "missing": []})
+    start(2, ranks=3)
+    assert has_started(tmp_path, 0, 1, 2)
+    assert [mark(tmp_path, number) for number in range(3)] == [{"met": True, "missing": []}] * 3
+
+
+def test_ranks_meet_also_where_they_can_t_tell(start: Start, tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"rank-{number}/mark.json").mkdir(parents=True)
+        start(number)
+    assert has_started(tmp_path, 0, 1)
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from operations.plan.knobs import Knobs, Topology
 from operations.plan.nodes import Node
 from operations.plan.recipe import MODEL, Recipe
 
+#: Tokens of the longest prompt, where a recipe does not say.
+CONTEXT_TOKENS = 262_144
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What an engine says of its own work: what `pattern` finds in the answer to GET `path` changes while it works.
+
+    It must not change when only somebody asks, or when requests arrive at an engine that hangs.
+    """
+
+    path: str
+    pattern: str
+
 
 class Engine(Protocol):
     """One serving program."""
 
+    #: By which the canary knows that it works.
+    SIGNS: Signs
     #: Topologies that it can take part in here.
     TOPOLOGIES: tuple[Topology, ...]
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
@@ -40,7 +58,22 @@ class Engine(Protocol):
         """Options of `docker run` that it needs on a GPU."""
         ...
 
+    def step_tokens(self, recipe: Recipe) -> int:
+        """Tokens that it may compute between two signs of life; 0: its own default, which is small."""
+        ...
+
+    def context_tokens(self, recipe: Recipe) -> int:
+        """Tokens of the longest prompt that it takes."""
+        ...
+
 
 def with_model(recipe: Recipe, path: str) -> list[str]:
     """The recipe's flags, with the path of the model where they name a file of it."""
     return [word.replace(MODEL, path, 1) if word.startswith(f"{MODEL}/") else word for word in recipe.flag_argv]
+
+
+def count(value: object) -> int:
+    """A number of tokens as flags have it: 8192, `128k` (thousands), `128K` (1024s); 0: no number."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmM]?)", str(value))
+    units = {"": 1, "k": 1000, "m": 1000**2, "K": 1024, "M": 1024**2}
+    return int(float(found[1]) * units[found[2]]) if found else 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from operations.plan import environment, ray
 from operations.plan.addresses import engine_address, model_path
-from operations.plan.engines.base import with_model
+from operations.plan.engines.base import CONTEXT_TOKENS, Signs, count, with_model
 from operations.plan.knobs import Knobs, Topology
 from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
@@ -15,6 +15,13 @@ from operations.plan.recipe import Recipe
 class Vllm:
     """`vllm serve`."""
 
+    #: The counters move with the first token of an answer and each later one; in the prefill of a long prompt only the
+    #: gauges do, which its core tells after each step (0.32: scheduler.py's make_stats, recorded also without outputs).
+    SIGNS = Signs(
+        "/metrics",
+        r"^vllm:(?:prompt_tokens_total|generation_tokens_total|iteration_tokens_total_count|kv_cache_usage_perc"
+        r"|num_requests_running|num_requests_waiting)(?:\{.*\})? \S+$",
+    )
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
@@ -94,6 +101,19 @@ class Vllm:
     def docker(self, recipe: Recipe) -> list[str]:
         """RDMA registers memory."""
         return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+
+    def step_tokens(self, recipe: Recipe) -> int:
+        """A chunk; a whole prompt where it is told to read prompts at once."""
+        chunk = count(recipe.flag("max-num-batched-tokens"))
+        is_whole = recipe.flag("no-enable-chunked-prefill") or recipe.flag("enable-chunked-prefill") in (
+            "False",
+            "false",
+        )
+        return max(chunk, self.context_tokens(recipe)) if is_whole else chunk
+
+    def context_tokens(self, recipe: Recipe) -> int:
+        """`max-model-len`."""
+        return count(recipe.flag("max-model-len")) or CONTEXT_TOKENS
 
     def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, tensor_parallel: int) -> list[str]:
         """One engine that answers on this node."""

@@ -1,0 +1,156 @@
+"""The watch over the engine: its signs of life, and a token where it shows none.
+
+`/health` is no sign of life: vLLM's own launcher answers 200 for minutes after a rank has died. A token is one, and so
+is whatever an engine says of its own work while it works: which metrics those are is known to its class
+(operations/plan/engines) and comes here as a pattern. Whatever it finds is compared as it stands: any change counts.
+
+That is more than counters of tokens. vLLM counts the tokens of a prompt when the first one of its answer is there. In
+the prefill of a long prompt (106 s for 200,000 tokens on a GB10) none of its counters moves, and a question waits
+behind it. But each step of the scheduler says how full the KV cache is, and how many requests run and wait. That is
+said by the engine's core and not by its API server: one whose core or whose other rank hangs says nothing new, whoever
+asks it.
+
+While signs move nothing is asked, and a question that waits behind others may wait. An engine that has just fallen idle
+is asked at once, and then seldom: after each token vLLM's ranks look for the next one for a second with a whole core
+(its `SpinCondition`). One that hangs with requests in flight moves nothing and does not answer.
+
+An engine that has never shown a sign of that kind (its statistics are off) is judged by its answers alone, with a
+patience that fits its longest prompt. CPU time would be none: an engine that waits for another rank spins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from rails import Rails
+from watch import SOON_S, Question, Sight, Watch
+
+#: Looks in the time that an answer may take, while all is well.
+LOOKS = 3
+#: Times the deadline for which an idle engine that has given a token is not asked again.
+REST = 2
+
+
+class Signs:
+    """What the engine says of its own work."""
+
+    def __init__(self, url: str, pattern: str) -> None:
+        self.url, self.pattern = url, re.compile(pattern, re.MULTILINE)
+        #: Whether there has ever been any.
+        self.known = False
+        self.found: list[str] | None = None
+
+    def moved(self, timeout_s: float) -> bool:
+        """Whether they are others than at the last look.
+
+        Raises TimeoutError when the question is taken and not answered, OSError when there is nobody to ask.
+        """
+        before, self.found = self.found, None
+        try:
+            with urllib.request.urlopen(self.url, timeout=timeout_s) as response:
+                found = self.pattern.findall(response.read().decode(errors="replace"))
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, TimeoutError):
+                raise TimeoutError from None
+            raise
+        self.known, self.found = self.known or bool(found), found
+        # Some engines tell of each step once: to find nothing is no change.
+        return before is not None and bool(found) and found != before
+
+
+class Engine(Watch):
+    """The engine of which this node has a rank."""
+
+    NAME = "engine"
+    SETTLED_S = 600.0
+
+    def __init__(self, wanted: dict[str, Any], rails: Rails) -> None:
+        self.wanted, self.rails, self.url = wanted, rails, wanted["url"]
+        super().__init__(wanted["deadline_s"], wanted["silence_s"], wanted["start_s"], acts=wanted["acts"])
+
+    def look(self) -> Sight:
+        """Its signs first; a question where they do not move."""
+        now, asked = time.monotonic(), self.question
+        self.silence_s = self.wanted["silence_s" if self.signs.known else "mute_s"]
+        timeout_s = min(self.deadline_s, self.left_s())
+        moved, speaks, stuck = False, True, ""
+        try:
+            moved = self.signs.moved(timeout_s)
+        except TimeoutError:
+            stuck = f"its metrics do not come in {timeout_s:.3g} s"
+        except OSError:
+            speaks = False
+        has_answered = asked is not None and asked.done.is_set()
+        # A question that was answered, rightly or not, has moved signs; one that has waited in vain has not.
+        self.settling = has_answered and asked.took_s < self.deadline_s
+        if has_answered:
+            self.question = None
+        if self.settling:
+            self.signs.found, moved = None, False
+        if has_answered and not asked.problem:
+            self.rests_until = now + REST * self.deadline_s
+            return Sight(alive=True)
+        if moved or stuck:
+            self.rests_until = 0.0
+        if moved:
+            return Sight(alive=True)
+        if stuck:
+            return Sight(problem=stuck, since=asked.asked if asked else now)
+        if asked:
+            return Sight(problem=asked.problem, since=asked.asked) if has_answered else self.late(asked)
+        if not speaks or now >= self.rests_until:
+            self.question = Question(self.ask)
+        return Sight()
+
+    def pause_s(self) -> float:
+        """What its own token has moved is read soon, so that what others' moves is told apart from it."""
+        return SOON_S if self.settling else self.deadline_s / LOOKS
+
+    def ask(self) -> str:
+        """Why the engine gave no token; empty: it gave one."""
+        body = {"model": self.wanted["model"], "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        request = urllib.request.Request(
+            f"{self.url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=self.silence_s) as response:
+                return "" if json.load(response)["usage"]["completion_tokens"] else "an answer without a token"
+        except TimeoutError:
+            return f"no answer for {self.silence_s:g} s"
+        except urllib.error.HTTPError as error:
+            return f"HTTP {error.code}"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return str(getattr(error, "reason", error)) or type(error).__name__
+
+    def waits(self) -> str:
+        """For ranks that have not come yet: a start is not the wait for another node (files/engine/meet.py says)."""
+        meeting = self.wanted["meeting"]
+        if not meeting:
+            return ""
+        try:
+            said = json.loads(Path(meeting["mark"]).read_text())
+        except (OSError, ValueError):
+            return ""
+        if said["met"]:
+            return ""
+        missing = [f"rank {rank} ({meeting['ranks'][rank]})" for rank in said["missing"]]
+        return f"waits for {' and '.join(missing) or 'the other ranks'}"
+
+    def excuse(self, sight: Sight) -> str:
+        """It is the rail and not the engine, or the node with another rank: the ranks' meeting ends those."""
+        away = f"is not judged while {' and '.join(self.rails.away)} is away" if self.rails.away else ""
+        return self.rails.lost(self.url) or ("" if sight.alive else away)
+
+    def _forget(self, now: float) -> None:
+        super()._forget(now)
+        self.signs = Signs(f"{self.url}{self.wanted['signs']['path']}", self.wanted["signs"]["pattern"])
+        #: Until when it is not asked, as long as it stays idle.
+        self.rests_until = 0.0
+        #: Whether the last look saw its answer, which moves its signs.
+        self.settling = False

@@ -1,0 +1,43 @@
+"""What the canary asks of the node. Nothing here may hang: a look that does not come back sees nothing any more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+#: Seconds for a word with systemd, Docker or the kernel.
+WORD_S = 10.0
+#: Seconds for Docker to kill a container; one that can't is asked again.
+KILL_S = 30.0
+
+
+def run(argv: Sequence[str], timeout_s: float = WORD_S) -> subprocess.CompletedProcess[str] | None:
+    """A command that has ended in time; None: it is not there, or hangs."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def invocation(unit: str) -> str:
+    """The unit's invocation while it is active; empty: nothing to ask, or systemd does not say."""
+    done = run(["systemctl", "show", f"{unit}.service", "--property=ActiveState,InvocationID", "--value"])
+    words = done.stdout.split() if done else []
+    return next((word for word in words if word != "active"), "") if "active" in words else ""
+
+
+def forgive(unit: str) -> None:
+    """Its starts are counted from here: the next failure is a first one."""
+    run(["systemctl", "reset-failed", f"{unit}.service"])
+
+
+def kill(container: str) -> bool:
+    """Whether Docker has killed it."""
+    done = run(["docker", "kill", container], KILL_S)
+    return done is not None and done.returncode == 0
+
+
+def say(text: str) -> None:
+    """One line for the journal."""
+    print(f"tandem: {text}", file=sys.stderr, flush=True)

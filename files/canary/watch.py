@@ -1,0 +1,180 @@
+"""A watch over something that answers: it is looked at, judged by its signs of life, and killed when it hangs.
+
+A question is asked once and waited for, beside everything else: asked again and again, a busy program would get more to
+do for each answer that it owes. What hangs is silent since the question and not since the answer did not come.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import node
+
+#: Seconds between two looks at something that starts, and at something that fails at once.
+STARTING_S, SOON_S = 2.0, 0.5
+#: Seconds after a kill until the next look: its unit ends meanwhile.
+AFTER_S = 1.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one look has shown: a sign of life, a problem, or neither (it rests, or its answer is not late yet)."""
+
+    alive: bool = False
+    problem: str = ""
+    #: When that was asked which has no answer.
+    since: float = 0.0
+
+
+class Question:
+    """One question; `problem` is known when it is `done`, and empty when the answer was right."""
+
+    def __init__(self, ask: Callable[[], str]) -> None:
+        self.asked = time.monotonic()
+        self.problem, self.took_s = "", 0.0
+        self.done = threading.Event()
+        self._ask = ask
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        try:
+            self.problem = self._ask()
+        except Exception as error:
+            self.problem = str(error) or type(error).__name__
+        self.took_s = time.monotonic() - self.asked
+        self.done.set()
+
+
+class Watch:
+    """One unit and its container, which have the same name."""
+
+    #: What it is called in messages.
+    NAME = ""
+    #: Seconds of service after which systemd's count of starts begins at nothing; 0: never.
+    SETTLED_S = 0.0
+
+    def __init__(self, deadline_s: float, silence_s: float, start_s: float, *, acts: bool = True) -> None:
+        self.deadline_s, self.silence_s, self.start_s, self.acts = deadline_s, silence_s, start_s, acts
+        #: What is wrong now, and why it was killed the last time, with the time.
+        self.problem = self.killed = ""
+        self.invocation = ""
+        self._forget(0.0)
+
+    @property
+    def unit(self) -> str:
+        return f"tandem-{self.NAME}"
+
+    def look(self) -> Sight:
+        """Look once; ask where that is needed."""
+        raise NotImplementedError
+
+    def pause_s(self) -> float:
+        """Seconds until the next look, while all is well."""
+        raise NotImplementedError
+
+    def waits(self) -> str:
+        """For what it waits before its start begins; empty: for nothing."""
+        return ""
+
+    def excuse(self, sight: Sight) -> str:
+        """Why it can't be judged now; empty: it can."""
+        return ""
+
+    def forever(self) -> None:
+        """Look, for ever."""
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """One look, and the pause behind it, which an answer ends."""
+        self.step(node.invocation(self.unit))
+        pause = self._pause_s()
+        if self.question:
+            self.question.done.wait(pause)
+        else:
+            time.sleep(pause)
+
+    def step(self, invocation: str) -> None:
+        """One look at this start of the unit (empty: it does not run), and what follows."""
+        if invocation != self.invocation:
+            self.invocation = invocation
+            self._forget(time.monotonic())
+        if not invocation:
+            return
+        if waits := self.waits():
+            # A start begins when it waits no longer.
+            self.problem, self.since = waits, time.monotonic()
+            return
+        sight = self.look()
+        if excuse := self.excuse(sight):
+            self.problem, self.silent_since, self.alive_at = excuse, 0.0, time.monotonic()
+            return
+        was_silent = bool(self.silent_since)
+        verdict = self.judge(sight, time.monotonic())
+        if verdict == "settle":
+            node.forgive(self.unit)
+        if not self.acts:
+            self.silent_since = 0.0
+        elif verdict == "kill":
+            self._kill(sight.problem)
+        elif self.silent_since and not was_silent:
+            node.say(f"{self.NAME}: no sign of life: {sight.problem}; it is killed after {self.silence_s:g} s of that")
+
+    def judge(self, sight: Sight, now: float) -> str:
+        """What follows: `kill`, `settle` or nothing."""
+        if sight.alive:
+            self.problem, self.silent_since, self.alive_at = "", 0.0, now
+            self.answered_at = self.answered_at or now
+            if self.SETTLED_S and not self.settled and now - self.answered_at >= self.SETTLED_S:
+                self.settled = True
+                return "settle"
+            return ""
+        if not sight.problem:
+            return ""
+        if not self.answered_at:
+            self.problem = f"has not answered yet since its start at {self.started} ({sight.problem})"
+            return "kill" if now - self.since > self.start_s else ""
+        self.problem = sight.problem
+        self.silent_since = self.silent_since or max(sight.since, self.alive_at)
+        return "kill" if now - self.silent_since >= self.silence_s else ""
+
+    def left_s(self) -> float:
+        """Seconds until one that is silent is killed, a moment at least."""
+        begun = self.silent_since or time.monotonic()
+        return max(0.05, begun + self.silence_s - time.monotonic())
+
+    def late(self, question: Question) -> Sight:
+        """A question that waits is no problem for as long as an answer may take."""
+        since = max(question.asked, self.alive_at)
+        waited = time.monotonic() - since
+        return Sight(problem=f"no answer for {waited:.0f} s", since=since) if waited > self.deadline_s else Sight()
+
+    def _pause_s(self) -> float:
+        if not self.answered_at:
+            return max(self.pause_s(), STARTING_S)
+        if self.silent_since and not self.question:
+            return min(SOON_S, self.left_s())
+        return min(self.pause_s(), self.left_s())
+
+    def _forget(self, now: float) -> None:
+        """Another start is another life."""
+        self.since, self.started = now, time.strftime("%T")
+        self.answered_at = self.alive_at = self.silent_since = 0.0
+        self.settled, self.problem = False, ""
+        self.question: Question | None = None
+
+    def _kill(self, problem: str) -> None:
+        whole = self.start_s if not self.answered_at else self.silence_s
+        why = f"no sign of life for {whole:g} s ({problem})"
+        node.say(f"{why}: the {self.NAME}'s container is killed, systemd starts it anew")
+        self.killed = f"{time.strftime('%F %T')} {why}"
+        if node.kill(self.unit):
+            # What is still there after that gets the same patience again.
+            self.since = self.alive_at = time.monotonic()
+            self.silent_since, self.question = 0.0, None
+        else:
+            node.say(f"Docker has not killed the {self.NAME}'s container; it is asked again")
+        time.sleep(AFTER_S)

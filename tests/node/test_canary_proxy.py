@@ -1,0 +1,124 @@
+"""The canary's watch over the proxy: slow is not hanging, and neither is a start."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.node.shipped import part
+
+node, watch, proxy = part("canary", "node"), part("canary", "watch"), part("canary", "proxy")
+
+
+class FakeProxy(BaseHTTPRequestHandler):
+    """Its event loop takes `late_s` until it comes to a question."""
+
+    late_s = 0.0
+
+    def do_GET(self) -> None:
+        time.sleep(self.late_s)
+        assert self.path == "/health/liveliness"
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'"I\'m alive!"')
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def kind() -> Iterator[tuple[str, type[FakeProxy]]]:
+    made = type("Proxy", (FakeProxy,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", made
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Who was killed; a tenth of the real times."""
+    killed: list[str] = []
+    monkeypatch.setattr(node, "kill", lambda name: bool(killed.append(name)) or True)
+    monkeypatch.setattr(node, "invocation", lambda _: "one")
+    for name in ("ASK_S", "LATE_S", "SILENCE_S", "START_S"):
+        monkeypatch.setattr(proxy, name, getattr(proxy, name) / 10)
+    monkeypatch.setattr(watch, "STARTING_S", 0.1)
+    monkeypatch.setattr(watch, "SOON_S", 0.05)
+    monkeypatch.setattr(watch, "AFTER_S", 0.0)
+    return killed
+
+
+def made(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    kept = proxy.Proxy(url)
+    # The class has taken its times from the module when it was made.
+    kept.deadline_s, kept.silence_s, kept.start_s = proxy.LATE_S, proxy.SILENCE_S, proxy.START_S
+    return kept
+
+
+def run(kept: Any, seconds: float, kills: list[str]) -> None:
+    end, before = time.monotonic() + seconds, len(kills)
+    while time.monotonic() < end and len(kills) == before:
+        kept.turn()
+
+
+def test_the_times_leave_a_second_of_the_ten() -> None:
+    assert proxy.ASK_S + proxy.SILENCE_S <= 9
+    assert proxy.LATE_S * 3 <= proxy.SILENCE_S
+
+
+def test_one_that_is_slow_is_not_killed(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, fake = kind
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    fake.late_s = 0.6
+    run(kept, 3, kills)
+    assert kills == []
+
+
+def test_one_that_hangs_is_killed_and_then_starts_with_new_patience(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, fake = kind
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    assert kept.answered_at
+    fake.late_s = 3
+    begun = time.monotonic()
+    run(kept, 3, kills)
+    assert kills == ["tandem-proxy"]
+    assert time.monotonic() - begun < 1
+    monkeypatch.setattr(node, "invocation", lambda _: "two")
+    run(kept, 2, kills)
+    assert kills == ["tandem-proxy"]
+    fake.late_s = 0
+    run(kept, 2, kills)
+    assert kept.problem == ""
+
+
+def test_one_that_starts_has_two_minutes_and_no_more(kills: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = made("http://127.0.0.1:9", monkeypatch)
+    kept.start_s = 1.0
+    run(kept, 0.8, kills)
+    assert kills == []
+    assert "has not answered yet since its start" in kept.problem
+    run(kept, 2, kills)
+    assert kills == ["tandem-proxy"]
+
+
+def test_one_that_refuses_is_killed_like_one_that_hangs(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = made(kind[0], monkeypatch)
+    run(kept, 0.5, kills)
+    kept.url = "http://127.0.0.1:9"
+    run(kept, 3, kills)
+    assert kills == ["tandem-proxy"]
