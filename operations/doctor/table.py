@@ -35,7 +35,7 @@ def show(symptoms: Sequence[Symptom], figures: Sequence[str], nodes: int) -> Non
     if rows:
         Console(width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False).print(table)
     bad = sum(each.severity == BAD for each in symptoms)
-    print(f"{bad} bad, {len(rows) - bad} remark(s)")
+    print(f"\n{bad} bad, {len(rows) - bad} remark(s)")
     for title, lines in (
         ("measured and found", figures),
         ("not asked", [f"{_where(each, nodes)}: {each.seen}" for each in symptoms if each.severity == UNASKED]),

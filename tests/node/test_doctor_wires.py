@@ -28,7 +28,7 @@ def of_namespace():
     for link in json.loads(subprocess.run(["ip", "-j", "addr"], capture_output=True, check=True).stdout):
         if links.PORT_NAME.match(link["ifname"]):
             told[link["ifname"]] = {
-                "carrier": link["operstate"] == "UP",
+                "carrier": "LOWER_UP" in link["flags"],
                 "up": "UP" in link["flags"],
                 "mtu": link["mtu"],
                 "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"] if a["family"] == "inet"],

@@ -1,0 +1,67 @@
+"""`make doctor`'s verb on pyinfra's @fake connector: what is asked, the table, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.deploy.fake import _INVENTORY as INVENTORY
+from tests.deploy.fake import NAMES
+from tests.plan.samples import ROOT
+from tests.plan.test_doctor import healthy
+
+
+def doctor(tmp_path: Path, *arguments: str, **programs: Any) -> subprocess.CompletedProcess[str]:
+    """Two healthy nodes; `programs` (underscores for dots) answer otherwise on the second."""
+    seen, answers = healthy(), {}
+    for place, (name, known) in enumerate(zip(NAMES, ("spark-1", "spark-2"), strict=True)):
+        said: dict[str, Any] = {
+            "doctor.clock": {"now": 0.0},
+            "doctor.look": seen.looks[known],
+            "doctor.gpu_load": seen.loads[known],
+            "doctor.cables": json.loads(json.dumps(seen.cables[known]).replace("spark-", "@fake/spark-")),
+            "fabric": {"problems": []},
+        }
+        said |= {name.replace("_", ".", 1): answer for name, answer in programs.items()} if place else {}
+        answers[name] = {program: json.dumps(answer) for program, answer in said.items()}
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    (tmp_path / "nodes.py").write_text(INVENTORY.format(answers=str(tmp_path / "answers.json")))
+    argv = [sys.executable, "-m", "pyinfra", "-y", str(tmp_path / "nodes.py"), "operations/verbs/doctor.py", *arguments]
+    environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
+    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+
+
+def test_remarks_alone_are_no_failure(tmp_path: Path) -> None:
+    look = healthy().looks["spark-2"]
+    look["memory"]["swaps"] = [{"name": "/swap.img", "gib": 16.0, "used_gib": 0.0}]
+    done = doctor(tmp_path, "--data", "_net=0", doctor_look=look)
+    # The clocks of the fakes stand at the same time, which is not this machine's.
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing is changed. The doctor sends no load over the rails (NET=0)" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if "swap is on: /swap.img" in line)
+    assert row.startswith("remark  @fake/spark-2") and "sudo swapoff -a" in row
+    assert "0 bad, 2 remark(s)" in done.stdout
+    assert "all: what the rails carry: left out (NET=0)" in done.stdout
+
+
+def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:
+    look = healthy().looks["spark-2"]
+    look["software"]["nccl"]["version"] = "2.27.3"
+    look["software"]["docker"] = "26.1"
+    look["disk"]["room"][0]["free_gib"] = 0.0
+    look["heat"] = {"failed": "OSError: no"}
+    problem = "enp1s0f0np0 -> spark-1: small packets do, 9000 bytes do not"
+    done = doctor(tmp_path, doctor_look=look, fabric={"problems": [problem]})
+    assert done.returncode == 1 and "3 bad thing(s) were found" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    rows = done.stdout.split("what helps")[1].split("\n\n")[0].splitlines()[1:]
+    kinds = [row.split()[0] for row in rows]
+    assert kinds == sorted(kinds) and kinds.count("bad") >= 3
+    for said in ("different NCCLs", "the disk of / is full: 0.0 of", "small packets do", "Docker versions differ"):
+        assert any(said in row for row in rows), said
+    assert "@fake/spark-2: heat: OSError: no" in done.stdout.split("not asked:")[1]
+    assert "measured and found:" in done.stdout
