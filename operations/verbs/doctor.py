@@ -17,7 +17,8 @@ if host.name == next(iter(inventory)).name:
         image = engine_image(recipe, knobs).local
     hosts = list(inventory)
     ports = {knobs.engine_port: "engine_port", knobs.proxy_port: "proxy_port"}
-    ports |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
+    if knobs.topology == "cluster":
+        ports |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
     network = str(host.data.get("_net", "1")) != "0"
     seen = Seen(needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
     table.announce(len(hosts), network=network)

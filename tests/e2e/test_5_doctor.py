@@ -1,6 +1,6 @@
 """`make doctor` on the lab: what can be caused there is caused, and found; what was caused is gone afterwards.
 
-After the lab was torn down by the tests before, it is booted and deployed anew: replicas need rails and no ranks.
+With replicas: they use the rails, and no rank ends while one of these is pulled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tests.chaos.running_short import full, room_again
 from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, INVENTORY, WORKER, deploy, on
-from tests.lab.settings import LINKS
+from tests.lab import cgroup
+from tests.lab.settings import LINKS, known_nodes
 
 pytestmark = pytest.mark.lab
 
@@ -24,9 +25,15 @@ CLOCK_DOUBLE = "/etc/systemd/system/chrony.service"
 
 
 @pytest.fixture(scope="module")
-def replicas(lab: None) -> None:
+def replicas(lab: None) -> Iterator[None]:
+    """The lab with replicas, also where the tests before have left none; it is left as it was found."""
+    was_up = bool(known_nodes()) and all(cgroup.is_running(node) for node in known_nodes())
+    cluster.lab("up")
     done = deploy(topology="replicas")
     assert done.code == 0, done.text
+    yield
+    if not was_up:
+        cluster.lab("down")
 
 
 def doctor(*words: str) -> tuple[int, str, list[str]]:
@@ -88,7 +95,7 @@ def test_another_nccl_in_the_image_of_one_node_is_found() -> None:
     """The worker's image gets the metadata of a wheel, under the name that the plan knows; the head's has none."""
     image = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
     info = "nvidia_nccl_cu13-2.99.0.dist-info"
-    # Where the image's own Python looks: `docker commit` of a container that was never started with the engine.
+    # Where the image's own Python looks.
     site = on(
         WORKER,
         f"docker run --rm --network none --entrypoint python3 {image} -c "
@@ -133,7 +140,7 @@ def test_a_stopped_clock_service_is_found() -> None:
 
 @pytest.mark.usefixtures("replicas")
 def test_somebody_on_a_port_of_tandem_s_is_found() -> None:
-    """The ranks' meeting port: in replicas nobody holds it."""
-    held = "systemd-run --quiet --unit=by-hand python3 -m http.server --bind 127.0.0.1 26010"
+    """The engine's port on loopback, where the engine of replicas does not listen."""
+    held = "systemd-run --quiet --unit=by-hand python3 -m http.server --bind 127.0.0.1 8001"
     with healed(f"{held}; sleep 1", "systemctl stop by-hand", "NET=0") as bad:
-        assert any("port 26010 is held by python3" in row for row in bad), bad
+        assert any("port 8001 is held by python3" in row for row in bad), bad

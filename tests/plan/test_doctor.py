@@ -14,7 +14,7 @@ from operations.plan.doctor.ways import between, pairs
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
 NODES = ("spark-1", "spark-2")
-PORTS = {8001: "engine_port"}
+PORTS = {8001: "engine_port", 8000: "proxy_port"}
 
 
 def gpu(**changes: Any) -> dict[str, Any]:
@@ -418,6 +418,14 @@ def test_an_unused_port_is_nobody_s_fault() -> None:
     for told in seen.looks.values():
         told["links"]["enp1s0f1np1"] = {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": "r"}
     assert diagnose(seen, PORTS) == []
+
+
+def test_the_proxy_s_port_is_the_head_s_alone() -> None:
+    nginx = {"port": 8000, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": False}
+    for node, count in (("spark-1", 1), ("spark-2", 0)):
+        seen = healthy()
+        at("holders/ports", [nginx], node)(seen)
+        assert len(diagnose(seen, PORTS)) == count
 
 
 def test_what_was_measured_is_told() -> None:

@@ -48,7 +48,8 @@ def listen(ports: list[str], node: str, run: str, seconds: float) -> list[dict[s
                 next_word = now + PAUSE_S
                 for one, device in sockets.items():
                     _say(one, {MAGIC: run, "node": node, "from": device})
-            for one in select.select(list(sockets), [], [], PAUSE_S)[0] if sockets else time.sleep(PAUSE_S) or []:
+            # Without a port this is a pause.
+            for one in select.select(list(sockets), [], [], PAUSE_S)[0]:
                 if word := _hear(one, run):
                     entry = {"device": sockets[one], "node": word["node"], "from": word["from"]}
                     heard[entry["device"], entry["node"], entry["from"]] = entry

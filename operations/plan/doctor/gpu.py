@@ -156,8 +156,8 @@ def _busy(load: Look) -> list[dict[str, Any]]:
 
 
 def _clock(busy: list[dict[str, Any]]) -> float:
-    return median(each["sm_mhz"] for each in busy)
+    return float(median(each["sm_mhz"] for each in busy))
 
 
 def _power(busy: list[dict[str, Any]]) -> float:
-    return median([each["power_w"] for each in busy if each["power_w"] is not None] or [0])
+    return float(median([each["power_w"] for each in busy if each["power_w"] is not None] or [0]))

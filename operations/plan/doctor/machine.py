@@ -37,7 +37,9 @@ def judge(seen: Seen, ports: Mapping[int, str]) -> Iterator[Symptom]:
             REMARK, tuple(speeds), f"disks read unequally: {told_speeds}", "all wait for the slowest load", ""
         )
     for node, told in seen.topic("holders"):
-        yield from _holders(node, told, ports)
+        # The proxy is on the head, the first node.
+        wanted = {port: knob for port, knob in ports.items() if knob != "proxy_port" or node == next(iter(seen.looks))}
+        yield from _holders(node, told, wanted)
 
 
 def _memory(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
@@ -107,11 +109,10 @@ def _health(node: str, disk: dict[str, Any]) -> Iterator[Symptom]:
 
 
 def _holders(node: str, told: dict[str, Any], ports: Mapping[int, str]) -> Iterator[Symptom]:
-    for listener in told["ports"]:
+    for listener in (each for each in told["ports"] if each["port"] in ports):
         who = listener["process"] or "another program"
         pid = f" (pid {listener['pid']})" if listener["pid"] else ""
-        knob = ports.get(listener["port"], "its knob")
-        remedy = f"end it, or change `{knob}` in group_data/all.py"
+        remedy = f"end it, or change `{ports[listener['port']]}` in group_data/all.py"
         yield Symptom(
             BAD,
             (node,),

@@ -13,7 +13,7 @@ FULL_MBIT, LEAST_MBIT = 200_000, 100_000
 #: right. NVIDIA's own check asks for 80 by RDMA [I].
 BADLY_INITIALISED, LEAST_RDMA = 25.0, 80.0
 #: Of the best stream over ports of the same speed.
-MUCH_LESS, LESS = 0.25, 0.5
+MUCH_LESS, LESS = 0.1, 0.5
 REVIVE = (
     "reboot both with the cable in place; if it stays, shut both down, unplug their power for a minute, and boot again"
 )
