@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from operations import remote
 from operations.node import links
 from operations.node.doctor import (
     clock,
@@ -63,6 +66,16 @@ def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
     told = look.main("/nowhere", "", [])
     assert told["heat"] == {"failed": "ZeroDivisionError: division by zero"}
     assert told["memory"]["total_gib"] > 1
+
+
+def test_programs_in_folders_travel_like_the_others() -> None:
+    """As a node runs them: from memory, with what comes on standard input."""
+    argv = shlex.split(remote.command("doctor.clock", {}).get_raw_value())
+    argv[0] = sys.executable
+    done = subprocess.run(
+        argv, input=str.__str__(remote.programs()), capture_output=True, text=True, cwd="/", check=True
+    )
+    assert abs(json.loads(done.stdout)["now"] - time.time()) < 30
 
 
 # --- The GPU -------------------------------------------------------------------------------------------------------

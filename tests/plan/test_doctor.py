@@ -208,6 +208,7 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("caches", at("memory/cache_gib", 60.0), REMARK, "60.0 of 119.0 GiB are page cache"),
     ("hot sensor", at("heat/zones/0/celsius", 97.0), BAD, "acpitz has 97 °C"),
     ("full disk", at("disk/room/0/free_gib", 0.2), BAD, "the disk of / is full: 0.2 of 3600.0 GiB free"),
+    ("less than a hundredth", at("disk/room/0/free_gib", 20.0), BAD, "the disk of / is full: 20.0 of 3600.0 GiB free"),
     ("no inodes", at("disk/room/0/inodes_free", 0.0), BAD, "0% of its inodes"),
     ("narrow disk", at("disk/room/0/free_gib", 100.0), REMARK, "the disk of / is full: 100.0 of"),
     ("failing NVMe", at("disk/health/0/media_errors", 4), BAD, "nvme0n1: 4 media errors"),

@@ -68,11 +68,9 @@ def _say(one: socket.socket, word: dict[str, str]) -> None:
 
 
 def _hear(one: socket.socket, run: str) -> dict[str, str] | None:
-    """What somebody of this run has said; what the port itself sends comes by as well, and is nobody's word."""
+    """What somebody of this run has said. A port's own frames don't come by: the socket takes one ethertype alone."""
     try:
-        frame, (_device, _protocol, kind, *_rest) = one.recvfrom(4096)
-        if kind == socket.PACKET_OUTGOING:
-            return None
+        frame = one.recv(4096)
         length = int.from_bytes(frame[14:16], "big")
         word = json.loads(frame[16 : 16 + length])
         return word if word.get(MAGIC) == run and {"node", "from"} <= word.keys() else None
