@@ -32,7 +32,7 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     }
-    wanted = {
+    wanted: dict[str, object] = {
         "engine": _engine(recipe, knobs, node, ranks),
         "proxy": _proxy(knobs, node) if node.is_head else None,
         "rails": rails,

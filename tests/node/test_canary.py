@@ -63,9 +63,15 @@ class Node:
         program = home / "canary"
         shutil.copytree(FILES / "canary", program, ignore=shutil.ignore_patterns("__pycache__"))
         engine = {
-            **{"url": f"http://127.0.0.1:{self.hung.getsockname()[1]}", "model": "m", "acts": True, "deadline_s": 30.0},
-            **{"silence_s": 90.0, "mute_s": 90.0, "start_s": 600.0, "meeting": None},
-            **{"signs": {"path": "/metrics", "pattern": "x"}},
+            "url": f"http://127.0.0.1:{self.hung.getsockname()[1]}",
+            "model": "m",
+            "acts": True,
+            "deadline_s": 30.0,
+            "silence_s": 90.0,
+            "mute_s": 90.0,
+            "start_s": 600.0,
+            "signs": {"path": "/metrics", "pattern": "x"},
+            "meeting": None,
         }
         wanted = {"engine": engine, "proxy": f"http://127.0.0.1:{port}", "rails": {}, "peers": {}}
         (program / "canary.json").write_text(json.dumps(wanted | changes))

@@ -108,7 +108,7 @@ class Kept:
         self.killed: list[float] = []
         self.forgiven: list[str] = []
         self.said: list[str] = []
-        monkeypatch.setattr(node, "kill", lambda _: bool(self.killed.append(time.monotonic())) or True)
+        monkeypatch.setattr(node, "kill", self.kill)
         monkeypatch.setattr(node, "forgive", self.forgiven.append)
         monkeypatch.setattr(node, "say", self.said.append)
         monkeypatch.setattr(node, "invocation", lambda _: "one")
@@ -118,12 +118,23 @@ class Kept:
         monkeypatch.setattr(engine, "SOON_S", 0.05)
         monkeypatch.setattr(watch, "AFTER_S", 0.0)
         wanted = {
-            **{"url": url, "model": "m", "acts": True, "deadline_s": DEADLINE_S, "silence_s": SILENCE_S},
-            **{"mute_s": MUTE_S, "start_s": 600.0, "signs": {"path": signs.path, "pattern": signs.pattern}},
-            **{"meeting": None, **changes},
+            "url": url,
+            "model": "m",
+            "acts": True,
+            "deadline_s": DEADLINE_S,
+            "silence_s": SILENCE_S,
+            "mute_s": MUTE_S,
+            "start_s": 600.0,
+            "signs": {"path": signs.path, "pattern": signs.pattern},
+            "meeting": None,
+            **changes,
         }
         self.rails = rails.Rails({}, {})
         self.watch = engine.Engine(wanted, self.rails)
+
+    def kill(self, _: str) -> bool:
+        self.killed.append(time.monotonic())
+        return True
 
     def run(self, seconds: float) -> Kept:
         """Look for so long, or until it kills."""
@@ -335,7 +346,12 @@ def test_a_kill_that_docker_does_not_do_is_tried_again(
 ) -> None:
     kept = keep()
     tries: list[str] = []
-    monkeypatch.setattr(node, "kill", lambda name: bool(tries.append(name)))
+
+    def fail(name: str) -> bool:
+        tries.append(name)
+        return False
+
+    monkeypatch.setattr(node, "kill", fail)
     fake.hangs = True
     kept.run(2.5)
     assert len(tries) >= 2

@@ -45,7 +45,12 @@ def kind() -> Iterator[tuple[str, type[FakeProxy]]]:
 def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who was killed; a tenth of the real times."""
     killed: list[str] = []
-    monkeypatch.setattr(node, "kill", lambda name: bool(killed.append(name)) or True)
+
+    def kill(name: str) -> bool:
+        killed.append(name)
+        return True
+
+    monkeypatch.setattr(node, "kill", kill)
     monkeypatch.setattr(node, "invocation", lambda _: "one")
     for name in ("ASK_S", "LATE_S", "SILENCE_S", "START_S"):
         monkeypatch.setattr(proxy, name, getattr(proxy, name) / 10)

@@ -104,11 +104,8 @@ class Vllm:
 
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a whole prompt where it is told to read prompts at once."""
-        chunk = count(recipe.flag("max-num-batched-tokens"))
-        is_whole = recipe.flag("no-enable-chunked-prefill") or recipe.flag("enable-chunked-prefill") in (
-            "False",
-            "false",
-        )
+        chunk, chunked = count(recipe.flag("max-num-batched-tokens")), recipe.flag("enable-chunked-prefill")
+        is_whole = recipe.flag("no-enable-chunked-prefill") or chunked in ("False", "false")
         return max(chunk, self.context_tokens(recipe)) if is_whole else chunk
 
     def context_tokens(self, recipe: Recipe) -> int:
