@@ -145,8 +145,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
     links = survey.get("state", {}).get("links", {})
     found = [Link(name, link["carrier"], link["rdma"]) for name, link in links.items()]
-    # A node of solo has no use for a fabric, whatever is plugged in.
-    rails = () if knobs.topology == "solo" else choose_rails(found, host.data.get("fabric_interfaces") or ())
+    rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
     return Node(
         name=host.name,
         index=index,

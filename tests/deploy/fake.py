@@ -53,9 +53,10 @@ class Outcome:
 def planned(**changes: Any) -> Plan:
     """The plan that a deploy of two fake nodes makes."""
     wanted, recipe = read(knob_data(**changes))
-    rails = () if wanted.topology == "solo" else ("enp1s0f0np0", "enP2p1s0f0np0")
-    subnets = wanted.rail_subnets if rails else ()
-    nodes = [Node(name, i, name, "/home/spark", "aarch64", rails, (), subnets) for i, name in enumerate(NAMES)]
+    rails = ("enp1s0f0np0", "enP2p1s0f0np0")
+    nodes = [
+        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)
+    ]
     return make_plan(recipe, wanted, nodes)
 
 

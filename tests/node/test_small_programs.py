@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import archive, files, links, secrets, services
+from operations.node import archive, files, links, secrets, services, status
 
 
 def test_a_secret_is_made_once_with_mode_600(tmp_path: Path) -> None:
@@ -202,3 +202,12 @@ def test_rails_with_their_rdma_devices(tmp_path: Path, monkeypatch: pytest.Monke
         "enp1s0f0np0": "rocep1s0f0",
         "enP2p1s0f0np0": "roceP2p1s0f0",
     }
+
+
+def test_what_is_deployed_is_read_from_what_lies_there(tmp_path: Path) -> None:
+    run = tmp_path / "run.sh"
+    run.write_text(
+        "exec docker run --label tandem.recipe=x --label tandem.topology=replicas --gpus all tandem/engine:1\n"
+    )
+    assert status.deployed(run) == "replicas"
+    assert status.deployed(tmp_path / "none") == ""

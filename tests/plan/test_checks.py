@@ -11,7 +11,7 @@ import pytest
 from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
 from operations.plan.images import Image
-from tests.plan.samples import knobs, nodes, plan, survey
+from tests.plan.samples import knobs, nodes, survey
 
 IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]
 
@@ -184,11 +184,6 @@ def test_every_port_that_is_listened_on_is_looked_at_and_no_other(
     held = [each for port in (8000, 8001, *range(26000, 26040)) for each in listener(port)["ports"]]
     said = findings(survey(ports=held), index, count, topology=topology, executor=executor)
     assert {int(port) for port in re.findall(r"port (\d+) is held", said)} == ports
-
-
-def test_a_copy_listens_where_the_check_looks() -> None:
-    wanted = plan(3)
-    assert [wanted.knobs.copy_port(each.node.index) for each in wanted.nodes[1:]] == [26031, 26032]
 
 
 def test_what_ollama_holds_is_counted_as_free_since_a_start_unloads_it() -> None:
