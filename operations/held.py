@@ -105,7 +105,7 @@ class Hold:
 
 
 def take(where: Host) -> Hold:
-    """Ask for the lock on a node; `lost()` of what comes back says whether it was given."""
+    """Ask a node (itself, not pyinfra's `host`) for the lock; `lost()` of what comes back says why it was not given."""
     hold = Hold(where)
     _held.append(hold)
     return hold
@@ -117,7 +117,7 @@ def across(step: Callable[[State, Host], bool]) -> Callable[[State, Host], bool]
     def run(state: State, host: Host) -> bool:
         with ExitStack() as stack:
             for hold in _held:
-                if hold.where is host:
+                if hold.where.name == host.name:
                     stack.enter_context(hold.away())
             return step(state, host)
 

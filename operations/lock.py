@@ -15,6 +15,7 @@ from pyinfra.api.operation import operation
 from operations import held, looking
 from operations.patience import fail
 from operations.plan.plan import Plan
+from operations.sharing import head_of
 from operations.tether import can_tether
 
 #: Seconds for which a survey is taken for the present.
@@ -28,7 +29,7 @@ seen_at = 0.0
 def hold(plan: Plan) -> Iterator[PyinfraCommand]:
     """Take the lock on the head for as long as this process lives; never a change."""
     if state.is_executing and plan.of(host.name).node.is_head and can_tether(host):
-        taken = held.take(host)
+        taken = held.take(head_of(plan))
         if why := taken.lost():
             yield fail(why)
             return
@@ -40,20 +41,27 @@ def hold(plan: Plan) -> Iterator[PyinfraCommand]:
 
 @operation()
 def alone() -> Generator[PyinfraCommand, None, None]:
-    """The same for a verb that changes nodes without a plan: the head is the inventory's first."""
-    is_head = host.name == next(iter(state.inventory)).name
-    if state.is_executing and is_head and can_tether(host) and (why := held.take(host).lost()):
+    """The same for a verb that changes nodes without a plan."""
+    head = _head()
+    if state.is_executing and head and host.name == head.name and (why := held.take(head).lost()):
         yield fail(why)
         return
     host.noop("no deploy is at work")
 
 
 @contextmanager
-def taken(head: Host) -> Iterator[None]:
+def taken() -> Iterator[None]:
     """The same for a verb that changes nodes without operations. Raises DeployError when somebody else is at work."""
+    head = _head()
     try:
-        if can_tether(head) and (why := held.take(head).lost()):
+        if head and (why := held.take(head).lost()):
             raise DeployError(why)
         yield
     finally:
         held.release()
+
+
+def _head() -> Host | None:
+    """The inventory's first node; None where it can't be reached: no deploy can be at work either."""
+    head: Host = next(iter(state.inventory))
+    return head if head.connected and can_tether(head) else None

@@ -12,6 +12,6 @@ if reach.speaks(host, inventory):
         knobs, recipe = wanted(dict(host.data.dict()))
         keep = needed(recipe, knobs)
     # A deploy puts images onto nodes that no unit needs yet.
-    with lock.taken(next(iter(inventory))):
+    with lock.taken():
         answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
     say([*pruned_lines(answers), *absent_lines(topology=knobs.topology)])

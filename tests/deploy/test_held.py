@@ -13,8 +13,9 @@ from typing import Any
 import gevent
 import pytest
 from gevent import subprocess
+from pyinfra.api.exceptions import DeployError
 
-from operations import held, tether
+from operations import held, lock, tether
 from operations.patience import fail
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
@@ -130,6 +131,37 @@ def test_no_command_runs_without_the_lock(head: Any, monkeypatch: pytest.MonkeyP
     assert list(commands) == []
 
 
+def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tether, "BEAT_S", 0.2)
+    monkeypatch.setattr(lock, "state", SimpleNamespace(inventory=[head]))
+    head.connected = True
+    deploy_of_another = held.Hold(head)
+    with pytest.raises(DeployError, match=r"another deploy is at work: the first since 20"), lock.taken():
+        raise AssertionError("it went on")
+    deploy_of_another.close()
+    ended(head.channels[0])
+    with lock.taken():
+        assert len(held._held) == 1 and held.lost() == ""
+    assert held._held == []
+    ended(head.channels[-1])
+    # A head that is off holds no lock, and nobody can deploy.
+    head.connected = False
+    with lock.taken():
+        assert held._held == []
+
+
+def test_prune_removes_nothing_while_a_deploy_is_at_work(tmp_path: Path) -> None:
+    plan = planned(topology="cluster")
+    states = [look(plan, name) for name in NAMES]
+    pruned = {"old_images": {"images": [], "removed": [], "problems": []}}
+    verb = "operations/verbs/prune.py"
+    outcome = deploy(tmp_path, states, "-y", programs=pruned, file=verb)
+    assert "every image of Tandem's is needed" in outcome.text, outcome.text
+    outcome = deploy(tmp_path, states, "-y", programs=pruned, file=verb, inventory=BUSY)
+    assert "another deploy is at work (a test)" in outcome.text and "Traceback" not in outcome.text
+    assert "is needed" not in outcome.text
+
+
 def _said(command: Any) -> str:
     """The text that a command fails with."""
     said: list[str] = []
@@ -169,11 +201,29 @@ def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, tmp_path: Pa
     assert "somebody else has taken it" in held.lost()
 
 
+BUSY = """
+from types import SimpleNamespace
+from operations import held, lock
+
+class IsRefused:
+    where = None
+    def __init__(self, where):
+        pass
+    def lost(self):
+        return "another deploy is at work (a test)"
+    def close(self):
+        pass
+
+lock._head = lambda: "the head"
+held.Hold = IsRefused
+"""
+
 LOST = """
+from types import SimpleNamespace
 from operations import held
 
 class LosesItsLock:
-    where, asked = None, 0
+    where, asked = SimpleNamespace(name="none of the nodes"), 0
     def lost(self):
         self.asked += 1
         return "this deploy has lost its lock (a test)" if self.asked > 5 else ""
@@ -205,7 +255,11 @@ def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
     states = [look(plan, name) for name in NAMES]
     units = {"services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}}
     verb = "operations/verbs/down.py"
-    assert deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "systemctl disable --now")
+    deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "systemctl disable --now")
     outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=LOST.replace("> 5", "> 0"))
     assert outcome.code == 1 and outcome.commands == []
     assert "has lost its lock" in outcome.text
+    busy = BUSY.replace('"the head"', f'SimpleNamespace(name="{NAMES[0]}")')
+    outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=busy)
+    assert outcome.code == 1 and outcome.commands == []
+    assert "another deploy is at work (a test)" in outcome.text
