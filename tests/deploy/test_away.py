@@ -49,6 +49,12 @@ def test_solo_deploys_with_the_other_node_off(tmp_path: Path) -> None:
     assert f"spark-2 {REFUSED}: this plan needs nothing of it; what an older plan has left there stays" in outcome.text
 
 
+def test_solo_with_the_other_node_off_is_the_same_as_with_it_on(tmp_path: Path) -> None:
+    plan = planned(topology="solo")
+    outcome = deploy(tmp_path, [look(plan, NAMES[0]), OFF], "-y", "--data", "topology=solo")
+    assert outcome.code == 0 and outcome.commands == []
+
+
 @pytest.mark.parametrize("topology", ["cluster", "replicas"])
 def test_a_plan_that_needs_the_node_is_refused_with_the_remedy(tmp_path: Path, topology: str) -> None:
     plan = planned(topology=topology)
