@@ -17,6 +17,8 @@ import node
 STARTING_S, SOON_S = 2.0, 0.5
 #: Seconds after a kill until the next look: its unit ends meanwhile.
 AFTER_S = 1.0
+#: Seconds by which a pause of its own may be too long before the canary blames the machine.
+OVERSLEPT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,15 @@ class Watch:
     def turn(self) -> None:
         """One look, and the pause behind it, which an answer ends."""
         self.step(node.invocation(self.unit))
-        pause = self._pause_s()
+        pause, begun = self._pause_s(), time.monotonic()
         if self.question:
             self.question.done.wait(pause)
         else:
             time.sleep(pause)
+        now = time.monotonic()
+        if now - begun - pause > OVERSLEPT_S:
+            # The machine stood still, or had no time for anybody: what has not answered meanwhile could not.
+            self.silent_since, self.alive_at = 0.0, now
 
     def step(self, invocation: str) -> None:
         """One look at this start of the unit (empty: it does not run), and what follows."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from operations.node import status
 from tests.node.shipped import FILES, part
 
 node = part("canary", "node")
@@ -152,3 +153,23 @@ def test_a_command_that_hangs_or_is_not_there_is_no_answer(tmp_path: Path, monke
     assert node.invocation("tandem-engine") == ""
     script(tmp_path, "systemctl", "echo active; echo one")
     assert node.invocation("tandem-engine") == "one"
+
+
+def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {
+        "rails": ["the rail railA has no carrier"],
+        "away": ["spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it"],
+        "problems": {"engine": "waits for rank 1 (spark-2)", "proxy": "no answer for 3 s"},
+        "killed": {"proxy": "2026-11-22 14:00:00 no sign of life for 7.5 s"},
+    }
+    monkeypatch.setattr(status, "read", lambda _: json.dumps(state))
+    assert status._canary() == [
+        *(state["away"]),
+        *(state["rails"]),
+        *("engine: waits for rank 1 (spark-2)", "proxy: no answer for 3 s"),
+        "proxy killed 2026-11-22 14:00:00 no sign of life for 7.5 s",
+    ]
+    # That of a canary that was started from an older plan, and none.
+    for text in ('{"rails": [], "engine": "", "kills": []}', ""):
+        monkeypatch.setattr(status, "read", lambda _, text=text: text)
+        assert status._canary() == ["sees nothing wrong"]

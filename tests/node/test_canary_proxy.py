@@ -109,6 +109,22 @@ def test_one_that_hangs_is_killed_and_then_starts_with_new_patience(
     assert kept.problem == ""
 
 
+def test_one_that_could_not_answer_because_the_machine_stood_still_is_not_killed(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, fake = kind
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    # Every pause counts as overslept.
+    monkeypatch.setattr(watch, "OVERSLEPT_S", -10.0)
+    fake.late_s = 3
+    run(kept, 2, kills)
+    assert kills == []
+    monkeypatch.setattr(watch, "OVERSLEPT_S", 2.0)
+    run(kept, 2, kills)
+    assert kills == ["tandem-proxy"]
+
+
 def test_one_that_starts_has_two_minutes_and_no_more(kills: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     kept = made("http://127.0.0.1:9", monkeypatch)
     kept.start_s = 1.0
