@@ -158,13 +158,14 @@ def test_a_command_that_hangs_or_is_not_there_is_no_answer(tmp_path: Path, monke
 def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {
         "rails": ["the rail railA has no carrier"],
-        "away": ["spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it"],
+        "away": {"spark-2": "14:02:11"},
         "problems": {"engine": "waits for rank 1 (spark-2)", "proxy": "no answer for 3 s"},
         "killed": {"proxy": "2026-11-22 14:00:00 no sign of life for 7.5 s"},
     }
     monkeypatch.setattr(status, "read", lambda _: json.dumps(state))
     assert status._canary() == [
-        *(state["away"]),
+        "spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it, and loads anew when "
+        "it is back",
         *(state["rails"]),
         *("engine: waits for rank 1 (spark-2)", "proxy: no answer for 3 s"),
         "proxy killed 2026-11-22 14:00:00 no sign of life for 7.5 s",
