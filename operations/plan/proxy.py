@@ -13,9 +13,9 @@ from operations.plan.refusal import Finding, Refusal
 
 #: Modules of files/proxy beside the configuration, each with a `callback`.
 CALLBACKS = ("resume", "last_resort", "unavailable", "links")
-#: Seconds until an answer must be complete, and until the first token of a stream: a prompt of 200,000 tokens is read for
-#: two minutes on a GB10, and one that is given up goes to the next engine, which then reads as long. An engine that hangs
-#: is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
+#: Seconds until an answer must be complete, and until the first token of a stream: a GB10 reads a prompt of 200,000
+#: tokens for two minutes, and one that is given up goes to the next engine, which then reads as long. An engine that
+#: hangs is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
 TIMEOUT_S = 900
 #: Seconds for which the proxy leaves an engine alone after a failure.
 COOLDOWN_S = 20

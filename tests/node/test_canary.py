@@ -164,8 +164,8 @@ def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.M
     }
     monkeypatch.setattr(status, "read", lambda _: json.dumps(state))
     assert status._canary() == [
-        "spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it, and loads anew when "
-        "it is back",
+        "spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it, and loads "
+        "anew when it is back",
         *(state["rails"]),
         *("engine: waits for rank 1 (spark-2)", "proxy: no answer for 3 s"),
         "proxy killed 2026-11-22 14:00:00 no sign of life for 7.5 s",
