@@ -9,6 +9,7 @@ from typing import Any
 
 import gevent
 from pyinfra.api.command import FunctionCommand, StringCommand
+from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
@@ -102,7 +103,8 @@ def _as_command(function: Callable[[State, Host], Any]) -> FunctionCommand:
     def run(state: State, host: Host) -> bool:
         try:
             return function(state, host) is not False
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, OSError, PyinfraError) as error:
+            # pyinfra's own: a node that dies in the middle of a step.
             host.log_styled(str(error), fg="red")
             return False
 
