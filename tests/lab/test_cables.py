@@ -165,6 +165,20 @@ def test_a_node_without_power_takes_every_carrier_and_reboots_give_them_back(pai
     pair.come_to([False, False], *ends)
 
 
+def test_after_both_were_off_the_first_one_up_is_remembered(pair: World) -> None:
+    pair.come_to([True, True], *BOTH)
+    for node in NODES[:2]:
+        pair.bring_up(node, "rail0", "down")
+    pair.come_to([False, False], *BOTH)
+    # Both outer ends are down: nothing in the fabric changes when one comes up, only in its own namespace.
+    time.sleep(0.3)
+    pair.bring_up(NODES[0], "rail0")
+    time.sleep(0.3)
+    assert pair.carriers(*BOTH) == [False, False]
+    pair.bring_up(NODES[1], "rail0")
+    pair.come_to([True, True], *BOTH)
+
+
 def test_a_watcher_that_was_killed_is_replaced_by_the_next_up_and_gone_after_down(pair: World) -> None:
     (first,) = pair.watchers()
     pair.run("kill", "-9", str(first))
