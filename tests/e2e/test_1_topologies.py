@@ -22,6 +22,7 @@ from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, begin, deploy, on
 from tests.lab import model
 from tests.lab.hub import Hub, serve
+from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET
 
 FOLDER = model.RECIPE.model.folder
@@ -165,6 +166,24 @@ def test_solo_leaves_the_worker_empty(at: dict[str, str]) -> None:
     assert on(WORKER, "ls /etc/systemd/system/tandem-* 2>/dev/null", check=False) == ""
     assert on(WORKER, "docker images --quiet").strip() != ""
     assert_settled(topology="solo")
+
+
+@pytest.mark.parametrize("fault", fast("solo"), ids=lambda fault: fault.name)
+def test_a_fault_of_a_solo_is_survived(at: dict[str, str], fault: Fault) -> None:
+    assert row.run(Scene("solo", "ray").look(), fault).problems == []
+
+
+def test_solo_is_deployed_with_the_other_node_off(at: dict[str, str]) -> None:
+    power_off(WORKER)
+    try:
+        done = deploy(topology="solo")
+        assert done.code == 0, done.text
+        assert "spark-2 does not answer" in done.text and "this plan needs nothing of it" in done.text
+        assert cluster.complete(at) == 8
+        assert_settled(topology="solo")
+    finally:
+        power_on(WORKER)
+        wait_until_up(WORKER)
 
 
 class HeldHub(Hub):

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.lab import model
+from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import FABRIC_NAMESPACE
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
@@ -107,8 +108,8 @@ def inventory_with(tmp_path: Path, **changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"ssh_hostname": "10.213.77.99"}, ["spark-2", "Could not connect"]),
-        ({"ssh_user": "nobody"}, ["spark-2", "Authentication error"]),
+        ({"ssh_hostname": "10.213.77.99"}, ["spark-2 does not answer (", "switch it on", "topology=solo serves on"]),
+        ({"ssh_user": "nobody"}, ["spark-2 refuses the login nobody@10.213.77.12", "ssh-copy-id"]),
     ],
     ids=["does not answer", "refuses the key"],
 )
@@ -120,3 +121,23 @@ def test_a_node_out_of_reach_stops_the_deploy(tmp_path: Path, changes: dict[str,
         assert words in done.text, done.text
     assert "Traceback" not in done.text
     assert on(HEAD, "docker inspect --format '{{.Id}}' tandem-engine") == before
+
+
+def test_with_a_node_off_status_says_so_in_seconds_and_a_deploy_is_refused(at: dict[str, str]) -> None:
+    power_off(WORKER)
+    try:
+        start = time.monotonic()
+        argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]
+        told = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=True).stdout
+        assert time.monotonic() - start < 10
+        assert "spark-1  tandem-engine" in told
+        (line,) = [line for line in told.splitlines() if line.startswith("spark-2 does not answer (")]
+        assert "no rank can serve without it, the others wait for it and meet again when it is back" in line
+        assert "switch it on" in line
+        said = deploy(topology="cluster")
+        assert said.code == 1 and "Traceback" not in said.text
+        assert "spark-2  does not answer (" in said.text and "topology=solo serves on spark-1 alone" in said.text
+    finally:
+        power_on(WORKER)
+        wait_until_up(WORKER)
+    cluster.wait_until_served(at)

@@ -182,6 +182,9 @@ def test_after_both_were_off_the_first_one_up_is_remembered(pair: World) -> None
 def test_a_watcher_that_was_killed_is_replaced_by_the_next_up_and_gone_after_down(pair: World) -> None:
     (first,) = pair.watchers()
     pair.run("kill", "-9", str(first))
+    deadline = time.monotonic() + 5
+    while pair.watchers() and time.monotonic() < deadline:
+        time.sleep(0.1)
     pair.bring_up(NODES[1], "rail0", "down")
     time.sleep(0.3)
     # Nobody has told the other side; its own veth's carrier is all that it sees.

@@ -50,5 +50,6 @@ ABSENT = [
         ("solo",),
         on_head=True,
         afterwards=power_again(WORKER),
+        fast=("solo",),
     ),
 ]

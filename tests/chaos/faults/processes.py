@@ -30,6 +30,7 @@ PROCESSES = [
         "the canary kills it",
         on_head=True,
         of_proxy=True,
+        fast=("solo",),
     ),
     Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, EITHER),
     Fault("SIGKILL dockerd, head", send("KILL", HEAD, "dockerd -H"), BACK, EITHER, on_head=True),

@@ -15,8 +15,7 @@ from tests.chaos.running_short import full, room_again
 from tests.chaos.scene import Scene
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, INVENTORY, WORKER, deploy, on
-from tests.lab import cgroup
-from tests.lab.settings import LINKS, known_nodes
+from tests.lab.settings import LINKS
 
 pytestmark = pytest.mark.lab
 
@@ -25,15 +24,10 @@ CLOCK_DOUBLE = "/etc/systemd/system/chrony.service"
 
 
 @pytest.fixture(scope="module")
-def replicas(lab: None) -> Iterator[None]:
-    """The lab with replicas, also where the tests before have left none; it is left as it was found."""
-    was_up = bool(known_nodes()) and all(cgroup.is_running(node) for node in known_nodes())
-    cluster.lab("up")
+def replicas(lab: None) -> None:
+    """The lab with replicas."""
     done = deploy(topology="replicas")
     assert done.code == 0, done.text
-    yield
-    if not was_up:
-        cluster.lab("down")
 
 
 def doctor(*words: str) -> tuple[int, str, list[str]]:
