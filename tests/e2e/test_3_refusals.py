@@ -47,12 +47,12 @@ def test_an_mtu_that_does_not_get_through_is_named() -> None:
 
 
 def test_a_port_of_somebody_else_is_named() -> None:
-    on(WORKER, "systemd-run --unit=lab-squatter python3 -m http.server 8005")
+    on(HEAD, "systemd-run --unit=lab-squatter python3 -m http.server 8005")
     try:
         time.sleep(1)
-        refused("spark-2", "port 8005 is held by python3", "`engine_port`", engine_port=8005)
+        refused("spark-1", "port 8005 is held by python3", "`engine_port`", engine_port=8005)
     finally:
-        on(WORKER, "systemctl stop lab-squatter")
+        on(HEAD, "systemctl stop lab-squatter")
 
 
 def test_a_sudo_that_wants_a_password_is_named() -> None:
@@ -99,7 +99,7 @@ def inventory_with(tmp_path: Path, **changes: Any) -> str:
     file = tmp_path / "nodes.py"
     file.write_text(
         f"import sys; sys.path.insert(0, {str(cluster.ROOT)!r})\n"
-        "from tests.lab.inventory import config, nodes as _nodes\n"
+        "from tests.lab.inventory import nodes as _nodes\n"
         f"nodes = [_nodes[0], (_nodes[1][0], {{**_nodes[1][1], **{changes!r}}})]\n"
     )
     return str(file)
