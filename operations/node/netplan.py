@@ -45,10 +45,30 @@ def _given(document: Any) -> Iterator[dict[str, Any]]:
     for device, settings in (network.get("ethernets") or {}).items():
         settings = settings or {}
         if settings.get("addresses") or any(settings.get(key, "").lower() in _YES for key in ("dhcp4", "dhcp6")):
-            yield {"device": device, "match": settings.get("match"), "gives": "an address"}
+            yield from ({**selected, "gives": "an address"} for selected in _selected(device, settings))
     for kind in _MADE_OF:
         for name, settings in (network.get(kind) or {}).items():
             for device in (settings or {}).get("interfaces") or []:
                 # It is named by its entry under `ethernets`, which may select it in another way.
-                match = ((network.get("ethernets") or {}).get(device) or {}).get("match")
-                yield {"device": device, "match": match, "gives": f"a place in {name}"}
+                settings = (network.get("ethernets") or {}).get(device) or {}
+                yield from ({**selected, "gives": f"a place in {name}"} for selected in _selected(device, settings))
+
+
+def _selected(device: str, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What an entry selects, {device, match}; none where it is about no interface in particular.
+
+    NetworkManager saves each profile as an entry, often with an empty `match`. The device is then in the profile's own
+    settings, or it is the entry's name, unless that is made of the profile's UUID. A profile without any device fits
+    all, but is not counted: the one that netplan makes of Tandem's file has no lower priority, and among equals
+    NetworkManager takes the one that was used last. What it takes is proven after the change.
+    """
+    match, profile = settings.get("match"), settings.get("networkmanager")
+    if match or match is None:
+        yield {"device": device, "match": match}
+    elif not profile:
+        # Written by hand: netplan gives it to every interface.
+        yield {"device": device, "match": {"name": "*"}}
+    elif name := (profile.get("passthrough") or {}).get("connection.interface-name"):
+        yield {"device": name, "match": None}
+    elif not device.startswith("NM-"):
+        yield {"device": device, "match": None}

@@ -177,7 +177,7 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
 def is_for(entry: dict[str, Any], rail: str, link: dict[str, Any]) -> bool:
     """Whether an entry of netplan's is about this interface: by its name, or by all that its `match` asks for."""
     match = entry.get("match")
-    if match is None:
+    if not match:
         return bool(entry["device"] == rail)
     drivers = match.get("driver", [])
     drivers = [drivers] if isinstance(drivers, str) else drivers

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from operations.node import netplan
 from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
 from operations.plan.images import Image
+from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
 from tests.plan.samples import knobs, nodes, survey
 
 IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]
@@ -114,6 +117,8 @@ RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
         ({"device": "enp1s0f0np0", "match": None}, True),
         ({"device": "enp1s0f0np0"}, True),
         ({"device": "eth0"}, False),
+        ({"device": "eth0", "match": {}}, False),
+        ({"device": "enp1s0f0np0", "match": {}}, True),
         # With a `match` the entry's name says nothing.
         ({"device": "enp1s0f0np0", "match": {"name": "eth*"}}, False),
         ({"device": "all", "match": {"name": "en*"}}, True),
@@ -129,6 +134,26 @@ RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
 )
 def test_a_netplan_entry_is_for_what_its_match_selects(entry: dict[str, Any], fits: bool) -> None:
     assert is_for(entry, "enp1s0f0np0", RAIL) == fits
+
+
+@pytest.mark.parametrize(
+    ("file", "rails"),
+    [
+        (KEYED, []),
+        (KEYED.replace("ens32", "enp1s0f0np0"), ["enp1s0f0np0"]),
+        (NAMED, []),
+        (NAMED.replace("enP7s7", "enP2p1s0f0np0"), ["enP2p1s0f0np0"]),
+        (PASSED, []),
+        (PASSED.replace("enP7s7", "enP2p1s0f0np0"), ["enP2p1s0f0np0"]),
+        (ANY, []),
+    ],
+)
+def test_what_network_manager_saves_for_other_interfaces_stands_in_nobody_s_way(
+    tmp_path: Path, file: str, rails: list[str]
+) -> None:
+    (tmp_path / "90-NM-9f2a71c3-5bb0-4d7e-8c1b-0d7f1e6a2b44.yaml").write_text(file)
+    told = findings(survey(netplan=netplan.entries(tmp_path)))
+    assert re.findall(r"yaml gives `(\w+)` an address too", told) == rails
 
 
 @pytest.mark.parametrize(
