@@ -46,9 +46,9 @@ def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
-            answer = ask(host, "fabric", action="apply", paths=paths)
-        except Exception:
-            answer = {}
+            answer, broken = ask(host, "fabric", action="apply", paths=paths), ""
+        except Exception as error:
+            answer, broken = {}, f" ({error})"
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
         deadline = gevent.get_hub().loop.now() + 30
@@ -57,8 +57,7 @@ def _apply(paths: list[str]) -> Any:
                 host.disconnect()
                 host.connect(raise_exceptions=True, show_errors=False)
                 tether.quicken(host)
-                if ask(host, "fabric", action="keep", paths=paths)["kept"]:
-                    return True
+                told = ask(host, "fabric", action="keep", paths=paths)
             except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
@@ -67,9 +66,13 @@ def _apply(paths: list[str]) -> Any:
                     ) from None
                 gevent.sleep(2)
                 continue
+            if told["kept"]:
+                return True
+            if told.get("waiting"):
+                raise RuntimeError(f"the change of the network was not made on the node{broken}. Run the deploy again")
             raise RuntimeError(
                 "the network's old files are in force: management was gone for too long, and the node's guard has "
-                "restored them (or the change never reached the node). Run the deploy again"
+                "restored them. Run the deploy again"
             )
 
     return apply

@@ -46,20 +46,31 @@ def main(action: str, **arguments: Any) -> dict[str, Any]:
 
 def _apply(paths: Sequence[str]) -> dict[str, Any]:
     """Put each path's `.pending` in its place and apply them, with a timer armed that takes all of them back."""
+    # What was kept before is not this change.
+    KEPT.unlink(missing_ok=True)
     subprocess.run(["systemctl", "stop", f"{GUARD}.timer"], capture_output=True, check=False)
+    made = []
     for path in paths:
         file, old = Path(path), _old(path)
         # One that a broken deploy has left is the last that was confirmed.
         if not old.exists():
+            made.append(old)
             if file.exists():
                 shutil.copy2(file, old)
             else:
                 old.touch()
     _write_undo(paths)
-    KEPT.unlink(missing_ok=True)
     ARMED.touch()
-    armed = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", str(UNDO)]
-    subprocess.run(armed, check=True, capture_output=True)
+    timer = ["systemd-run", f"--on-active={GUARD_S}", f"--unit={GUARD}", "--collect", "/bin/sh", str(UNDO)]
+    armed = subprocess.run(timer, capture_output=True, text=True, check=False)
+    if armed.returncode != 0:
+        # The guard of a deploy that broke off may be at work just now: its name is taken until it has ended.
+        ARMED.unlink(missing_ok=True)
+        _disarm()
+        for old in made:
+            old.unlink(missing_ok=True)
+        said = armed.stderr.strip()[-300:]
+        return {"problem": f"the network stays as it is, its guard can't be armed; run the deploy again: {said}"}
     for path in paths:
         Path(f"{path}.pending").rename(path)
     # It restarts NetworkManager where that has the rails, which reads its own file then.
@@ -98,7 +109,12 @@ def _disarm() -> None:
 
 
 def _keep(paths: Sequence[str]) -> dict[str, Any]:
-    """The deploy reaches the node: disarm the guard. `kept` is False when the guard was quicker."""
+    """The deploy reaches the node: disarm the guard. `kept` is False when the guard was quicker, and where the change
+    was not made: the new files still wait (`waiting`).
+    """
+    if any(Path(f"{path}.pending").exists() for path in paths):
+        # The guard stays armed, if it is: `apply` may yet go on.
+        return {"kept": False, "waiting": True}
     try:
         ARMED.rename(KEPT)
     except FileNotFoundError:

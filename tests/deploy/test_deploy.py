@@ -143,13 +143,22 @@ def test_all_files_of_the_rails_are_applied_together(tmp_path: Path, path: str) 
         outcome.position(2, f"{each}.pending")
 
 
-def test_a_change_of_the_network_that_was_taken_back_ends_the_deploy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"kept": False}, "the network's old files are in force"),
+        ({"kept": False, "waiting": True}, "the change of the network was not made on the node. Run the deploy again"),
+    ],
+)
+def test_a_change_of_the_network_that_is_not_in_force_ends_the_deploy(
+    tmp_path: Path, kept: dict[str, bool], said: str
+) -> None:
     states = as_planned(topology="replicas")
     del states[1]["files"][NETPLAN]
-    taken_back = {"fabric": {"problems": [], "kept": False}}
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=taken_back)
+    programs = {"fabric": {"problems": [], **kept}}
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=programs)
     assert outcome.code == 1
-    assert "the network's old files are in force" in outcome.text and "Traceback" not in outcome.text
+    assert said in outcome.text and "Traceback" not in outcome.text
 
 
 def test_one_changed_file_is_written_again_alone(tmp_path: Path) -> None:

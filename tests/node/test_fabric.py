@@ -89,3 +89,51 @@ def test_what_netplan_refuses_is_taken_back_at_once(paths: list[str], tmp_path: 
     assert "unknown key" in fabric.main("apply", paths=paths)["problem"]
     assert there(paths) == {"rails.yaml": "old"}
     assert fabric.main("keep", paths=paths) == {"kept": False}
+
+
+def kept_before(paths: list[str]) -> None:
+    """An earlier deploy's change, confirmed; another one lies there to be made."""
+    fabric.main("apply", paths=paths)
+    fabric.main("keep", paths=paths)
+    for path in paths:
+        Path(f"{path}.pending").write_text("newer")
+
+
+def test_a_change_that_never_reached_the_node_is_not_called_kept(paths: list[str]) -> None:
+    kept_before(paths)
+    assert fabric.main("keep", paths=paths) == {"kept": False, "waiting": True}
+
+
+def test_a_change_whose_guard_can_t_be_armed_is_not_made(paths: list[str], tmp_path: Path) -> None:
+    kept_before(paths)
+    stand_in(tmp_path, "systemd-run", "echo the unit was already loaded >&2; exit 1")
+    assert "already loaded" in fabric.main("apply", paths=paths)["problem"]
+    assert fabric.main("keep", paths=paths) == {"kept": False, "waiting": True}
+    assert there(paths) == dict.fromkeys(("rails.yaml", "rails.conf"), "new") | dict.fromkeys(
+        ("rails.yaml.pending", "rails.conf.pending"), "newer"
+    )
+    # Nothing is left that would take back what was not made: no mark, and no unit for the next boot.
+    assert not fabric.ARMED.exists() and not fabric.AT_BOOT.exists()
+
+
+def test_what_breaks_off_before_the_new_files_are_there_is_not_called_kept(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_before(paths)
+
+    def torn(_paths: list[str]) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(fabric, "_write_undo", torn)
+    with pytest.raises(OSError):
+        fabric.main("apply", paths=paths)
+    assert not fabric.KEPT.exists()
+    assert not fabric.main("keep", paths=paths)["kept"]
+
+
+def test_while_a_change_is_being_made_its_guard_stays(paths: list[str]) -> None:
+    """The connection broke, and the deploy asks while `apply` is between the guard and the new files."""
+    fabric.ARMED.parent.mkdir()
+    fabric.ARMED.touch()
+    assert not fabric.main("keep", paths=paths)["kept"]
+    assert fabric.ARMED.exists()
