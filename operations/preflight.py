@@ -20,7 +20,7 @@ from operations.plan.absence import Absence
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.nodes import Link, Node, choose_rails
+from operations.plan.nodes import Link, Node, choose_rails, on_fabric
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -144,7 +144,10 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 
 def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
     links = survey.get("state", {}).get("links", {})
-    found = [Link(name, link["carrier"], link["rdma"]) for name, link in links.items()]
+    found = [
+        Link(name, link["carrier"], link["rdma"], on_fabric(link["addresses"], knobs.rail_subnets))
+        for name, link in links.items()
+    ]
     rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
     return Node(
         name=host.name,

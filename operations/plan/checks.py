@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.nodes import Node
+from operations.plan.nodes import Node, on_fabric
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
@@ -153,11 +153,20 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     if knobs.topology == "solo":
         return
     links = survey["state"]["links"]
+    # Only a link that is up knows its carrier. On a fresh node rails may be down, and the deploy itself sets them up.
+    # Those that have their address have been set up before: nothing is left to do that would do it again.
+    live = [name for name in links if links[name]["up"] and links[name]["carrier"]]
     for rail in node.rails:
         if rail not in links:
             yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
         elif links[rail]["up"] and not links[rail]["carrier"]:
-            yield f"no carrier on `{rail}`", "plug the cable in at both ends, or name other `fabric_interfaces`"
+            yield (
+                f"no carrier on `{rail}`",
+                "plug the cable in at both ends (a link that is down at the other end looks the same there), or name "
+                f"other `fabric_interfaces`; with carrier: {', '.join(live) or 'none'}",
+            )
+        elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
+            yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
     if len(node.rails) != 2:
         yield (
             f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",

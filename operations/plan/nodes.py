@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Interface, IPv4Network
 
 
 @dataclass(frozen=True)
 class Link:
-    """A netdev that can be a rail, as found on the node."""
+    """A netdev that can be a rail, as found on the node. `addressed`: it has an address of the fabric already."""
 
     device: str
     carrier: bool
     rdma: str | None = None
+    addressed: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,14 @@ class Node:
         return self.home + text[1:] if text.startswith("~/") else text
 
 
+def on_fabric(addresses: Iterable[str], subnets: Iterable[IPv4Network]) -> bool:
+    """Whether one of a netdev's addresses (`192.168.177.11/24`) is in a subnet of the rails."""
+    return any(IPv4Interface(address).ip in subnet for address in addresses for subnet in subnets)
+
+
 def choose_rails(links: Sequence[Link], override: Sequence[str] = ()) -> tuple[str, ...]:
-    """The two rails of a node: the twins of one port, the port with carrier first.
+    """The two rails of a node: the twins of one port, the one that has the fabric's addresses first, then the one with
+    carrier. A cable that is out for a moment moves no rail: addresses, NCCL and every engine would move too.
 
     A ConnectX-7 port of a GB10 shows as two netdevs, one for each PCIe half: `enp1s0f0np0` and
     `enP2p1s0f0np0`. The end of the name (`f0np0`) is the port, its beginning the half. A second cable
@@ -61,8 +68,9 @@ def choose_rails(links: Sequence[Link], override: Sequence[str] = ()) -> tuple[s
     for link in links:
         ports.setdefault(link.device[link.device.rindex("f") :], []).append(link)
 
-    def rank(port: str) -> tuple[int, str]:
-        return -sum(link.carrier for link in ports[port]), port
+    def rank(port: str) -> tuple[int, int, str]:
+        of = ports[port]
+        return -sum(link.addressed for link in of), -sum(link.carrier for link in of), port
 
     best = min(ports, key=rank, default=None)
     if best is None:

@@ -143,6 +143,17 @@ def test_all_files_of_the_rails_are_applied_together(tmp_path: Path, path: str) 
         outcome.position(2, f"{each}.pending")
 
 
+def test_rails_do_not_move_to_another_port_when_their_cable_is_out(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    for links in (state["links"] for state in states):
+        for rail in list(links):
+            links[rail.replace("f0np0", "f1np1")] = links[rail] | {"addresses": []}
+            links[rail]["carrier"] = False
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 1 and outcome.commands == []
+    assert "no carrier on `enp1s0f0np0`" in outcome.text
+
+
 @pytest.mark.parametrize(
     ("kept", "said"),
     [

@@ -56,6 +56,10 @@ def test_a_healthy_node_has_no_findings() -> None:
         (listener(8000), "port 8000 is held by nginx (pid 77) -> end it, or change `proxy_port`"),
         (listener(26000), "port 26000 is held by nginx"),
         (links(enP2p1s0f0np0={"carrier": False}), "no carrier on `enP2p1s0f0np0`"),
+        (
+            links(enP2p1s0f0np0={"up": False, "carrier": False, "addresses": ["192.168.178.11/24"]}),
+            "`enP2p1s0f0np0` is down -> on spark-1: sudo ip link set enP2p1s0f0np0 up",
+        ),
         (survey(source=["/models/x/config.json is missing"]), "config.json is missing"),
         (survey(archives={"tandem/proxy:1": "/srv/proxy.tar is no image archive"}), "is no image archive"),
         (survey(token="/root/token has mode 644"), "has mode 644"),
@@ -106,6 +110,20 @@ def test_our_own_listeners_are_no_finding() -> None:
 
 def test_a_worker_needs_no_proxy_port() -> None:
     assert findings(listener(8000), index=1) == ""
+
+
+def test_a_first_deploy_sets_up_links_that_are_down() -> None:
+    """What is down shows no carrier, cable or not."""
+    down = {"up": False, "carrier": False}
+    assert findings(links(enp1s0f0np0=down, enP2p1s0f0np0=down)) == ""
+
+
+def test_a_cable_that_was_moved_is_told_with_the_ports_that_have_one() -> None:
+    found = links(enp1s0f0np0={"carrier": False}, enP2p1s0f0np0={"carrier": False})
+    assert "with carrier: none" in findings(found)
+    here = survey()["state"]["links"]["enp1s0f0np0"]
+    found["state"]["links"] |= {"enp1s0f1np1": here, "enP2p1s0f1np1": here}
+    assert "with carrier: enp1s0f1np1, enP2p1s0f1np1" in findings(found)
 
 
 RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}

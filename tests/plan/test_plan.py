@@ -11,7 +11,7 @@ import pytest
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
-from operations.plan.nodes import Link, choose_rails
+from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.plan.places import FABRIC
 from operations.plan.plan import NodePlan, make_plan
 from operations.plan.refusal import Refusal
@@ -178,6 +178,33 @@ def test_secrets_are_in_no_planned_file() -> None:
 )
 def test_rails_are_the_twins_of_the_port_with_the_cable(links: list[tuple[str, bool]], rails: tuple[str, ...]) -> None:
     assert choose_rails([Link(name, carrier) for name, carrier in links]) == rails
+
+
+@pytest.mark.parametrize(
+    ("carrier", "addressed", "port"),
+    [
+        # The cable is out, or its other end trains: a fresh node would take port 0.
+        ("", "", "f0np0"),
+        ("", "f1np1", "f1np1"),
+        # Two cables, one of them out.
+        ("f1np1", "f0np0", "f0np0"),
+        ("f0np0", "f1np1", "f1np1"),
+        ("f0np0 f1np1", "f1np1", "f1np1"),
+        ("f1np1", "", "f1np1"),
+    ],
+)
+def test_rails_stay_on_the_port_that_has_their_addresses(carrier: str, addressed: str, port: str) -> None:
+    names = ("enP2p1s0f0np0", "enP2p1s0f1np1", "enp1s0f0np0", "enp1s0f1np1")
+    links = [Link(name, name[-5:] in carrier, addressed=name[-5:] in addressed) for name in names]
+    assert choose_rails(links) == (f"enp1s0{port}", f"enP2p1s0{port}")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "there"),
+    [([], False), (["169.254.3.4/16", "192.168.178.12/24"], True), (["192.168.1.20/24"], False)],
+)
+def test_an_address_of_the_fabric_is_known_by_its_subnets(addresses: list[str], there: bool) -> None:
+    assert on_fabric(addresses, knobs().rail_subnets) == there
 
 
 def test_a_node_may_name_its_rails() -> None:
