@@ -14,11 +14,14 @@ from pyinfra.api.state import State
 
 from operations import tether
 from operations.plan.absence import Absence, told
-from operations.reasons import explain
+from operations.reasons import explain, took
 
-#: Seconds in which a node has to be found, take the connection, shake hands and let us in. One that is off is known to
-#: be after 3 on the same network (nobody answers ARP), and after 5 by a .local name.
+#: Seconds in which a node has to be found and take the connection. One that is off is known to be after 3 on the same
+#: network (nobody answers ARP), and after 5 by a .local name.
 CONNECT_S = 6.0
+#: Seconds more in which one that took it has to shake hands and let us in: it may swap, load a model or boot, and a key
+#: may want a touch. (Its first line is waited for 15 s: paramiko's own limit.)
+ENTER_S = 20
 
 #: Nodes of this run that can't be asked. There is one run in a process.
 _absent: dict[str, Absence] = {}
@@ -51,34 +54,46 @@ def connect_all(state: State) -> None:
     hosts = [host for host in state.inventory if state.is_host_in_limit(host)]
     if not hosts:
         raise CliError("--limit and --exclude leave no node of the inventory")
+    usual = state.config.CONNECT_TIMEOUT
+    # It is for the handshake too; what comes before that is limited here.
+    state.config.CONNECT_TIMEOUT = ENTER_S
     for task in [gevent.spawn(_connect, state, host) for host in hosts]:
         task.get()
+    state.config.CONNECT_TIMEOUT = usual
     if not state.active_hosts:
         raise CliError("no node answers")
     state.config.FAIL_PERCENT = 0
 
 
 def _connect(state: State, host: Host) -> None:
-    patience = gevent.Timeout(CONNECT_S)
+    cause: BaseException | None
     try:
         if hasattr(host.connector, "make_paramiko_kwargs"):
             # Reads the key; where that has a passphrase it asks for it, and people may take their time.
             host.connector.make_paramiko_kwargs()
-        patience.start()
+    except PyinfraError as error:
+        cause = error.__context__ or error
+    else:
+        task = gevent.spawn(_try, host)
+        task.join(CONNECT_S)
+        if took(host):
+            task.join(ENTER_S)
+        cause = task.get() if task.ready() else TimeoutError(errno.ETIMEDOUT, "timed out")
+        task.kill()
+    if cause is not None:
+        lose(host, explain(host, cause))
+        return
+    tether.quicken(host)
+    state.activate_host(host)
+
+
+def _try(host: Host) -> BaseException | None:
+    """Connect; what it failed with. (An exception that ends a greenlet prints a traceback.)"""
+    try:
         host.connect(show_errors=False, raise_exceptions=True)
     except PyinfraError as error:
-        absence = explain(host, error.__context__ or error)
-    except gevent.Timeout as timeout:
-        if timeout is not patience:
-            raise
-        absence = explain(host, TimeoutError(errno.ETIMEDOUT, "timed out"))
-    else:
-        tether.quicken(host)
-        state.activate_host(host)
-        return
-    finally:
-        patience.close()
-    lose(host, absence)
+        return error.__context__ or error
+    return None
 
 
 def lose(host: Host, absence: Absence) -> None:

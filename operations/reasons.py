@@ -48,7 +48,10 @@ def explain(host: Host, cause: BaseException) -> Absence:
         remedy = f"ssh-keyscan -p {port} {address} >> {keys or '~/.ssh/known_hosts'}"
     elif _is_mute(host, cause):
         why = "takes the connection and then says nothing"
-        remedy = "it boots, or has no memory left: look at its screen, or switch it off and on"
+        remedy = (
+            "try again in a minute: it boots, loads a model, or waits for a touch of your key; if it stays so, it has "
+            "no memory left: look at its screen"
+        )
     elif (number := _errno(cause)) in _ERRNO:
         why, remedy = _ERRNO[number]
         return Absence(host.name, why, remedy, dark=number in _DARK)
@@ -61,8 +64,13 @@ def _is_mute(host: Host, cause: BaseException) -> bool:
     """Whether it took too long behind the connection itself: no banner, no keys, no answer to the login."""
     if isinstance(cause, SSHException | EOFError):
         return True
+    return isinstance(cause, TimeoutError) and took(host)
+
+
+def took(host: Host) -> bool:
+    """Whether a node has taken the connection that is tried: there is something to shake hands over."""
     client = getattr(host.connector, "client", None)
-    return isinstance(cause, TimeoutError) and client is not None and client.get_transport() is not None
+    return client is not None and client.get_transport() is not None
 
 
 def _errno(cause: BaseException) -> int:

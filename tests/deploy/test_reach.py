@@ -15,7 +15,9 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from paramiko.common import AUTH_SUCCESSFUL
 
+from operations.reach import CONNECT_S, ENTER_S
 from tests.plan.samples import ROOT
 
 ALIVE = '("@fake/spark-1", {"fake_delay": 0, "fake_delay_jitter": 0})'
@@ -26,6 +28,45 @@ class Refusing(paramiko.ServerInterface):
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
+
+
+class SlowServer(paramiko.ServerInterface):
+    """An ssh server that lets everybody in, after `waits` seconds before its first line and before its yes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key = paramiko.RSAKey.generate(2048)
+        self.waits = {"hello": 0.0, "login": 0.0}
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        known = f"[127.0.0.1]:{self.port} {self.key.get_name()} {self.key.get_base64()}\n"
+        (folder / "known").write_text(known)
+        paramiko.RSAKey.generate(2048).write_private_key_file(str(folder / "key"))
+
+    def serve(self) -> None:
+        try:
+            connection, _ = self.listener.accept()
+        except OSError:
+            return
+        time.sleep(self.waits["hello"])
+        transport = paramiko.Transport(connection)
+        transport.add_server_key(self.key)
+        transport.start_server(threading.Event(), self)
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        time.sleep(self.waits["login"])
+        self.waits["login"] = 0.0
+        return AUTH_SUCCESSFUL
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[SlowServer]:
+    server = SlowServer(tmp_path)
+    threading.Thread(target=server.serve, daemon=True).start()
+    yield server
+    server.listener.close()
 
 
 @pytest.fixture
@@ -114,13 +155,24 @@ def test_a_name_that_nobody_has_and_a_port_that_nobody_listens_on(tmp_path: Path
     assert "does not answer (connection refused): it is on, without an ssh server" in told(text, "spark-3")
 
 
-def test_who_takes_the_connection_and_is_silent_is_not_waited_for(tmp_path: Path) -> None:
+def test_who_takes_the_connection_and_is_silent_is_not_waited_for_for_long(tmp_path: Path) -> None:
     mute = socket.create_server(("127.0.0.1", 0))
     data = f'{{"ssh_hostname": "127.0.0.1", "ssh_port": {mute.getsockname()[1]}}}'
     code, text, took = run(tmp_path, ALIVE, f'("spark-2", {data})')
     mute.close()
-    assert code == 0 and took < 10
-    assert "takes the connection and then says nothing: it boots, or has no memory left" in told(text, "spark-2")
+    # Longer than one that is off, and no longer than that and the time to let us in.
+    assert code == 0 and CONNECT_S < took < 10 + ENTER_S
+    assert "takes the connection and then says nothing: try again in a minute" in told(text, "spark-2")
+
+
+@pytest.mark.parametrize("stage", ["hello", "login"])
+def test_a_node_that_takes_its_time_is_waited_for(tmp_path: Path, slow: SlowServer, stage: str) -> None:
+    """Under load each step of a login takes seconds: longer than a node that is off is waited for."""
+    slow.waits[stage] = CONNECT_S + 6
+    code, text, took = run(tmp_path, node(tmp_path, slow.port, "known"))
+    assert code == 0, text
+    assert "spark-2" not in text or "takes the connection" not in text
+    assert "Connected" in text and CONNECT_S + 6 < took < 10 + ENTER_S
 
 
 #: A network with three neighbours: .2 is off, .3 swallows everything, .4 is a name server that does.
