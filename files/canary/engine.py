@@ -86,6 +86,9 @@ class Engine(Watch):
             stuck = f"its metrics do not come in {timeout_s:.3g} s"
         except OSError:
             speaks = False
+        else:
+            # Both engines serve their metrics when the model is loaded, and not before.
+            self.starts_no_more()
         has_answered = asked is not None and asked.done.is_set()
         # A question that was answered, rightly or not, has moved signs; one that has waited in vain has not.
         self.settling = has_answered and asked.took_s < self.deadline_s

@@ -20,10 +20,12 @@ def run(argv: Sequence[str], timeout_s: float = WORD_S) -> subprocess.CompletedP
         return None
 
 
-def invocation(unit: str) -> str:
-    """The unit's invocation while it is active; empty: nothing to ask, or systemd does not say."""
+def invocation(unit: str) -> str | None:
+    """The unit's invocation while it is active; empty: it is not; None: systemd does not say."""
     done = run(["systemctl", "show", f"{unit}.service", "--property=ActiveState,InvocationID", "--value"])
-    words = done.stdout.split() if done else []
+    words = done.stdout.split() if done and done.returncode == 0 else []
+    if not words:
+        return None
     return next((word for word in words if word != "active"), "") if "active" in words else ""
 
 

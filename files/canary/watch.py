@@ -103,8 +103,13 @@ class Watch:
             # The machine stood still, or had no time for anybody: what has not answered meanwhile could not.
             self.silent_since, self.alive_at = 0.0, now
 
-    def step(self, invocation: str) -> None:
-        """One look at this start of the unit (empty: it does not run), and what follows."""
+    def step(self, invocation: str | None) -> None:
+        """One look at this start of the unit (empty: it does not run; None: the last that is known), and what follows.
+
+        A systemd that is slow to say must not make an old start a new one, with the patience of a start.
+        """
+        if invocation is None:
+            invocation = self.invocation
         if invocation != self.invocation:
             self.invocation = invocation
             self._forget(time.monotonic())
@@ -132,7 +137,7 @@ class Watch:
     def judge(self, sight: Sight, now: float) -> str:
         """What follows: `kill`, `settle` or nothing."""
         if sight.alive:
-            self.problem, self.silent_since, self.alive_at = "", 0.0, now
+            self.problem, self.silent_since, self.alive_at, self.is_up = "", 0.0, now, True
             self.answered_at = self.answered_at or now
             if self.SETTLED_S and not self.settled and now - self.answered_at >= self.SETTLED_S:
                 self.settled = True
@@ -140,7 +145,7 @@ class Watch:
             return ""
         if not sight.problem:
             return ""
-        if not self.answered_at:
+        if not self.is_up:
             self.problem = f"has not answered yet since its start at {self.started} ({sight.problem})"
             return "kill" if now - self.since > self.start_s else ""
         self.problem = sight.problem
@@ -158,8 +163,13 @@ class Watch:
         waited = time.monotonic() - since
         return Sight(problem=f"no answer for {waited:.0f} s", since=since) if waited > self.deadline_s else Sight()
 
+    def starts_no_more(self) -> None:
+        """It has said that it is up, if not yet that it works: from here it has the patience of one that does."""
+        if not self.is_up:
+            self.is_up, self.alive_at = True, time.monotonic()
+
     def _pause_s(self) -> float:
-        if not self.answered_at:
+        if not self.is_up:
             return max(self.pause_s(), STARTING_S)
         if self.silent_since and not self.question:
             return min(SOON_S, self.left_s())
@@ -170,10 +180,12 @@ class Watch:
         self.since, self.started = now, time.strftime("%T")
         self.answered_at = self.alive_at = self.silent_since = 0.0
         self.settled, self.problem = False, ""
+        #: Whether its start is over.
+        self.is_up = False
         self.question: Question | None = None
 
     def _kill(self, problem: str) -> None:
-        whole = self.start_s if not self.answered_at else self.silence_s
+        whole = self.silence_s if self.is_up else self.start_s
         why = f"no sign of life for {whole:g} s ({problem})"
         node.say(f"{why}: the {self.NAME}'s container is killed, systemd starts it anew")
         self.killed = f"{time.strftime('%F %T')} {why}"

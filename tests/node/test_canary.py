@@ -151,6 +151,14 @@ def test_a_command_that_hangs_or_is_not_there_is_no_answer(tmp_path: Path, monke
     assert not node.kill("tandem-engine")
     script(tmp_path, "systemctl", "echo activating; echo one")
     assert node.invocation("tandem-engine") == ""
+    script(tmp_path, "systemctl", "echo inactive; echo")
+    assert node.invocation("tandem-engine") == ""
+    script(tmp_path, "systemctl", "echo Failed to connect to bus >&2; exit 1")
+    assert node.invocation("tandem-engine") is None
+    script(tmp_path, "systemctl", "exec sleep 60")
+    monkeypatch.setattr(node.run, "__defaults__", (0.1,))
+    assert node.invocation("tandem-engine") is None
+    monkeypatch.setattr(node.run, "__defaults__", (node.WORD_S,))
     script(tmp_path, "systemctl", "echo active; echo one")
     assert node.invocation("tandem-engine") == "one"
 

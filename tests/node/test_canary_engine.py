@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -111,7 +112,8 @@ class Kept:
         monkeypatch.setattr(node, "kill", self.kill)
         monkeypatch.setattr(node, "forgive", self.forgiven.append)
         monkeypatch.setattr(node, "say", self.said.append)
-        monkeypatch.setattr(node, "invocation", lambda _: "one")
+        self.invocation: Callable[[], str | None] = lambda: "one"
+        monkeypatch.setattr(node, "invocation", lambda _: self.invocation())
         watch = part("canary", "watch")
         monkeypatch.setattr(watch, "STARTING_S", 0.1)
         monkeypatch.setattr(watch, "SOON_S", 0.05)
@@ -339,6 +341,26 @@ def test_another_start_is_another_engine(fake: FakeEngine, keep: Keep) -> None:
     assert not kept.watch.answered_at
     kept.watch.step("")
     assert kept.watch.problem == ""
+
+
+def test_a_systemd_that_does_not_say_makes_no_other_engine(fake: FakeEngine, keep: Keep) -> None:
+    kept = keep()
+    fake.hangs = True
+    answers = itertools.cycle(["one", None])
+    kept.invocation = lambda: next(answers)
+    kept.run(5)
+    assert len(kept.killed) == 1
+
+
+def test_one_that_hangs_already_when_the_canary_comes_has_not_the_patience_of_a_start(
+    fake: FakeEngine, keep: Keep
+) -> None:
+    fake.hangs = True
+    begun = time.monotonic()
+    kept = keep().run(5)
+    assert len(kept.killed) == 1
+    assert SILENCE_S - 0.1 < kept.killed[0] - begun < SILENCE_S + DEADLINE_S
+    assert "no sign of life for 0.9 s" in kept.watch.killed
 
 
 def test_a_kill_that_docker_does_not_do_is_tried_again(
