@@ -20,6 +20,7 @@ patience that fits its longest prompt. CPU time would be none: an engine that wa
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import time
@@ -49,7 +50,8 @@ class Signs:
     def moved(self, timeout_s: float) -> bool:
         """Whether they are others than at the last look.
 
-        Raises TimeoutError when the question is taken and not answered, OSError when there is nobody to ask.
+        Raises TimeoutError when the question is taken and not answered, OSError when there is nobody to ask, or the
+        answer breaks off.
         """
         before, self.found = self.found, None
         try:
@@ -59,6 +61,9 @@ class Signs:
             if isinstance(error.reason, TimeoutError):
                 raise TimeoutError from None
             raise
+        except http.client.HTTPException as error:
+            # It ended in the midst of its answer.
+            raise ConnectionError(error) from None
         self.known, self.found = self.known or bool(found), found
         # Some engines tell of each step once: to find nothing is no change.
         return before is not None and bool(found) and found != before
@@ -128,7 +133,7 @@ class Engine(Watch):
             return f"no answer for {self.silence_s:g} s"
         except urllib.error.HTTPError as error:
             return f"HTTP {error.code}"
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             return str(getattr(error, "reason", error)) or type(error).__name__
 
     def waits(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -361,6 +363,29 @@ def test_one_that_hangs_already_when_the_canary_comes_has_not_the_patience_of_a_
     assert len(kept.killed) == 1
     assert SILENCE_S - 0.1 < kept.killed[0] - begun < SILENCE_S + DEADLINE_S
     assert "no sign of life for 0.9 s" in kept.watch.killed
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nvllm:num_r", b"no HTTP\r\n\r\n"])
+def test_an_answer_that_breaks_off_is_none(keep: Keep, said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def break_off() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(said)
+
+        threading.Thread(target=break_off, daemon=True).start()
+        kept = keep(url=f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(OSError):
+            kept.watch.signs.moved(1)
+        assert "has not answered yet since its start" in kept.watch.problem
+        assert re.search("IncompleteRead|no HTTP", kept.watch.ask())
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_kill_that_docker_does_not_do_is_tried_again(
