@@ -12,7 +12,8 @@ asks it.
 
 While signs move nothing is asked, and a question that waits behind others may wait. An engine that has just fallen idle
 is asked at once, and then seldom: after each token vLLM's ranks look for the next one for a second with a whole core
-(its `SpinCondition`). One that hangs with requests in flight moves nothing and does not answer.
+(its `SpinCondition`). Of a cluster's nodes only the one that acts asks: two would take each other's tokens for work.
+One that hangs with requests in flight moves nothing and does not answer.
 
 An engine that has never shown a sign of that kind (its statistics are off) is judged by its answers alone, with a
 patience that fits its longest prompt. CPU time would be none: an engine that waits for another rank spins.
@@ -84,16 +85,19 @@ class Engine(Watch):
         now, asked = time.monotonic(), self.question
         self.silence_s = self.wanted["silence_s" if self.signs.known else "mute_s"]
         timeout_s = min(self.deadline_s, self.left_s())
-        moved, speaks, stuck = False, True, ""
+        moved, speaks, stuck, missing = False, True, "", ""
         try:
             moved = self.signs.moved(timeout_s)
         except TimeoutError:
             stuck = f"its metrics do not come in {timeout_s:.3g} s"
-        except OSError:
-            speaks = False
+        except OSError as error:
+            speaks, missing = False, f"its metrics are not to be had: {getattr(error, 'reason', error)}"
         else:
             # Both engines serve their metrics when the model is loaded, and not before.
             self.starts_no_more()
+        if not self.acts:
+            # Each canary would take the token of another's for work, and ask again as soon as that is done.
+            return Sight(alive=moved, problem=stuck or missing, since=now)
         has_answered = asked is not None and asked.done.is_set()
         # A question that was answered, rightly or not, has moved signs; one that has waited in vain has not.
         self.settling = has_answered and asked.took_s < self.deadline_s

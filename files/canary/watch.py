@@ -128,7 +128,8 @@ class Watch:
         if verdict == "settle":
             node.forgive(self.unit)
         if not self.acts:
-            self.silent_since = 0.0
+            # It shows what it sees, for as long as it sees it.
+            self.problem, self.silent_since = self.problem if sight.problem else "", 0.0
         elif verdict == "kill":
             self._kill(sight.problem)
         elif self.silent_since and not was_silent:

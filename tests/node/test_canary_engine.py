@@ -305,10 +305,19 @@ def test_a_start_begins_when_all_ranks_are_there(keep: Keep, tmp_path: Path) -> 
 
 def test_the_rank_that_does_not_answer_clients_kills_nobody(fake: FakeEngine, keep: Keep) -> None:
     kept = keep(acts=False)
-    fake.hangs = True
+    fake.hangs, fake.metrics_late_s = True, 60.0
     kept.run(3)
     assert kept.killed == []
-    assert "no answer for" in kept.watch.problem
+    assert "its metrics do not come" in kept.watch.problem
+    fake.hangs, fake.metrics_late_s = False, 0.0
+    assert kept.run(1).watch.problem == ""
+    kept.watch.signs.url = "http://127.0.0.1:9/metrics"
+    assert "refused" in kept.run(1).watch.problem
+
+
+def test_only_the_node_that_acts_asks_so_that_no_two_wake_each_other(fake: FakeEngine, keep: Keep) -> None:
+    keep(acts=False).run(2)
+    assert fake.asked == 0
 
 
 def test_one_whose_other_rank_is_away_is_not_judged_and_then_has_its_patience_again(
