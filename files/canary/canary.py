@@ -67,11 +67,14 @@ def keep(watch: Watch) -> None:
 
 def told(rails: Rails, watches: list[Watch]) -> dict[str, Any]:
     """For `make status`: `rails` in words, nodes that are `away` with the time since when (only a cluster's ranks have
-    others to miss), `problems` and the last `killed` by what they are of.
+    others to miss), what `works`, `problems` and the last `killed` by what they are of.
+
+    `works` has no times: it changes when something falls idle or silent, and the file with it.
     """
     return {
         "rails": rails.problems,
         "away": rails.away,
+        "works": [watch.NAME for watch in watches if watch.works()],
         "problems": {watch.NAME: watch.problem for watch in watches if watch.problem},
         "killed": {watch.NAME: watch.killed for watch in watches if watch.killed},
     }

@@ -153,6 +153,11 @@ class Watch:
         self.silent_since = self.silent_since or max(sight.since, self.alive_at)
         return "kill" if now - self.silent_since >= self.silence_s else ""
 
+    def works(self) -> bool:
+        """Whether it has shown a sign of life as lately as an answer may take."""
+        lately = time.monotonic() - self.alive_at < self.deadline_s
+        return bool(self.answered_at) and lately and not self.problem
+
     def left_s(self) -> float:
         """Seconds until one that is silent is killed, a moment at least."""
         begun = self.silent_since or time.monotonic()

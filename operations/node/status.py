@@ -14,6 +14,11 @@ from operations.node.commands import read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 5
+#: What is said of one that gives none in that time while the canary sees it work.
+BUSY = {
+    "tandem-engine": f"busy: no token in {ANSWER_S} s, and it shows signs of work",
+    "tandem-proxy": f"busy: no token in {ANSWER_S} s; the proxy itself answers, its engines do not yet",
+}
 
 
 def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
@@ -53,7 +58,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     if state.get("url"):
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
         answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=ANSWER_S)
-        row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else f"no: {answer['problem']}"
+        row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
     elif unit in services.PROGRAMS:
         row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""
     elif state.get("image"):
@@ -63,6 +68,18 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     if state.get("ActiveState") != "active" or row["health"].startswith("no"):
         row["why"] = _why(unit, state)
     return row
+
+
+def _silence(unit: str, answer: dict[str, Any]) -> str:
+    """What no answer means: behind long prompts an engine that works owes a token for minutes."""
+    is_late = answer["problem"] == "timed out"
+    return BUSY[unit] if is_late and unit in BUSY and _works(unit) else f"no: {answer['problem']}"
+
+
+def _works(unit: str) -> bool:
+    """Whether a canary that runs has seen a sign of life lately."""
+    canary = services.unit_states(["tandem-canary"])["tandem-canary"]
+    return canary.get("ActiveState") == "active" and unit.removeprefix("tandem-") in _seen().get("works", [])
 
 
 def _canary() -> list[str]:

@@ -163,6 +163,37 @@ def test_a_command_that_hangs_or_is_not_there_is_no_answer(tmp_path: Path, monke
     assert node.invocation("tandem-engine") == "one"
 
 
+@pytest.mark.parametrize(
+    ("works", "canary", "health"),
+    [
+        (["engine"], "active", f"busy: no token in {status.ANSWER_S} s, and it shows signs of work"),
+        ([], "active", "no: timed out"),
+        (["proxy"], "active", "no: timed out"),
+        # What it wrote last is of no time that is known.
+        (["engine"], "inactive", "no: timed out"),
+    ],
+)
+def test_an_engine_that_works_and_owes_a_token_is_busy_and_not_dead(
+    monkeypatch: pytest.MonkeyPatch, works: list[str], canary: str, health: str
+) -> None:
+    monkeypatch.setattr(status, "ANSWER_S", 0.2)
+    monkeypatch.setattr(status, "read", lambda _: json.dumps({"works": works}))
+    monkeypatch.setattr(status.services, "unit_states", lambda units: {unit: {"ActiveState": canary} for unit in units})
+    monkeypatch.setattr(status, "_why", lambda *_: "an old line")
+    monkeypatch.setattr(status.probe, "output", lambda *_: "")
+    monkeypatch.setattr(status.probe, "unit_states", lambda units: {unit: {} for unit in units})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        row = status._row("tandem-engine", {"ActiveState": "active", "url": url, "model": "m"})
+    assert (row["health"], "why" in row) == (health, health.startswith("no"))
+
+
+def test_the_canary_writes_what_works(machine: Node) -> None:
+    assert until(8, lambda: machine.told().get("works") == ["proxy"])
+    machine.proxy.send_signal(signal.SIGSTOP)
+    assert until(5, lambda: machine.told()["works"] == [])
+
+
 def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {
         "rails": ["the rail railA has no carrier"],

@@ -222,6 +222,9 @@ def test_an_engine_that_works_is_not_asked(fake: FakeEngine, keep: Keep) -> None
     fake.decodes = True
     kept = keep().run(2)
     assert (fake.asked, kept.killed) == (1, [])
+    assert kept.watch.works()
+    fake.hangs, fake.decodes = True, False
+    assert not kept.run(2 * DEADLINE_S).watch.works()
 
 
 def test_an_idle_engine_is_asked_seldom_although_its_own_token_moves_its_signs(fake: FakeEngine, keep: Keep) -> None:
