@@ -94,14 +94,29 @@ class Watch:
         """One look, and the pause behind it, which an answer ends."""
         self.step(node.invocation(self.unit))
         pause, begun = self._pause_s(), time.monotonic()
+        self.rest(pause)
+        late = time.monotonic() - begun - pause
+        if late > OVERSLEPT_S:
+            self.excuse_lost(late)
+
+    def rest(self, pause: float) -> None:
+        """Seconds of no looks, which an answer ends."""
         if self.question:
             self.question.done.wait(pause)
         else:
             time.sleep(pause)
-        now = time.monotonic()
-        if now - begun - pause > OVERSLEPT_S:
-            # The machine stood still, or had no time for anybody: what has not answered meanwhile could not.
-            self.silent_since, self.alive_at = 0.0, now
+
+    def excuse_lost(self, late: float) -> None:
+        """The machine stood still, or had no time for anybody: what has not answered meanwhile could not.
+
+        Only the seconds that were lost are excused: on a machine that has no time for long, what hangs hangs as well.
+        """
+        self.since += late
+        self.alive_at += late
+        if self.silent_since:
+            self.silent_since += late
+        if self.question:
+            self.question.asked += late
 
     def step(self, invocation: str | None) -> None:
         """One look at this start of the unit (empty: it does not run; None: the last that is known), and what follows.

@@ -115,14 +115,32 @@ def test_one_that_could_not_answer_because_the_machine_stood_still_is_not_killed
     url, fake = kind
     kept = made(url, monkeypatch)
     run(kept, 0.5, kills)
-    # Every pause counts as overslept.
-    monkeypatch.setattr(watch, "OVERSLEPT_S", -10.0)
-    fake.late_s = 3
-    run(kept, 2, kills)
+    oversleep(kept, 1.5, monkeypatch)
+    fake.late_s = 10
+    begun = time.monotonic()
+    # The question, and two pauses that are far longer than an answer may take.
+    for _ in range(3):
+        kept.turn()
     assert kills == []
-    monkeypatch.setattr(watch, "OVERSLEPT_S", 2.0)
-    run(kept, 2, kills)
+    assert time.monotonic() - begun > 4
+
+
+def test_one_that_hangs_is_killed_also_where_every_pause_is_too_long(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, fake = kind
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    oversleep(kept, 0.3, monkeypatch)
+    fake.late_s = 30
+    run(kept, 12, kills)
     assert kills == ["tandem-proxy"]
+
+
+def oversleep(kept: Any, lost_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pause is so much too long."""
+    monkeypatch.setattr(watch, "OVERSLEPT_S", 0.2)
+    monkeypatch.setattr(kept, "rest", lambda pause: time.sleep(pause + lost_s))
 
 
 def test_one_that_starts_has_two_minutes_and_no_more(kills: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
