@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 #: Seconds for a word with systemd, Docker or the kernel.
 WORD_S = 10.0
 #: Seconds for Docker to kill a container; one that can't is asked again.
 KILL_S = 30.0
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def run(argv: Sequence[str], timeout_s: float = WORD_S) -> subprocess.CompletedProcess[str] | None:
@@ -38,6 +40,24 @@ def kill(container: str) -> bool:
     """Whether Docker has killed it."""
     done = run(["docker", "kill", container], KILL_S)
     return done is not None and done.returncode == 0
+
+
+def control_group(container: str) -> Path | None:
+    """Where the kernel counts what all of its processes use; None: Docker or the kernel does not say."""
+    done = run(["docker", "inspect", "--format", "{{.Id}}", container])
+    identity = done.stdout.strip() if done else ""
+    # As Docker names it with systemd's cgroup driver, and with its own.
+    places = (CGROUPS / f"system.slice/docker-{identity}.scope", CGROUPS / f"docker/{identity}")
+    return next((place for place in places if identity and place.is_dir()), None)
+
+
+def cpu_s(group: Path | None) -> float:
+    """CPU time of a control group so far, seconds; 0: nothing is known."""
+    try:
+        words = (group / "cpu.stat").read_text().split() if group else []
+        return int(words[words.index("usage_usec") + 1]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def say(text: str) -> None:

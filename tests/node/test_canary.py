@@ -35,8 +35,9 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-import canary
+import canary, node
 canary.STATE = Path(sys.argv[2])
+node.CGROUPS = Path(sys.argv[3])
 canary.main()
 """
 
@@ -54,7 +55,11 @@ class Node:
         commands = home / "bin"
         commands.mkdir()
         script(commands, "systemctl", "echo active; echo one")
-        script(commands, "docker", f'date +%s.%N | sed "s/^/$2 /" >>{self.kills}')
+        kill = f'date +%s.%N | sed "s/^/$2 /" >>{self.kills}'
+        script(commands, "docker", f'[ "$1" = inspect ] && exec echo 12ab\n{kill}')
+        self.used = home / "cgroups/system.slice/docker-12ab.scope/cpu.stat"
+        self.used.parent.mkdir(parents=True)
+        self.used.write_text("usage_usec 7000000\n")
         script(commands, "ip", "echo '[]'")
         script(commands, "ping", f"[ ! -e {home}/away ]")
         self.hung = socket.create_server(("127.0.0.1", 0))
@@ -76,7 +81,7 @@ class Node:
         }
         wanted = {"engine": engine, "proxy": f"http://127.0.0.1:{port}", "rails": {}, "peers": {}}
         (program / "canary.json").write_text(json.dumps(wanted | changes))
-        argv = [sys.executable, "-B", "-c", RUN, str(program), str(self.state)]
+        argv = [sys.executable, "-B", "-c", RUN, str(program), str(self.state), str(home / "cgroups")]
         path = f"{commands}:{os.environ['PATH']}"
         self.canary = subprocess.Popen(argv, env={**os.environ, "PATH": path}, stderr=subprocess.PIPE, text=True)
 

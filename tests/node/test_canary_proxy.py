@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,7 +54,8 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(node, "kill", kill)
     monkeypatch.setattr(node, "invocation", lambda _: "one")
-    for name in ("ASK_S", "LATE_S", "SILENCE_S", "START_S"):
+    monkeypatch.setattr(node, "control_group", lambda _: None)
+    for name in ("ASK_S", "LATE_S", "SILENCE_S", "COMPUTING_S", "START_S"):
         monkeypatch.setattr(proxy, name, getattr(proxy, name) / 10)
     monkeypatch.setattr(watch, "STARTING_S", 0.1)
     monkeypatch.setattr(watch, "SOON_S", 0.05)
@@ -135,6 +138,71 @@ def test_one_that_hangs_is_killed_also_where_every_pause_is_too_long(
     fake.late_s = 30
     run(kept, 12, kills)
     assert kills == ["tandem-proxy"]
+
+
+def uses(folder: Path, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control group of a container that uses so much of a core from now on."""
+    begun = time.monotonic()
+
+    def cpu_s(group: Path | None) -> float:
+        assert group == folder
+        return 5.0 + share * (time.monotonic() - begun)
+
+    monkeypatch.setattr(node, "control_group", lambda _: folder)
+    monkeypatch.setattr(node, "cpu_s", cpu_s)
+
+
+@pytest.mark.parametrize(("share", "least", "most"), [(0.001, 0.7, 1.2), (0.3, 2.9, 3.6)])
+def test_one_that_computes_is_killed_after_thirty_seconds_and_not_after_seven(
+    kind: tuple[str, type[FakeProxy]],
+    kills: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    share: float,
+    least: float,
+    most: float,
+) -> None:
+    url, fake = kind
+    uses(tmp_path, share, monkeypatch)
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    fake.late_s = 10
+    begun = time.monotonic()
+    run(kept, 6, kills)
+    assert kills == ["tandem-proxy"]
+    assert least < time.monotonic() - begun < most
+    assert ("it computes" in kept.killed) == (share > 0.02)
+
+
+def test_one_that_has_computed_and_does_no_more_is_killed_then(
+    kind: tuple[str, type[FakeProxy]], kills: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url, fake = kind
+    uses(tmp_path, 1.0, monkeypatch)
+    kept = made(url, monkeypatch)
+    run(kept, 0.5, kills)
+    fake.late_s = 10
+    run(kept, 1.5, kills)
+    assert kills == []
+    monkeypatch.setattr(node, "cpu_s", lambda _: 9.0)
+    run(kept, 1.0, kills)
+    assert kills == ["tandem-proxy"]
+
+
+def test_the_cpu_time_of_a_container_is_that_of_its_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "CGROUPS", tmp_path)
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 12ab\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert node.control_group("tandem-proxy") is None
+    group = tmp_path / "system.slice/docker-12ab.scope"
+    group.mkdir(parents=True)
+    assert node.control_group("tandem-proxy") == group
+    assert node.cpu_s(group) == node.cpu_s(None) == 0
+    (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    assert node.cpu_s(group) == 1.5
 
 
 def oversleep(kept: Any, lost_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
