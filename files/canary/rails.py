@@ -36,7 +36,7 @@ class Rails:
         for name in silent:
             if name not in self.away:
                 node.say(f"{name} does not answer over the rail at {self.peers[name]}")
-        now = time.strftime("%T")
+        now = time.strftime("%F %T")
         self.away = {name: self.away.get(name, now) for name in silent}
         self.found, self.problems = found, problems
 

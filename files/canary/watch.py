@@ -198,7 +198,7 @@ class Watch:
 
     def _forget(self, now: float) -> None:
         """Another start is another life."""
-        self.since, self.started = now, time.strftime("%T")
+        self.since, self.started = now, time.strftime("%F %T")
         self.answered_at = self.alive_at = self.silent_since = 0.0
         self.settled, self.problem = False, ""
         #: Whether its start is over.

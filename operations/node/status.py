@@ -14,6 +14,8 @@ from operations.node.commands import read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 5
+#: Seconds for which a cluster's ranks wait for one that is silent (files/engine/meet.py).
+MEETING_S = 12
 #: What is said of one that gives none in that time while the canary sees it work.
 BUSY = {
     "tandem-engine": f"busy: no token in {ANSWER_S} s, and it shows signs of work",
@@ -89,8 +91,8 @@ def _canary() -> list[str]:
     kills = [f"{name} killed {kill}" for name, kill in seen.get("killed", {}).items()]
     # Only a cluster's ranks have others to miss.
     away = [
-        f"{name} does not answer over the rail since {since}: the cluster does not serve without it, and loads anew "
-        "when it is back"
+        f"{name} does not answer over the rail since {since}: the cluster does not serve without it; after "
+        f"{MEETING_S} s of that its ranks leave, and load anew when it is back"
         for name, since in seen.get("away", {}).items()
     ]
     return [*away, *seen.get("rails", []), *problems, *kills] or ["sees nothing wrong"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from operations.node import status
-from tests.node.shipped import FILES, part
+from tests.node.shipped import FILES, load, part
 
 node = part("canary", "node")
 
@@ -136,7 +136,7 @@ def test_a_node_that_is_away_is_told_within_two_seconds_and_until_it_is_back(mac
     assert machine.told()["away"] == {}
     (machine.home / "away").touch()
     assert until(2.5, lambda: machine.told()["away"])
-    assert re.fullmatch(r"\d\d:\d\d:\d\d", machine.told()["away"]["spark-2"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", machine.told()["away"]["spark-2"])
     (machine.home / "away").unlink()
     assert until(2.5, lambda: not machine.told()["away"])
 
@@ -193,6 +193,10 @@ def test_an_engine_that_works_and_owes_a_token_is_busy_and_not_dead(
     assert (row["health"], "why" in row) == (health, health.startswith("no"))
 
 
+def test_status_knows_for_how_long_the_ranks_wait_for_each_other() -> None:
+    assert load("engine/meet.py").SILENCE_S == status.MEETING_S
+
+
 def test_the_canary_writes_what_works(machine: Node) -> None:
     assert until(8, lambda: machine.told().get("works") == ["proxy"])
     machine.proxy.send_signal(signal.SIGSTOP)
@@ -202,14 +206,14 @@ def test_the_canary_writes_what_works(machine: Node) -> None:
 def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     state = {
         "rails": ["the rail railA has no carrier"],
-        "away": {"spark-2": "14:02:11"},
+        "away": {"spark-2": "2026-11-22 14:02:11"},
         "problems": {"engine": "waits for rank 1 (spark-2)", "proxy": "no answer for 3 s"},
         "killed": {"proxy": "2026-11-22 14:00:00 no sign of life for 7.5 s"},
     }
     monkeypatch.setattr(status, "read", lambda _: json.dumps(state))
     assert status._canary() == [
-        "spark-2 does not answer over the rail since 14:02:11: the cluster does not serve without it, and loads "
-        "anew when it is back",
+        "spark-2 does not answer over the rail since 2026-11-22 14:02:11: the cluster does not serve without it; "
+        "after 12 s of that its ranks leave, and load anew when it is back",
         *(state["rails"]),
         *("engine: waits for rank 1 (spark-2)", "proxy: no answer for 3 s"),
         "proxy killed 2026-11-22 14:00:00 no sign of life for 7.5 s",
