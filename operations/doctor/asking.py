@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import gevent
@@ -34,11 +34,11 @@ class Examination:
         self.hosts = {host.name: host for host in hosts if host.connected}
         self.seen.dead = {host.name: "ssh does not reach it" for host in hosts if not host.connected}
 
-    def look(self, store: str, image: str, watched: list[int]) -> None:
-        """Everything that needs no load, and the clocks."""
+    def look(self, store: str, image: str, ports: Mapping[str, Iterable[int]]) -> None:
+        """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there."""
         self.seen.clocks = self._everywhere(_clock)
         self.seen.looks = self._everywhere(
-            lambda host: ask(host, "doctor.look", store=store, image=image, watched=watched)
+            lambda host: ask(host, "doctor.look", store=store, image=image, watched=list(ports[host.name]))
         )
         for name, host in self.hosts.items():
             links = self._links(name)

@@ -114,7 +114,7 @@ def _has(survey: Survey, image: Image) -> bool:
 
 
 def _ports(node: Node, survey: Survey, knobs: Knobs, count: int) -> Findings:
-    wanted = _listens(node, knobs, count)
+    wanted = listens(node.index, knobs, count)
     for listener in survey["ports"]:
         if listener["port"] in wanted and not listener["ours"]:
             holder = f"{listener['process'] or 'another program'}" + (
@@ -126,25 +126,26 @@ def _ports(node: Node, survey: Survey, knobs: Knobs, count: int) -> Findings:
             )
 
 
-def _listens(node: Node, knobs: Knobs, count: int) -> dict[int, str]:
-    """Ports on which a node listens while it serves or a copy goes on, with the knob that moves each."""
+def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
+    """Ports on which a node (0: the head) listens while it serves or a copy goes on, with the knob that moves each."""
+    is_head = index == 0
     wanted: dict[int, str] = {}
-    if node.is_head or knobs.topology == "replicas":
+    if is_head or knobs.topology == "replicas":
         wanted[knobs.engine_port] = "engine_port"
-    if node.is_head:
+    if is_head:
         wanted[knobs.proxy_port] = "proxy_port"
     names: list[str] = []
     if knobs.topology == "cluster":
-        names += ["meeting"] if node.is_head else []
+        names += ["meeting"] if is_head else []
         if knobs.executor == "mp":
-            names += ["master"] if node.is_head else []
+            names += ["master"] if is_head else []
         else:
             names += ["node_manager", "object_manager", "agent_grpc", "agent_listen", "runtime_env", "metrics"]
-            names += ["gcs", "ray_client"] if node.is_head else []
+            names += ["gcs", "ray_client"] if is_head else []
     copies: list[int] = []
     if knobs.topology != "solo":
         # The head has a server for each worker; where there are several, they hand on what they have.
-        copies = list(range(1, count)) if node.is_head else [node.index] if count > 2 else []
+        copies = list(range(1, count)) if is_head else [index] if count > 2 else []
     ports = [*(knobs.port(name) for name in names), *(knobs.copy_port(index) for index in copies)]
     return wanted | dict.fromkeys(ports, "cluster_ports")
 

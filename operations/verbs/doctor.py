@@ -5,6 +5,7 @@ from pyinfra.api.exceptions import DeployError
 
 from operations.doctor import table
 from operations.doctor.asking import Examination
+from operations.plan.checks import listens
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, Seen
 from operations.plan.images import engine_image
@@ -16,14 +17,12 @@ if host.name == next(iter(inventory)).name:
         knobs, recipe = wanted(dict(host.data.dict()))
         image = engine_image(recipe, knobs).local
     hosts = list(inventory)
-    ports = {knobs.engine_port: "engine_port", knobs.proxy_port: "proxy_port"}
-    if knobs.topology == "cluster":
-        ports |= {knobs.port(name): "cluster_ports" for name in ("meeting", "master", "gcs", "share")}
+    ports = {each.name: listens(index, knobs, len(hosts)) for index, each in enumerate(hosts)}
     network = str(host.data.get("_net", "1")) != "0"
     seen = Seen(needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
     table.announce(len(hosts), network=network)
     examination = Examination(hosts, seen)
-    examination.look(knobs.model_store, image, list(ports))
+    examination.look(knobs.model_store, image, ports)
     examination.load(image)
     if seen.needs_rails:
         examination.cables()

@@ -65,3 +65,14 @@ def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:
         assert any(said in row for row in rows), said
     assert "@fake/spark-2: heat: OSError: no" in done.stdout.split("not asked:")[1]
     assert "measured and found:" in done.stdout
+
+
+def test_a_node_is_asked_for_its_own_ports_alone(tmp_path: Path) -> None:
+    """The second rank of a cluster has no engine's port; its copy's listener is on the head."""
+    ports = [
+        {"port": port, "address": "*", "process": "nginx", "pid": "7", "ours": False} for port in (8000, 8001, 26031)
+    ]
+    look = healthy().looks["spark-2"] | {"holders": {"ports": ports, "gpu": []}}
+    assert "is held by nginx" not in doctor(tmp_path, "--data", "_net=0", doctor_look=look).stdout
+    done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", doctor_look=look)
+    assert "port 8001 is held by nginx" in done.stdout and "port 8000" not in done.stdout

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from operations.plan.checks import listens
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
 from operations.plan.doctor.ways import between, pairs
+from tests.plan.samples import knobs
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
 NODES = ("spark-1", "spark-2")
-PORTS = {8001: "engine_port", 8000: "proxy_port"}
+PORTS = {"spark-1": {8001: "engine_port", 8000: "proxy_port"}, "spark-2": {8001: "engine_port"}}
 
 
 def gpu(**changes: Any) -> dict[str, Any]:
@@ -427,6 +429,30 @@ def test_the_proxy_s_port_is_the_head_s_alone() -> None:
         seen = healthy()
         at("holders/ports", [nginx], node)(seen)
         assert len(diagnose(seen, PORTS)) == count
+
+
+MEETING, MASTER, COPY = 26000, 26001, 26030
+
+
+@pytest.mark.parametrize(
+    ("changes", "head", "worker"),
+    [
+        ({"topology": "solo"}, {8000, 8001}, set()),
+        ({"topology": "replicas"}, {8000, 8001, COPY + 1}, {8001}),
+        ({"topology": "cluster", "executor": "mp"}, {8000, 8001, COPY + 1, MEETING, MASTER}, set()),
+    ],
+)
+def test_a_node_is_watched_where_it_listens_and_nowhere_else(
+    changes: dict[str, Any], head: set[int], worker: set[int]
+) -> None:
+    wanted = knobs(**changes)
+    assert set(listens(0, wanted, 2)) == head and set(listens(1, wanted, 2)) == worker
+
+
+def test_a_copy_s_port_is_watched_on_the_node_that_wants_it() -> None:
+    """A third node has a copy's port of its own; nobody listens on the first of them."""
+    wanted = knobs(topology="replicas")
+    assert COPY + 2 in listens(2, wanted, 3) and COPY not in listens(0, wanted, 3)
 
 
 def test_what_was_measured_is_told() -> None:

@@ -9,8 +9,8 @@ from operations.plan.doctor import cables, clock, gpu, kernel_log, machine, rail
 from operations.plan.doctor.symptom import BAD, Seen, Symptom, gathered
 
 
-def diagnose(seen: Seen, ports: Mapping[int, str]) -> list[Symptom]:
-    """All symptoms, the worst first. `ports`: what Tandem wants to listen on, with the knob of each."""
+def diagnose(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> list[Symptom]:
+    """All symptoms, the worst first. `ports`: by node, what Tandem wants to listen on there, with the knob of each."""
     return gathered(
         chain(
             _dead(seen),

@@ -19,8 +19,8 @@ FULL_GIB, FULL_SHARE, NARROW_SHARE = 1.0, 0.01, 0.05
 SLOW_GB_S = 1.0
 
 
-def judge(seen: Seen, ports: Mapping[int, str]) -> Iterator[Symptom]:
-    """`ports`: what Tandem wants, with the knob that says so."""
+def judge(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> Iterator[Symptom]:
+    """`ports`: by node, what Tandem wants to listen on there, with the knob that says so."""
     for node, told in seen.topic("memory"):
         yield from _memory(node, told)
     for node, told in seen.topic("heat"):
@@ -37,9 +37,7 @@ def judge(seen: Seen, ports: Mapping[int, str]) -> Iterator[Symptom]:
             REMARK, tuple(speeds), f"disks read unequally: {told_speeds}", "all wait for the slowest load", ""
         )
     for node, told in seen.topic("holders"):
-        # The proxy is on the head, the first node.
-        wanted = {port: knob for port, knob in ports.items() if knob != "proxy_port" or node == next(iter(seen.looks))}
-        yield from _holders(node, told, wanted)
+        yield from _holders(node, told, ports.get(node, {}))
 
 
 def _memory(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
