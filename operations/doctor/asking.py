@@ -11,6 +11,7 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations import tether
+from operations.plan.absence import ASK_BY_HAND, Absence
 from operations.plan.doctor import ways
 from operations.plan.doctor.symptom import Seen
 from operations.plan.nodes import Link, choose_rails
@@ -31,8 +32,7 @@ class Examination:
 
     def __init__(self, hosts: list[Host], seen: Seen) -> None:
         self.seen = seen
-        self.hosts = {host.name: host for host in hosts if host.connected}
-        self.seen.dead = {host.name: "ssh does not reach it" for host in hosts if not host.connected}
+        self.hosts = {host.name: host for host in hosts}
 
     def look(self, store: str, image: str, ports: Mapping[str, Iterable[int]]) -> None:
         """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there."""
@@ -152,7 +152,8 @@ class Examination:
                 told[name] = task.value
             else:
                 # What the others say is worth as much as before.
-                self.seen.dead[name] = str(task.exception) or type(task.exception).__name__
+                why = str(task.exception) or type(task.exception).__name__
+                self.seen.dead[name] = Absence(name, f"lets us in and fails at a question: {why}", ASK_BY_HAND)
                 del self.hosts[name]
         return told
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Why a node that takes the login can't be asked, and what it needs for that: python3, and sudo without a password.
+SILENT = "lets us in and does not say how it is"
+ASK_BY_HAND = "`sudo -n python3 --version` must work there; if it does, the node hangs"
 #: By topology, and whether it is the head that is away.
 _MEANING = {
     ("solo", False): "the service needs nothing of it",

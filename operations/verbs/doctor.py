@@ -3,6 +3,7 @@
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
+from operations import reach
 from operations.doctor import table
 from operations.doctor.asking import Examination
 from operations.plan.checks import listens
@@ -12,16 +13,17 @@ from operations.plan.images import engine_image
 from operations.plan.wanted import wanted
 from operations.verbs.report import refusals_told
 
-if host.name == next(iter(inventory)).name:
+if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
         image = engine_image(recipe, knobs).local
     hosts = list(inventory)
     ports = {each.name: listens(index, knobs, len(hosts)) for index, each in enumerate(hosts)}
     network = str(host.data.get("_net", "1")) != "0"
-    seen = Seen(needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
+    dead = {absence.name: absence for absence in reach.absent(inventory)}
+    seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
     table.announce(len(hosts), network=network)
-    examination = Examination(hosts, seen)
+    examination = Examination(reach.answering(inventory), seen)
     examination.look(knobs.model_store, image, ports)
     examination.load(image)
     if seen.needs_rails:

@@ -16,12 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from operations import reach
-from operations.plan.absence import Absence, told
+from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
 
-#: What a node needs to be asked: python3, and sudo without a password.
-ASK_BY_HAND = "`sudo -n python3 --version` must work there; if it does, the node hangs"
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
 
 
@@ -52,7 +50,7 @@ def everywhere(
     for host, task in tasks:
         answer = task.get()
         if answer is None:
-            reach.lose(host, Absence(host.name, "lets us in and does not say how it is", ASK_BY_HAND))
+            reach.lose(host, Absence(host.name, SILENT, ASK_BY_HAND))
         else:
             answers[host.name] = answer
     if not answers:

@@ -9,16 +9,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.deploy.fake import _INVENTORY as INVENTORY
-from tests.deploy.fake import NAMES
+from tests.deploy.fake import NAMES, OFF
 from tests.plan.samples import ROOT
 from tests.plan.test_doctor import healthy
 
 
-def doctor(tmp_path: Path, *arguments: str, **programs: Any) -> subprocess.CompletedProcess[str]:
-    """Two healthy nodes; `programs` (underscores for dots) answer otherwise on the second."""
-    seen, answers = healthy(), {}
+def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> subprocess.CompletedProcess[str]:
+    """Two healthy nodes; `programs` (underscores for dots) answer otherwise on the second; `off` (0, 1) can't be
+    reached.
+    """
+    seen = healthy()
+    answers: dict[str, dict[str, Any]] = {}
     for place, (name, known) in enumerate(zip(NAMES, ("spark-1", "spark-2"), strict=True)):
+        if place == off:
+            answers[known] = OFF
+            continue
         said: dict[str, Any] = {
             "doctor.clock": {"now": 0.0},
             "doctor.look": seen.looks[known],
@@ -76,3 +84,13 @@ def test_a_node_is_asked_for_its_own_ports_alone(tmp_path: Path) -> None:
     assert "is held by nginx" not in doctor(tmp_path, "--data", "_net=0", doctor_look=look).stdout
     done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", doctor_look=look)
     assert "port 8001 is held by nginx" in done.stdout and "port 8000" not in done.stdout
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_a_node_that_is_off_is_told_and_the_other_is_looked_at(tmp_path: Path, off: int) -> None:
+    done = doctor(tmp_path, off=off)
+    assert done.returncode == 1 and "1 bad thing(s) were found" in done.stderr, done.stdout + done.stderr
+    row = next(line for line in done.stdout.splitlines() if "does not answer (connection refused)" in line)
+    assert row.startswith(f"bad  spark-{off + 1} ") or f"  spark-{off + 1}  " in row
+    assert f"@fake/spark-{2 - off}: nvme0n1 reads 5.1 GB/s" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from operations.plan.absence import Absence
 from operations.plan.checks import listens
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
@@ -168,7 +169,7 @@ def crossed(seen: Seen) -> None:
 LINK, PORT = f"links/{RAILS[1]}", f"ports/{RAILS[1]}"
 
 CASES: list[tuple[str, Change, str, str]] = [
-    ("dead", field("dead", {"spark-3": "ssh does not reach it"}), BAD, "does not answer: ssh does not reach it"),
+    ("dead", field("dead", {"spark-3": Absence("spark-3", "has no route", "switch it on")}), BAD, "has no route"),
     # The GPU.
     ("stuck clock", load(sm_mhz=799.0, power_w=19.5), BAD, "the GPU works at 799 MHz and 20 W"),
     ("starved", load(power_w=28.0), BAD, "the GPU draws 28 W under full load"),

@@ -33,6 +33,5 @@ def figures(seen: Seen) -> list[str]:
 
 
 def _dead(seen: Seen) -> Iterator[Symptom]:
-    for node, why in seen.dead.items():
-        means, remedy = "nothing can be said of it", "is it on, and does `ssh` reach it?"
-        yield Symptom(BAD, (node,), f"does not answer: {why}", means, remedy)
+    for node, absence in seen.dead.items():
+        yield Symptom(BAD, (node,), absence.why, "nothing can be said of it", absence.remedy)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from operations.plan.absence import Absence
+
 #: The service suffers from it, or will.
 BAD = "bad"
 #: It may be meant, or cost little.
@@ -30,7 +32,7 @@ class Symptom:
 
 @dataclass
 class Seen:
-    """All that was asked, by node. `looks`: operations/node/doctor/look.py; `dead`: node -> why it did not answer.
+    """All that was asked, by node. `looks`: operations/node/doctor/look.py; `dead`: those that can't be asked.
 
     `rails`: the netdevs that the plan would take; `needs_rails`: the topology has ranks or engines on several nodes.
     `clocks`: {offset_s, doubt_s} against this machine. `cables`: cables.main. `mtu`: what did not get through.
@@ -39,7 +41,7 @@ class Seen:
     """
 
     looks: dict[str, Look] = field(default_factory=dict)
-    dead: dict[str, str] = field(default_factory=dict)
+    dead: dict[str, Absence] = field(default_factory=dict)
     rails: dict[str, tuple[str, ...]] = field(default_factory=dict)
     needs_rails: bool = True
     wanted_mtu: int = 9000
