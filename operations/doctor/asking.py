@@ -11,7 +11,7 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations import tether
-from operations.plan.absence import ASK_BY_HAND, Absence
+from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
 from operations.plan.doctor import ways
 from operations.plan.doctor.symptom import Seen
 from operations.plan.nodes import Link, choose_rails
@@ -19,6 +19,9 @@ from operations.remote import ask
 
 T = TypeVar("T")
 
+#: Seconds after which a node that has not answered is given up: a look (its own patience is shorter), a load, and what
+#: another question may take besides its own time.
+LOOK_S, LOAD_S, GRACE_S = 120.0, 90.0, 30.0
 #: Seconds that nodes listen for each other's frames: all must have begun before the first ends.
 LISTEN_S = 4.0
 #: Seconds of all streams together, and of one at most.
@@ -38,7 +41,7 @@ class Examination:
         """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there."""
         self.seen.clocks = self._everywhere(_clock)
         self.seen.looks = self._everywhere(
-            lambda host: ask(host, "doctor.look", store=store, image=image, watched=list(ports[host.name]))
+            lambda host: ask(host, "doctor.look", store=store, image=image, watched=list(ports[host.name])), LOOK_S
         )
         for name, host in self.hosts.items():
             links = self._links(name)
@@ -49,7 +52,7 @@ class Examination:
         """Who hears whom."""
         run = secrets.token_hex(8)
         self.seen.cables = self._everywhere(
-            lambda host: ask(host, "doctor.cables", node=host.name, run=run, seconds=LISTEN_S)
+            lambda host: ask(host, "doctor.cables", node=host.name, run=run, seconds=LISTEN_S), LISTEN_S + GRACE_S
         )
 
     def frames(self) -> None:
@@ -86,7 +89,7 @@ class Examination:
         """Every GPU at once: the ranks of a cluster work together."""
         self.seen.loads = {
             name: told
-            for name, told in self._everywhere(lambda host: ask(host, "doctor.gpu_load", image=image)).items()
+            for name, told in self._everywhere(lambda host: ask(host, "doctor.gpu_load", image=image), LOAD_S).items()
             if told
         }
 
@@ -94,11 +97,12 @@ class Examination:
         addresses = [way["address"] for way in between]
         server = tether.Tether(self.hosts[other], "doctor.streams", role="serve", addresses=addresses)
         try:
-            ports = server.read().get("ports")
+            ports = _first_word(server).get("ports")
             if not ports:
                 return
             targets = [{**way, "port": port} for way, port in zip(between, ports, strict=True)]
-            answer = self._one(one, "doctor.streams", role="measure", targets=targets, seconds=seconds)
+            deadline = 2 * len(targets) * seconds + GRACE_S
+            answer = self._one(one, "doctor.streams", deadline, role="measure", targets=targets, seconds=seconds)
         finally:
             server.close()
         devices = {way["address"]: way["peer_device"] for way in between}
@@ -120,11 +124,11 @@ class Examination:
                 self.hosts[far[0]], "doctor.rdma", role="serve", device=far[3], address=far[2], **common
             )
             try:
-                if not server.read().get("ready"):
+                if not _first_word(server).get("ready"):
                     self.seen.rdma.append({**entry, "missing": True})
                     return
                 arguments = {"device": near[3], "own": near[2], "address": far[2], **common}
-                told = self._one(near[0], "doctor.rdma", role="measure", **arguments)
+                told = self._one(near[0], "doctor.rdma", RDMA_S + GRACE_S, role="measure", **arguments)
             finally:
                 server.close()
             self.seen.rdma.append({**entry, **told})
@@ -134,28 +138,39 @@ class Examination:
     def _links(self, name: str) -> dict[str, Any]:
         return next((links for node, links in self.seen.topic("links") if node == name), {})
 
-    def _one(self, name: str, program: str, **arguments: Any) -> dict[str, Any]:
-        return self._everywhere(lambda host: ask(host, program, **arguments), only=name).get(name, {})
+    def _one(self, name: str, program: str, deadline_s: float, **arguments: Any) -> dict[str, Any]:
+        return self._everywhere(lambda host: ask(host, program, **arguments), deadline_s, only=name).get(name, {})
 
-    def _everywhere(self, one: Callable[[Host], T], only: str = "") -> dict[str, T]:
-        """What each node says, all at once; in the inventory's order."""
+    def _everywhere(self, one: Callable[[Host], T], deadline_s: float = GRACE_S, only: str = "") -> dict[str, T]:
+        """What each node says, all at once; in the inventory's order. One that says nothing in time is dead."""
 
-        def asked(host: Host) -> T:
+        def asked(host: Host) -> T | None:
             tether.quicken(host)
-            return one(host)
+            with gevent.Timeout(deadline_s, False):
+                return one(host)
+            return None
 
         tasks = {name: gevent.spawn(asked, host) for name, host in self.hosts.items() if only in ("", name)}
         gevent.joinall(list(tasks.values()))
         told = {}
         for name, task in tasks.items():
-            if task.exception is None:
+            if task.value is not None:
                 told[name] = task.value
-            else:
-                # What the others say is worth as much as before.
-                why = str(task.exception) or type(task.exception).__name__
-                self.seen.dead[name] = Absence(name, f"lets us in and fails at a question: {why}", ASK_BY_HAND)
-                del self.hosts[name]
+                continue
+            # What the others say is worth as much as before.
+            why = SILENT
+            if task.exception is not None:
+                why = f"lets us in and fails at a question: {str(task.exception) or type(task.exception).__name__}"
+            self.seen.dead[name] = Absence(name, why, ASK_BY_HAND)
+            del self.hosts[name]
         return told
+
+
+def _first_word(server: tether.Tether) -> dict[str, Any]:
+    """Empty where it does not come: that pair is not measured."""
+    with gevent.Timeout(GRACE_S, False):
+        return server.read()
+    return {}
 
 
 def _clock(host: Host) -> dict[str, float]:

@@ -68,6 +68,27 @@ def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
     assert told["memory"]["total_gib"] > 1
 
 
+def test_a_topic_that_hangs_is_one_line_and_the_program_ends() -> None:
+    """As a node runs it: a process that can't end while a thread of its waits for one that does not die."""
+    code = (
+        "import json, time; from operations.node.doctor import gpu, look; look.PATIENCE_S = 3;"
+        "gpu.main = lambda: time.sleep(3600); print(json.dumps(look.main('/nowhere', '', [])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    told = json.loads(done.stdout)
+    assert told["gpu"] == {"failed": "hangs; nothing was told in 3 s"} and "failed" not in told["memory"]
+
+
+def test_a_kernel_s_log_without_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double of journalctl: one line, and then it goes on for ever."""
+    (tmp_path / "journalctl").write_text("#!/bin/sh\necho 'kernel: NVRM: Xid (PCI:000f): 79, x'\nexec sleep 60\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel_log, "PATIENCE_S", 0.3)
+    told = kernel_log.main()
+    assert told["cut"] and [event["case"] for event in told["events"]] == ["79"]
+
+
 def test_programs_in_folders_travel_like_the_others() -> None:
     """As a node runs them: from memory, with what comes on standard input."""
     argv = shlex.split(remote.command("doctor.clock", {}).get_raw_value())

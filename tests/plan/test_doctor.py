@@ -41,7 +41,7 @@ def look(index: int) -> dict[str, Any]:
     }
     return {
         "gpu": {"gpus": [gpu(utilization=0.0, sm_mhz=208.0, power_w=4.0)], "counters": {"HW Thermal Slowdown": 0.0}},
-        "kernel_log": {"readable": True, "events": []},
+        "kernel_log": {"readable": True, "events": [], "cut": False},
         "clock": {"running": ["systemd-timesyncd"], "stopped": [], "spared": [], "synchronized": True},
         "disk": {
             "room": [{"path": "/", "gib": 3600.0, "free_gib": 2000.0, "inodes_free": 0.9}],
@@ -350,6 +350,7 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("not this GPU", at("gpu/gpus/0", gpu(name="NVIDIA H100")), UNASKED, "what a NVIDIA H100 gives is not known here"),
     ("no load", lambda seen: seen.loads.update({"spark-2": {"by": "", "why": "x"}}), UNASKED, "clock under load: x"),
     ("idle meanwhile", load(utilization=3.0), UNASKED, "it had nothing to do while it was looked at"),
+    ("a log too long", at("kernel_log/cut", True), UNASKED, "the end of the kernel's log"),
     ("no kernel's log", at("kernel_log/readable", False), UNASKED, "the journal has none of it here"),
     ("no tool for NVMe", at("disk/health", None), UNASKED, "neither nvme-cli nor smartmontools"),
     ("no NVMe", at("disk/health", []), UNASKED, "the NVMe's health: there is none"),

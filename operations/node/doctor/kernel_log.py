@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 #: How far back.
 SINCE = "-24 hours"
+#: Seconds for reading it.
+PATIENCE_S = 30.0
 #: Kind -> what a line of it looks like, and what of it names the case.
 PATTERNS = {
     "xid": re.compile(r"NVRM: Xid \([^)]*\): (\d+)"),
@@ -20,17 +24,23 @@ PATTERNS = {
 
 
 def main() -> dict[str, Any]:
-    """`readable`: the journal has words of the kernel; `events`: [{kind, case, count, last}], `last` is a line."""
+    """`readable`: the journal has words of the kernel; `events`: [{kind, case, count, last}], `last` is a line;
+    `cut`: there was more than can be read in PATIENCE_S.
+    """
     argv = ["journalctl", "_TRANSPORT=kernel", f"--since={SINCE}", "--no-pager", "--quiet", "--output=short-iso"]
     try:
         with subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
         ) as log:
             assert log.stdout is not None
+            patience = threading.Timer(PATIENCE_S, log.kill)
+            patience.start()
             count, events = parse(log.stdout)
+            patience.cancel()
+        cut = log.returncode == -signal.SIGKILL
     except OSError:
-        count, events = 0, []
-    return {"readable": count > 0 or _has_any(), "events": events}
+        count, events, cut = 0, [], False
+    return {"readable": count > 0 or _has_any(), "events": events, "cut": cut}
 
 
 def _has_any() -> bool:

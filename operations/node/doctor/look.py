@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
 from operations.node import links, look
 from operations.node.doctor import clock, disk, gpu, heat, holders, kernel_log, memory, ports, software
+
+#: Seconds for all topics together; the longest, a container, has 60.
+PATIENCE_S = 100.0
 
 
 def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
@@ -28,12 +33,29 @@ def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
         "holders": partial(holders.main, watched),
         "software": partial(software.main, image),
     }
-    with ThreadPoolExecutor(len(topics)) as pool:
-        tasks = {name: pool.submit(topic) for name, topic in topics.items()}
-        return {name: _result(task) for name, task in tasks.items()}
+    end = time.monotonic() + PATIENCE_S
+    tasks = {name: _begun(topic) for name, topic in topics.items()}
+    return {name: _result(task, end) for name, task in tasks.items()}
 
 
-def _result(task: Future[Any]) -> Any:
+def _begun(topic: Callable[[], Any]) -> Future[Any]:
+    """In a thread that the program's end does not wait for: a command whose driver hangs can't even be killed."""
+    task: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            task.set_result(topic())
+        except Exception as error:
+            task.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return task
+
+
+def _result(task: Future[Any], end: float) -> Any:
+    wait([task], timeout=max(0.0, end - time.monotonic()))
+    if not task.done():
+        return {"failed": f"hangs; nothing was told in {PATIENCE_S:g} s"}
     try:
         return task.result()
     except Exception as error:

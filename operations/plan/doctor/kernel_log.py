@@ -28,6 +28,8 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     for node, told in seen.topic("kernel_log"):
         if not told["readable"]:
             yield Symptom(UNASKED, (node,), "the kernel's log: the journal has none of it here")
+        if told["cut"]:
+            yield Symptom(UNASKED, (node,), "the end of the kernel's log: it is too long to be read in time")
         for event in told["events"]:
             yield _symptom(node, event)
 

@@ -1,0 +1,30 @@
+"""A node that hangs while the doctor asks it; doubles of hosts, the real clockwork."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gevent
+import pytest
+
+from operations.doctor import asking
+from operations.plan.absence import SILENT
+from operations.plan.doctor.symptom import Seen
+
+
+def test_a_node_that_hangs_is_given_up_and_the_other_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_double(host: Any, program: str, **_: Any) -> dict[str, Any]:
+        if host.name == "spark-1" and program == "doctor.look":
+            gevent.sleep(60)
+        return {"now": 0.0, "links": {}}
+
+    monkeypatch.setattr(asking, "ask", ask_double)
+    monkeypatch.setattr(asking, "LOOK_S", 0.2)
+    hosts: Any = [SimpleNamespace(name=f"spark-{n}", connector=None, data={}) for n in (1, 2)]
+    seen = Seen()
+    examination = asking.Examination(hosts, seen)
+    with gevent.Timeout(5):
+        examination.look("/store", "image", {"spark-1": [], "spark-2": []})
+    assert list(examination.hosts) == list(seen.looks) == ["spark-2"]
+    assert seen.dead["spark-1"].why == SILENT and seen.dead["spark-1"].remedy
