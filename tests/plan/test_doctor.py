@@ -332,9 +332,15 @@ CASES: list[tuple[str, Change, str, str]] = [
     # What the rails carry.
     (
         "badly initialised",
-        stream(1, gbit_s=13.2),
+        all_of(field("rdma", []), stream(1, gbit_s=7.2)),
         BAD,
-        f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 13.2 Gbit/s of 126",
+        f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 7.2 Gbit/s of 126 by TCP",
+    ),
+    (
+        "little, by TCP alone",
+        all_of(field("rdma", []), stream(1, gbit_s=13.2)),
+        REMARK,
+        f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 13.2 Gbit/s of 126 by TCP",
     ),
     ("unequal twins", stream(2, gbit_s=38.0), REMARK, f"spark-1 {RAILS[1]} -> spark-2 {RAILS[1]} carries 38.0 Gbit/s"),
     ("nothing through", stream(0, problem="timed out"), BAD, "no TCP gets through (timed out)"),
@@ -414,6 +420,14 @@ def test_the_two_halves_of_a_port_may_hear_each_other() -> None:
     for node, other in (NODES, NODES[::-1]):
         entries = [(rail, name, source) for rail in RAILS for name in (node, other) for source in RAILS]
         heard(node, *entries)(seen)
+    assert diagnose(seen, PORTS) == []
+
+
+def test_where_rdma_is_right_slow_tcp_says_nothing_of_the_port() -> None:
+    """All streams alike on nodes whose cores are busy."""
+    seen = healthy()
+    for each in seen.streams:
+        each["gbit_s"] = 13.2
     assert diagnose(seen, PORTS) == []
 
 
