@@ -423,6 +423,17 @@ def test_the_two_halves_of_a_port_may_hear_each_other() -> None:
     assert diagnose(seen, PORTS) == []
 
 
+def test_both_ports_of_a_node_on_one_switch_are_no_loop() -> None:
+    """Every port hears every other one, its own node's too."""
+    seen = healthy()
+    ports = (*RAILS, "enp1s0f1np1", "enP2p1s0f1np1")
+    for node in NODES:
+        seen.cables[node]["ports"] = list(ports)
+        entries = [(port, name, source) for port in ports for name in NODES for source in ports]
+        heard(node, *(each for each in entries if (node, each[0]) != each[1:]))(seen)
+    assert diagnose(seen, PORTS) == []
+
+
 def test_where_rdma_is_right_slow_tcp_says_nothing_of_the_port() -> None:
     """All streams alike on nodes whose cores are busy."""
     seen = healthy()

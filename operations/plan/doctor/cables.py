@@ -48,12 +48,14 @@ def _pair(one: str, other: str, heard: Heard, seen: Seen) -> Iterator[Symptom]:
 def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterator[Symptom]:
     for device in told["ports"]:
         others = {(of, source) for at, port, of, source in heard if (at, port) == (node, device)}
-        if any(of == node and _port_of(source) != _port_of(device) for of, source in others):
+        reaches = any(of != node for of, _source in others)
+        # A switch floods the frames: there both ports of a node hear each other, and the other nodes as well.
+        if not reaches and any(of == node and _port_of(source) != _port_of(device) for of, source in others):
             means = "frames go in a circle, and neither port reaches another node"
             yield Symptom(
                 BAD, (node,), f"{device} hears another port of its own node", means, "move one end of that cable"
             )
-        if not any(of != node for of, _source in others):
+        if not reaches:
             rail = device in seen.rails.get(node, ())
             yield Symptom(
                 BAD if rail else REMARK,
