@@ -456,3 +456,13 @@ def test_rdma_is_measured_where_the_tool_can_be_bound(perftest: Path, capsys: py
     perftest.write_text("#!/bin/sh\necho usage\n")
     assert rdma.main("measure", own="192.168.177.11", **where) == {"missing": True}
     assert rdma.main("serve", **where) == {"ready": False}
+
+
+def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Path, tmp_path: Path) -> None:
+    """The double refuses the first client, as ib_write_bw does while its server looks for the device."""
+    seen = tmp_path / "came"
+    refuses = f'[ "$1" = --help ] || [ -e {seen} ] || {{ touch {seen}; echo "Couldn\'t connect"; exit 1; }}\n'
+    perftest.write_text(perftest.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n" + refuses))
+    where = {"device": "rocep1s0f0", "address": "192.168.177.12", "port": 18515, "seconds": 1}
+    assert rdma.main("measure", own="192.168.177.11", **where) == {"gbit_s": 92.57}
+    assert seen.exists()

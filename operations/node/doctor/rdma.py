@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from typing import Any
 
 from operations.node import beats
@@ -14,6 +15,8 @@ from operations.node.commands import output
 TOOL = "ib_write_bw"
 #: Seconds that one try may take besides its own time.
 GRACE_S = 6
+#: Seconds before the second try of a client that came before its server listened.
+PAUSE_S = 1.0
 
 
 def main(role: str, **arguments: Any) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def _serve(device: str, address: str, port: int, seconds: int) -> dict[str, Any]
         beats.watch(server.kill)
         print(json.dumps({"ready": True}), flush=True)
         try:
-            server.wait(timeout=seconds + 2 * GRACE_S)
+            server.wait(timeout=2 * (seconds + GRACE_S) + PAUSE_S + GRACE_S)
         except subprocess.TimeoutExpired:
             server.kill()
     return {}
@@ -54,8 +57,11 @@ def _measure(device: str, own: str, address: str, port: int, seconds: int) -> di
     argv = _argv(device, own, port, seconds)
     if argv is None:
         return {"missing": True}
-    text = output(*argv, address, timeout_s=seconds + GRACE_S)
-    speed = average(text)
+    speed = average(output(*argv, address, timeout_s=seconds + GRACE_S))
+    if not speed:
+        # The server says that it was started; it listens a moment later, when it has found its device.
+        time.sleep(PAUSE_S)
+        speed = average(output(*argv, address, timeout_s=seconds + GRACE_S))
     return {"gbit_s": speed} if speed else {"problem": f"{TOOL} gave no figure"}
 
 
