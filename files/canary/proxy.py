@@ -18,7 +18,7 @@ import node
 from watch import Question, Sight, Watch
 
 #: Seconds between two questions, after which an answer is late, and after which a proxy without one hangs.
-ASK_S, LATE_S, SILENCE_S = 1.0, 2.5, 7.5
+ASK_S, LATE_S, SILENCE_S = 1.0, 2.5, 6.0
 #: Seconds after which one without an answer hangs although it computes.
 COMPUTING_S = 30.0
 #: Of a core: who uses less computes nothing. LiteLLM's threads beside its event loop look at their clocks.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import Any, TypeVar
 
 import gevent
@@ -14,7 +15,7 @@ from operations import tether
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
 from operations.plan.doctor import ways
 from operations.plan.doctor.symptom import Seen
-from operations.plan.nodes import Link, choose_rails
+from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.remote import ask
 
 T = TypeVar("T")
@@ -37,15 +38,20 @@ class Examination:
         self.seen = seen
         self.hosts = {host.name: host for host in hosts}
 
-    def look(self, store: str, image: str, ports: Mapping[str, Iterable[int]]) -> None:
-        """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there."""
+    def look(self, store: str, image: str, ports: Mapping[str, Iterable[int]], subnets: Sequence[IPv4Network]) -> None:
+        """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there; `subnets`: the
+        rails'.
+        """
         self.seen.clocks = self._everywhere(_clock)
         self.seen.looks = self._everywhere(
             lambda host: ask(host, "doctor.look", store=store, image=image, watched=list(ports[host.name])), LOOK_S
         )
         for name, host in self.hosts.items():
             links = self._links(name)
-            found = [Link(device, link["carrier"], link["rdma"]) for device, link in links.items()]
+            found = [
+                Link(device, link["carrier"], link["rdma"], on_fabric(link["addresses"], subnets))
+                for device, link in links.items()
+            ]
             self.seen.rails[name] = choose_rails(found, host.data.get("fabric_interfaces") or ())
 
     def cables(self) -> None:

@@ -13,7 +13,7 @@ from operations.node import cause, old_images, probe, secrets, services
 from operations.node.commands import read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
-ANSWER_S = 5
+ANSWER_S = 2.5
 #: Seconds for which a cluster's ranks wait for one that is silent (files/engine/meet.py).
 MEETING_S = 12
 #: What is said of one that gives none in that time while the canary sees it work.

@@ -24,7 +24,7 @@ if reach.speaks(host, inventory):
     seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
     table.announce(len(hosts), network=network)
     examination = Examination(reach.answering(inventory), seen)
-    examination.look(knobs.model_store, image, ports)
+    examination.look(knobs.model_store, image, ports, knobs.rail_subnets)
     examination.load(image)
     if seen.needs_rails:
         examination.cables()

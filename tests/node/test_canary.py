@@ -128,7 +128,7 @@ def test_a_proxy_that_hangs_is_killed_in_ten_seconds_beside_an_engine_that_hangs
     what, when = machine.kills.read_text().split()[:2]
     assert what == "tandem-proxy"
     assert float(when) - stopped < 10
-    assert until(3, lambda: "no sign of life for 7.5 s" in machine.told()["killed"].get("proxy", ""))
+    assert until(3, lambda: "no sign of life for 6 s" in machine.told()["killed"].get("proxy", ""))
 
 
 def test_a_node_that_is_away_is_told_within_two_seconds_and_until_it_is_back(machine: Node) -> None:
@@ -208,7 +208,7 @@ def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.M
         "rails": ["the rail railA has no carrier"],
         "away": {"spark-2": "2026-11-22 14:02:11"},
         "problems": {"engine": "waits for rank 1 (spark-2)", "proxy": "no answer for 3 s"},
-        "killed": {"proxy": "2026-11-22 14:00:00 no sign of life for 7.5 s"},
+        "killed": {"proxy": "2026-11-22 14:00:00 no sign of life for 6 s"},
     }
     monkeypatch.setattr(status, "read", lambda _: json.dumps(state))
     assert status._canary() == [
@@ -216,7 +216,7 @@ def test_status_says_what_the_canary_sees_the_widest_first(monkeypatch: pytest.M
         "after 12 s of that its ranks leave, and load anew when it is back",
         *(state["rails"]),
         *("engine: waits for rank 1 (spark-2)", "proxy: no answer for 3 s"),
-        "proxy killed 2026-11-22 14:00:00 no sign of life for 7.5 s",
+        "proxy killed 2026-11-22 14:00:00 no sign of life for 6 s",
     ]
     # That of a canary that was started from an older plan, and none.
     for text in ('{"rails": [], "engine": "", "kills": []}', ""):
