@@ -66,7 +66,8 @@ class Proxy(Watch):
 
     def ask(self) -> str:
         """Why it did not say that it lives; empty: it did."""
-        with urllib.request.urlopen(f"{self.url}/health/liveliness", timeout=COMPUTING_S) as response:
+        # It is judged before the question gives up.
+        with urllib.request.urlopen(f"{self.url}/health/liveliness", timeout=COMPUTING_S + LATE_S) as response:
             response.read()
         return ""
 
