@@ -22,6 +22,21 @@ def generation() -> str:
     return output("stat", "--format=%.Y", str(PLACE)).strip()
 
 
+def is_held() -> bool:
+    """Whether a deploy goes on. Asking holds the lock for no longer than this takes."""
+    try:
+        file = os.open(PLACE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 def main(owner: str) -> dict[str, Any]:
     """Print {"held": true, "before": generation, "generation": the one from now on}, then {"beat": its number} for each
     beat that comes, and hold the lock until the deploy lets go; or say who has it.

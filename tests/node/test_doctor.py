@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.server
 import json
 import os
@@ -19,9 +20,10 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.node import links
+from operations.node import links, lock
 from operations.node.doctor import (
     clock,
+    container,
     disk,
     gpu,
     gpu_load,
@@ -167,6 +169,11 @@ def test_an_engine_that_runs_is_asked_and_nothing_else_is_started(
     asked: list[dict[str, Any]] = []
 
     class Engine(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": []}')
+
         def do_POST(self) -> None:
             asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
@@ -186,6 +193,51 @@ def test_an_engine_that_runs_is_asked_and_nothing_else_is_started(
     server.shutdown()
     assert told["by"] == "engine" and len(told["samples"]) >= 2 and "tflops" not in told
     assert [body["model"] for body in asked] == ["tiny"]
+
+
+def systemctl(doubles: Path, state: str) -> None:
+    """A double on which the engine's unit is in this state."""
+    double = doubles.parent / "bin/systemctl"
+    double.write_text(f"#!/bin/sh\necho ActiveState={state}\n")
+    double.chmod(0o755)
+
+
+def test_no_load_while_an_engine_starts(doubles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    systemctl(doubles, "activating")
+    assert gpu_load.main("tandem/engine:1") == {"by": "", "why": "tandem-engine is activating", "samples": []}
+    systemctl(doubles, "active")
+    assert gpu_load.main("tandem/engine:1")["why"] == "tandem-engine is active, and its container does not run yet"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    engine = {"Name": "/tandem-engine", "State": {"Running": True}, "Config": {"Labels": {"tandem.url": url}}}
+    monkeypatch.setenv("DOUBLE_ENGINE", json.dumps([engine]))
+    assert "tandem-engine does not answer" in gpu_load.main("tandem/engine:1")["why"]
+
+
+@pytest.mark.usefixtures("doubles")
+def test_no_load_while_a_deploy_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PLACE", tmp_path / "lock")
+    with lock.PLACE.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert gpu_load.main("other")["why"] == "a deploy is going on"
+    assert gpu_load.main("other")["why"] == "the engine's image is not here"
+
+
+def test_a_container_that_hangs_is_removed_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double of docker that writes down what it is asked, and whose containers never end."""
+    said = tmp_path / "said"
+    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$@" >>{said}\n[ "$1" = rm ] || exec sleep 60\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    names = []
+    for _ in range(2):
+        said.write_text("")
+        with pytest.raises(TimeoutError):
+            container.run("image", "", 0.3)
+        started, removed = said.read_text().splitlines()
+        names.append(started.split("--name ")[1].split()[0])
+        assert removed == f"rm --force {names[-1]}"
+    assert names[0] != names[1]
 
 
 # --- Versions ------------------------------------------------------------------------------------------------------

@@ -6,22 +6,26 @@ engine's image where nobody uses the GPU; where the engine runs, it is asked for
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from contextlib import suppress
 from typing import Any
 
+from operations.node import lock
 from operations.node.commands import docker_inspect
-from operations.node.doctor import gpu, memory
+from operations.node.doctor import container, gpu, memory
 from operations.node.probe import ask
+from operations.node.services import unit_states
+
+ENGINE = "tandem-engine"
 
 #: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
 LOOK_S = 3
 START_S = 45
 #: Seconds between two looks.
 PAUSE_S = 0.2
-CONTAINER = "tandem-doctor"
+#: Seconds for an engine to say that it is there.
+ANSWER_S = 5
 #: GiB that must be available for a load of our own: three matrices and what CUDA takes itself.
 ROOM_GIB = 8
 #: Prints what was computed, in TFLOP/s of BF16.
@@ -52,40 +56,56 @@ def main(image: str) -> dict[str, Any]:
     """
     if not gpu.state():
         return {}
-    engine = next(iter(docker_inspect("container", "tandem-engine")), None)
-    if engine and engine["State"]["Running"]:
-        return {"by": "engine", "samples": _while_engine_answers(engine["Config"]["Labels"] or {})}
+    engine = next(iter(docker_inspect("container", ENGINE)), None)
+    labels = engine["Config"]["Labels"] or {} if engine and engine["State"]["Running"] else None
+    if why := _in_the_midst(labels):
+        return {"by": "", "why": why, "samples": []}
+    if labels is not None:
+        return {"by": "engine", "samples": _while_engine_answers(labels)}
     if others := gpu.processes():
         return {"by": "", "why": f"{others[0]['process']} (pid {others[0]['pid']}) uses it", "samples": []}
     if not image or not docker_inspect("image", image):
         return {"by": "", "why": "the engine's image is not here", "samples": []}
     if memory.main()["available_gib"] < ROOM_GIB:
         return {"by": "", "why": f"less than {ROOM_GIB} GiB of memory are available", "samples": []}
-    argv = ["docker", "run", "--rm", "--interactive", "--gpus", "all", "--network", "none", "--pull", "never"]
-    argv += ["--name", CONTAINER, "--entrypoint", "python3", image, "-"]
-    return _while_computing(argv)
+    return _while_computing(image)
 
 
-def _while_computing(argv: list[str]) -> dict[str, Any]:
+def _in_the_midst(labels: dict[str, str] | None) -> str:
+    """Why the GPU is left alone: an engine that starts measures how much memory is free, and would find less.
+
+    `labels`: of the engine's container, where it runs.
+    """
+    if lock.is_held():
+        return "a deploy is going on"
+    state = unit_states([ENGINE])[ENGINE].get("ActiveState", "")
+    if state in ("activating", "deactivating", "reloading"):
+        return f"{ENGINE} is {state}"
+    if state == "active" and labels is None:
+        return f"{ENGINE} is active, and its container does not run yet"
+    if labels and (url := labels.get("tandem.url", "")):
+        try:
+            ask(f"{url}/v1/models", None, "", ANSWER_S)
+        except (OSError, ValueError) as error:
+            return f"{ENGINE} does not answer: {getattr(error, 'reason', error)}"
+    return ""
+
+
+def _while_computing(image: str) -> dict[str, Any]:
     """Run the script, and look at the GPU until it has ended."""
-    samples, end = [], time.monotonic() + START_S
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdin and process.stdout and process.stderr
-        with suppress(BrokenPipeError):
-            process.stdin.write(SCRIPT.replace("SECONDS", str(LOOK_S)))
-            process.stdin.close()
-        while process.poll() is None:
-            samples += gpu.state()[:1]
-            time.sleep(PAUSE_S)
-            if time.monotonic() > end:
-                process.kill()
-                subprocess.run(["docker", "rm", "--force", CONTAINER], capture_output=True, check=False)
-        said, complaint = process.stdout.read(), process.stderr.read().strip()
-    if process.returncode != 0:
-        last = complaint.splitlines()[-1] if complaint else f"nothing came in {START_S} s"
-        return {"by": "", "why": f"a program on it failed: {last[:200]}", "samples": []}
-    return {"by": "own", "samples": samples, "tflops": float(said.splitlines()[-1])}
+    samples: list[dict[str, Any]] = []
+
+    def sample() -> None:
+        samples.extend(gpu.state()[:1])
+
+    try:
+        done = container.run(image, SCRIPT.replace("SECONDS", str(LOOK_S)), START_S, ("--gpus", "all"), sample)
+        if done.returncode == 0:
+            return {"by": "own", "samples": samples, "tflops": float(done.stdout.splitlines()[-1])}
+        why = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1][:200]
+    except (OSError, ValueError, IndexError) as error:
+        why = str(error)
+    return {"by": "", "why": f"a program on it failed: {why}", "samples": []}
 
 
 def _while_engine_answers(labels: dict[str, str]) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
+from operations.node.doctor import container
 
 DMI = Path("/sys/class/dmi/id")
 #: Seconds; a start of Python in a container.
@@ -73,12 +73,9 @@ def nccl(image: str) -> dict[str, Any]:
     """`wheel`, `system`: versions that the image has; `version`, `file`, `size`: of the one that is loaded."""
     if not image or not docker_inspect("image", image):
         return {}
-    argv = ["docker", "run", "--rm", "--interactive", "--network", "none", "--pull", "never"]
-    argv += ["--name", "tandem-doctor-nccl", "--entrypoint", "python3", image, "-"]
     try:
-        done = subprocess.run(argv, input=NCCL_SCRIPT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        subprocess.run(["docker", "rm", "--force", "tandem-doctor-nccl"], capture_output=True, check=False)
+        said = container.run(image, NCCL_SCRIPT, PATIENCE_S).stdout
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    except (OSError, ValueError, IndexError) as error:
         return {"error": str(error)}
     return found
