@@ -83,7 +83,8 @@ class Engine(Watch):
     def look(self) -> Sight:
         """Its signs first; a question where they do not move."""
         now, asked = time.monotonic(), self.question
-        self.silence_s = self.wanted["silence_s" if self.signs.known else "mute_s"]
+        # Before its first token it may compile kernels for it, and say nothing meanwhile.
+        self.silence_s = self.wanted["silence_s" if self.signs.known and self.answered_at else "mute_s"]
         timeout_s = min(self.deadline_s, self.left_s())
         moved, speaks, stuck, missing = False, True, "", ""
         try:

@@ -39,8 +39,8 @@ class Examination:
         self.hosts = {host.name: host for host in hosts}
 
     def look(self, store: str, image: str, ports: Mapping[str, Iterable[int]], subnets: Sequence[IPv4Network]) -> None:
-        """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there; `subnets`: the
-        rails'.
+        """Everything that needs no load, and the clocks. `ports`: by node, those that Tandem wants there; `subnets`:
+        those of the rails.
         """
         self.seen.clocks = self._everywhere(_clock)
         self.seen.looks = self._everywhere(

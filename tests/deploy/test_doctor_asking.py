@@ -25,6 +25,6 @@ def test_a_node_that_hangs_is_given_up_and_the_other_is_heard(monkeypatch: pytes
     seen = Seen()
     examination = asking.Examination(hosts, seen)
     with gevent.Timeout(5):
-        examination.look("/store", "image", {"spark-1": [], "spark-2": []})
+        examination.look("/store", "image", {"spark-1": [], "spark-2": []}, ())
     assert list(examination.hosts) == list(seen.looks) == ["spark-2"]
     assert seen.dead["spark-1"].why == SILENT and seen.dead["spark-1"].remedy
