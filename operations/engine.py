@@ -16,7 +16,7 @@ from operations.patience import fail, quietly
 from operations.plan.places import ENGINE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.plan.proxy import COOLDOWN_S
-from operations.verify import await_engine, engine_answers
+from operations.verify import await_engine, engine_answers, was_started
 
 
 @looking.step
@@ -93,6 +93,7 @@ def start(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
         host.noop("runs")
         return
     yield from units.start(ENGINE)
+    was_started(plan, host.name)
     stopwatch.mark("started")
 
 
@@ -111,6 +112,7 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
         yield quietly(lambda _, host: _let_cooldowns_end(plan, host))
     yield units.stop(ENGINE)
     yield from units.start(ENGINE)
+    was_started(plan, host.name)
     if problem := await_engine(plan, host):
         yield fail(rollback.after(plan, problem))
 

@@ -17,6 +17,7 @@ from operations.patience import quietly
 from operations.plan import history
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.knobs import Knobs
+from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -85,8 +86,7 @@ def tell_changes(plan: Plan) -> None:
 @looking.step
 def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     """On every node: this plan has served."""
-    found = looking.at(head_of(plan), plan)["images"].items()
-    served = history.record(plan, {name: state["image"].get("content", "") for name, state in found})
+    served = _record(plan)
     for role, of in served["serves"].items():
         kept = next((each["serves"][role]["content"] for each in _back_to if "serves" in each), "")
         if plan.of(host.name).node.is_head and kept not in ("", of["content"]):
@@ -95,6 +95,26 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("is the one that served last")
         return
     yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
+
+
+def has_served(plan: Plan, where: Host) -> bool:
+    """Whether the engine that the plan has on this node has served before, as it is and from the image of today."""
+    now = _record(plan)
+    if looking.at(where, plan)["served"] == now["id"]:
+        return True
+    past = ask(where, "served")["plans"]
+    return any(_engine(each, where.name) == _engine(now, where.name) for each in past if "services" in each)
+
+
+def _engine(served: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    """What a plan that served had for an engine on a node: its spec, and the image by content."""
+    return served["services"].get(name, {}).get(ENGINE, {}).get("spec"), served["serves"].get("engine")
+
+
+def _record(plan: Plan) -> dict[str, Any]:
+    """What is kept of this plan when it has served."""
+    found = looking.at(head_of(plan), plan)["images"].items()
+    return history.record(plan, {name: state["image"].get("content", "") for name, state in found})
 
 
 def after(plan: Plan, problem: str) -> str:

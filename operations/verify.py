@@ -21,6 +21,8 @@ from operations.watching import Watch
 
 #: Seconds that one answer may take when the engine is warm.
 ANSWER_S = 60
+#: Seconds in which an engine's words must have come, however often they are asked for: others may be before us.
+WORDS_S = 300
 #: Seconds for LiteLLM to come up; it takes 7 to 9 on two cores.
 PROXY_S = 120
 #: Seconds in which what an engine has logged arrives in the journal.
@@ -28,14 +30,34 @@ LOG_S = 5
 #: Restarts of a unit within one wait after which it will not come up any better.
 RESTARTS = 2
 
+#: Engines that this run has started, by the node that answers: whether they are proven. There is one run in a process.
+_started: dict[str, bool] = {}
+
+
+def was_started(plan: Plan, name: str) -> None:
+    """The engine, or this rank of it, has been started: whatever it was, it has to prove itself."""
+    _started[name if name in plan.endpoints else plan.head.node.name] = False
+
+
+def has_proven_itself(name: str) -> bool:
+    """Whether this run has started the engine that answers on this node, and found it to be the one that was meant."""
+    return _started.get(name, False)
+
 
 def await_engine(plan: Plan, where: Host) -> str:
-    """Wait until the engine that answers on this node gives a token; else returns why not, with the end of its log."""
-    url, watch = plan.endpoints[where.name], Watch(plan, where)
-    if engine_answers(plan, where):
-        # It was proven when it was started.
-        return ""
-    return _await(plan, where, ENGINE, url, plan.recipe.load_minutes * 60, watch=watch) or _proof(plan, where, watch)
+    """Wait until the engine that answers on this node gives a token; else returns why not, with the end of its log.
+
+    One that this run has started, or that has never served, is judged too, and stopped when it is not the one that was
+    meant. Any other is only waited for: it may be busy with a long prompt, and its first lines are not kept for ever.
+    """
+    url, patience_s = plan.endpoints[where.name], plan.recipe.load_minutes * 60
+    proven = _started[where.name] if where.name in _started else rollback.has_served(plan, where)
+    watch = None if proven else Watch(plan, where)
+    problem = _await(plan, where, ENGINE, url, patience_s, watch=watch)
+    if watch and not problem:
+        problem = _proof(plan, where, watch)
+        _started[where.name] = not problem
+    return problem
 
 
 def _proof(plan: Plan, where: Host, watch: Watch) -> str:
@@ -48,7 +70,11 @@ def _proof(plan: Plan, where: Host, watch: Watch) -> str:
         gevent.sleep(1)
     proof, url, model = plan.recipe.proof, plan.endpoints[where.name], plan.recipe.served_name
     asked = {"url": url, "model": model, "reasoning": proof.reasoning, "text": proof.text}
-    answer = ask(where, "answer", **asked, deadline_s=ANSWER_S * 2)
+    deadline = time.monotonic() + WORDS_S
+    while (answer := ask(where, "answer", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
+        if time.monotonic() > deadline:
+            return f"{where.name}: {url} gives tokens, and no sentence in {WORDS_S} s: {answer['problem']}"
+        gevent.sleep(1)
     if answer["problem"]:
         watch.stop()
         return f"{where.name}: {url} answers, but {answer['problem']}. The engine is stopped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.error
+from http.client import HTTPException
 from typing import Any
 
 from operations.node.probe import ask
@@ -12,10 +13,13 @@ PROMPT = "In one sentence: why is the sky blue?"
 TOKENS = 96
 #: Shorter than this, one word again and again says nothing.
 _ENOUGH = 8
+#: Request timeout, too many requests: asked again later it may be another.
+_LATER = (408, 429)
 
 
 def main(url: str, model: str, reasoning: bool | None, text: bool, deadline_s: float) -> dict[str, Any]:
-    """`problem`: what is wrong with the answer; empty: nothing.
+    """`problem`: what is wrong with the answer; empty: nothing. `judged`: whether it is the answer that is wrong: one
+    that is late, or breaks off, or that the server is not able to give now, says nothing about the engine's words.
 
     `reasoning`: True: it has to come, in its own field; None: it must not stand in the answer. `text`: judge the words.
     """
@@ -23,12 +27,16 @@ def main(url: str, model: str, reasoning: bool | None, text: bool, deadline_s: f
     try:
         message = ask(f"{url}/v1/chat/completions", body, "", deadline_s)["choices"][0]["message"]
     except urllib.error.HTTPError as error:
-        return {"problem": f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"}
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        return {"problem": str(getattr(error, "reason", error)) or type(error).__name__}
+        said = f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"
+        return {"problem": said, "judged": error.code < 500 and error.code not in _LATER}
+    except (OSError, HTTPException) as error:
+        return {"problem": str(getattr(error, "reason", error)) or type(error).__name__, "judged": False}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        return {"problem": f"its answer is none ({type(error).__name__}: {error})", "judged": True}
     content = message.get("content") or ""
     thought = message.get("reasoning_content") or message.get("reasoning") or ""
-    return {"problem": misplaced(content, thought, reasoning) or (degenerate(thought + content) if text else "")}
+    problem = misplaced(content, thought, reasoning) or (degenerate(thought + content) if text else "")
+    return {"problem": problem, "judged": True}
 
 
 def misplaced(content: str, thought: str, reasoning: bool | None) -> str:

@@ -131,7 +131,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "files": json.dumps({}),
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
-            "answer": json.dumps({"problem": ""}),
+            "answer": json.dumps({"problem": "", "judged": True}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in programs.items()},

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from operations import watching
 from operations.plan.history import record
 from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
@@ -165,3 +168,16 @@ def test_an_archive_that_is_replaced_leaves_what_was_there_under_the_name_of_its
     outcome = deploy(tmp_path, states, "-y", *arguments)
     kept = outcome.position(1, f"docker tag {name} tandem/engine:0123456789ab")
     assert kept < outcome.position(1, "docker tag vllm/")
+
+
+@pytest.mark.parametrize("has_served", [True, False])
+def test_an_engine_that_has_served_under_another_plan_is_not_judged_again(tmp_path: Path, has_served: bool) -> None:
+    before = planned(topology="solo")
+    states = [look(before, name) for name in NAMES]
+    line = {"seen": {watching.ALWAYS[0].pattern: "CUDA graph memory: -2 GiB"}, "invocation": "i", "cursor": "c"}
+    programs = {"served": past(before) if has_served else served(), "journal": line}
+    outcome = deploy(
+        tmp_path, states, "-y", "--data", "topology=solo", "--data", "canary_deadline=20.0", programs=programs
+    )
+    assert ("The engine is stopped" in outcome.text) is not has_served
+    assert outcome.code == (0 if has_served else 1), outcome.text

@@ -1,0 +1,122 @@
+"""How an engine is waited for and judged: nodes that answer from a script, and a clock that waits only in name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from operations import rollback, verify, watching
+from operations.plan.plan import Plan
+from operations.plan.recipe import Forbidden, Proof
+from tests.plan.samples import plan
+
+OK = {"ok": True, "seconds": 0.1}
+BUSY = {"problem": "timed out", "judged": False}
+
+
+class ScriptedNodes:
+    """Nodes whose programs answer from lists, the last answer again and again; each question takes a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked: list[str] = []
+        self.ran: list[str] = []
+        self.said: list[str] = []
+        self.answers: dict[str, list[dict[str, Any]]] = {
+            "probe": [OK],
+            "answer": [{"problem": "", "judged": True}],
+            "journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
+        }
+
+    def ask(self, host: Any, program: str, **_arguments: Any) -> dict[str, Any]:
+        self.now += 1
+        self.asked.append(program)
+        script = self.answers.get(f"{host.name} {program}") or self.answers[program]
+        return script.pop(0) if len(script) > 1 else script[0]
+
+    def host(self, name: str) -> Any:
+        def run(command: str, **_arguments: Any) -> None:
+            self.ran.append(f"{name}: {command}")
+
+        return SimpleNamespace(name=name, run_shell_command=run, log=self.said.append)
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
+    made = ScriptedNodes()
+
+    def sleep(seconds: float) -> None:
+        made.now += seconds
+
+    for module in (verify, watching):
+        monkeypatch.setattr(module, "ask", made.ask)
+    monkeypatch.setattr(verify, "gevent", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: made.now))
+    monkeypatch.setattr(watching, "state", SimpleNamespace(inventory=SimpleNamespace(get_host=made.host)))
+    monkeypatch.setattr(rollback, "has_served", lambda _plan, _where: True)
+    monkeypatch.setattr(verify, "_started", {})
+    return made
+
+
+def made_plan(**changes: Any) -> Plan:
+    made = plan(**changes)
+    proof = Proof(expect=("joined",), forbid=(Forbidden(pattern="fallback", meaning="another kernel"),))
+    return Plan(made.knobs, made.recipe.model_copy(update={"proof": proof, "load_minutes": 20}), made.nodes)
+
+
+def down(problem: str = "Connection refused", **state: str) -> dict[str, Any]:
+    """A probe without a token."""
+    return {"ok": False, "problem": problem, "log": [], "state": {"ActiveState": "active", "NRestarts": "0", **state}}
+
+
+def started(made: Plan) -> Plan:
+    verify.was_started(made, "spark-1")
+    return made
+
+
+def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(nodes: ScriptedNodes) -> None:
+    nodes.answers["probe"] = [*[down("timed out")] * 3, OK]
+    nodes.answers["journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["answer"] = [BUSY]
+    assert verify.await_engine(made_plan(topology="solo"), nodes.host("spark-1")) == ""
+    assert nodes.ran == [] and set(nodes.asked) == {"probe"}
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["started by this run", "never served"])
+def test_any_other_is_judged_once_although_it_answers_at_once(
+    nodes: ScriptedNodes, monkeypatch: pytest.MonkeyPatch, is_ours: bool
+) -> None:
+    monkeypatch.setattr(rollback, "has_served", lambda _plan, _where: is_ours)
+    made = made_plan(topology="solo")
+    if is_ours:
+        started(made)
+    nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    assert verify.await_engine(made, nodes.host("spark-1")) == ""
+    assert "answer" in nodes.asked and verify.has_proven_itself("spark-1")
+    nodes.asked.clear()
+    assert verify.await_engine(made, nodes.host("spark-1")) == ""
+    assert nodes.asked == ["probe"]
+
+
+def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: ScriptedNodes) -> None:
+    made = made_plan(topology="cluster")
+    verify.was_started(made, "spark-2")
+    problem = verify.await_engine(made, nodes.host("spark-1"))
+    assert "its log never said: joined. The engine is stopped" in problem
+    assert [each.split()[0] for each in nodes.ran] == ["spark-1:", "spark-2:"]
+
+
+def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: ScriptedNodes) -> None:
+    nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["answer"] = [BUSY, BUSY, {"problem": "", "judged": True}]
+    assert verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1")) == ""
+    nodes.answers["answer"] = [BUSY]
+    began = nodes.now
+    problem = verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1"))
+    assert "gives tokens, and no sentence in 300 s: timed out" in problem
+    assert nodes.ran == [] and 300 < nodes.now - began < 310
+    nodes.answers["answer"] = [{"problem": "it says nothing but `!`", "judged": True}]
+    assert "The engine is stopped" in verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1"))
+    assert nodes.ran

@@ -1,0 +1,64 @@
+"""Whether what is wrong is the engine's words, or the way to them: against a server that answers from a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from operations.node import answer
+
+SAID = {"choices": [{"message": {"content": "Because air scatters blue light most of all."}}]}
+MARKS = {"choices": [{"message": {"content": "!!!!!!!!!!!!"}}]}
+
+
+@contextmanager
+def scripted(status: int, body: bytes, length: int) -> Iterator[str]:
+    """A server that gives one answer to each request, of a length that it may not keep."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "missing", "problem", "judged"),
+    [
+        (200, json.dumps(SAID), 0, "", True),
+        (200, json.dumps(MARKS), 0, "it says nothing but `!`", True),
+        (200, "{}", 0, "its answer is none (KeyError", True),
+        (400, "no such template", 0, "HTTP 400: no such template", True),
+        (500, "EngineDeadError", 0, "HTTP 500", False),
+        (429, "later", 0, "HTTP 429", False),
+        (200, '{"choices"', 20, "IncompleteRead", False),
+    ],
+)
+def test_only_words_are_judged(status: int, body: str, missing: int, problem: str, judged: bool) -> None:
+    with scripted(status, body.encode(), len(body) + missing) as url:
+        found = answer.main(url, "m", None, True, 5)
+    assert problem in found["problem"] and bool(problem) == bool(found["problem"])
+    assert found["judged"] is judged
+
+
+def test_a_server_that_is_not_there_has_said_nothing() -> None:
+    found = answer.main("http://127.0.0.1:9", "m", None, True, 5)
+    assert found["problem"] and not found["judged"]
