@@ -17,7 +17,8 @@ from operations.plan.environment import MOUNT
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.remote import ask
-from operations.watching import Watch
+from operations.waiting import Wait, waits_to_start
+from operations.watching import Watch, parts
 
 #: Seconds that one answer may take when the engine is warm.
 ANSWER_S = 60
@@ -27,9 +28,6 @@ WORDS_S = 300
 PROXY_S = 120
 #: Seconds in which what an engine has logged arrives in the journal.
 LOG_S = 5
-#: Restarts of a unit within one wait after which it will not come up any better.
-RESTARTS = 2
-
 #: Engines that this run has started, by the node that answers: whether they are proven. There is one run in a process.
 _started: dict[str, bool] = {}
 
@@ -122,8 +120,8 @@ def _on_head(plan: Plan) -> bool:
 def _await(
     plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "", watch: Watch | None = None
 ) -> str:
-    start = said = time.monotonic()
-    first_restarts = -1
+    wait, said = Wait(patience_s), time.monotonic()
+    others = [each for each in parts(plan, where) if each.name != where.name] if unit == ENGINE else []
     while True:
         answer = _probe(where, unit, url, plan.recipe.served_name, key_file)
         if watch and (problem := watch.look()):
@@ -131,32 +129,25 @@ def _await(
             return f"{problem}. The engine is stopped"
         if answer["ok"]:
             return ""
-        waited = time.monotonic() - start
-        restarts = int(answer["state"].get("NRestarts") or 0)
-        first_restarts = restarts if first_restarts < 0 else first_restarts
-        if why := _hopeless(answer["state"], restarts - first_restarts, waited, patience_s):
-            return _failure(where, unit, url, f"{why} ({answer['problem']})", plan, key_file)
+        found = [(where, answer), *((other, ask(other, "unit", unit=unit)) for other in others)]
+        for each, part in found:
+            if why := wait.see(each.name, part["state"]):
+                return _failure(each, unit, url, f"{why} ({answer['problem']})")
+        if why := wait.is_over():
+            return _failure(where, unit, url, f"{why} ({answer['problem']})")
         if time.monotonic() - said >= 10:
             said = time.monotonic()
-            last = next((line for line in reversed(answer["log"]) if line.strip()), "")
-            where.log(f"{unit}: {waited:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
+            each, part = next((pair for pair in found if waits_to_start(pair[1]["state"])), found[0])
+            last = next((line for line in reversed(part["log"]) if line.strip()), "")
+            name = unit if each is where else f"{unit} on {each.name}"
+            where.log(f"{name}: {wait.loading_s:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
         gevent.sleep(1)
 
 
-def _hopeless(state: dict[str, str], restarts: int, waited_s: float, patience_s: float) -> str:
-    """Why to wait no longer; empty: it may come yet."""
-    if state.get("ActiveState") in ("failed", "inactive"):
-        return f"its unit is {state['ActiveState']}"
-    if restarts >= RESTARTS:
-        return f"it has restarted {restarts} times"
-    return f"no answer in {patience_s / 60:.0f} minutes" if waited_s > patience_s else ""
+def _probe(where: Host, unit: str, url: str, model: str, key_file: str) -> dict[str, Any]:
+    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S)
 
 
-def _probe(where: Host, unit: str, url: str, model: str, key_file: str, lines: int = 0) -> dict[str, Any]:
-    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, lines=lines)
-
-
-def _failure(where: Host, unit: str, url: str, why: str, plan: Plan, key_file: str) -> str:
-    log = _probe(where, unit, url, plan.recipe.served_name, key_file, lines=25).get("log", [])
-    tail = "\n".join(f"    {line}" for line in log)
+def _failure(where: Host, unit: str, url: str, why: str) -> str:
+    tail = "\n".join(f"    {line}" for line in ask(where, "unit", unit=unit, lines=25)["log"])
     return f"{where.name}: {url} does not serve: {why}. The end of its log (journalctl -u {unit}):\n{tail}"

@@ -22,13 +22,17 @@ ALWAYS = (
 )
 
 
+def parts(plan: Plan, where: Host) -> list[Host]:
+    """The nodes that have a part in the engine that answers on this one."""
+    names = [each.node.name for each in plan.serving] if plan.knobs.topology == "cluster" else [where.name]
+    return [state.inventory.get_host(name) for name in names]
+
+
 class Watch:
     """The log of one engine on all nodes that have a part in it, read on and on."""
 
     def __init__(self, plan: Plan, where: Host) -> None:
-        in_cluster = plan.knobs.topology == "cluster"
-        names = [each.node.name for each in plan.serving] if in_cluster else [where.name]
-        self.hosts = [state.inventory.get_host(name) for name in names]
+        self.hosts = parts(plan, where)
         proof = plan.recipe.proof
         self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
         self.expected = proof.expect

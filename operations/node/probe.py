@@ -6,15 +6,15 @@ import json
 import time
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from operations.node.commands import output
-from operations.node.services import unit_states
+from operations.node import unit as units
 
 
-def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30, lines: int = 0) -> dict[str, Any]:
-    """`ok`; else `problem`, the unit's state, and with `lines` the end of its log."""
+def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30) -> dict[str, Any]:
+    """`ok`; else `problem`, and the unit's state and the last line of its log."""
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
     start = time.monotonic()
     try:
@@ -27,13 +27,11 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
             raise ValueError("answered without a token")
     except urllib.error.HTTPError as error:
         problem = f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         problem = str(getattr(error, "reason", error)) or type(error).__name__
     else:
         return {"ok": True, "seconds": time.monotonic() - start}
-    log = output("journalctl", "--unit", unit, "--no-pager", "--output=cat", f"--lines={lines or 1}").splitlines()
-    state = unit_states([unit])[unit]
-    return {"ok": False, "problem": problem, "log": log, "state": state}
+    return {"ok": False, "problem": problem, **units.main(unit)}
 
 
 def ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operations import rollback, verify, watching
+from operations import rollback, verify, waiting, watching
 from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden, Proof
 from tests.plan.samples import plan
@@ -27,6 +27,7 @@ class ScriptedNodes:
         self.answers: dict[str, list[dict[str, Any]]] = {
             "probe": [OK],
             "answer": [{"problem": "", "judged": True}],
+            "unit": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": []}],
             "journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
 
@@ -53,7 +54,8 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
     for module in (verify, watching):
         monkeypatch.setattr(module, "ask", made.ask)
     monkeypatch.setattr(verify, "gevent", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(verify, "time", SimpleNamespace(monotonic=lambda: made.now))
+    for module in (verify, waiting):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
     monkeypatch.setattr(watching, "state", SimpleNamespace(inventory=SimpleNamespace(get_host=made.host)))
     monkeypatch.setattr(rollback, "has_served", lambda _plan, _where: True)
     monkeypatch.setattr(verify, "_started", {})
@@ -120,3 +122,53 @@ def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: Scripte
     nodes.answers["answer"] = [{"problem": "it says nothing but `!`", "judged": True}]
     assert "The engine is stopped" in verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1"))
     assert nodes.ran
+
+
+def served(nodes: ScriptedNodes, *probes: dict[str, Any], topology: str = "solo") -> str:
+    """What a wait for an engine says whose probes these are."""
+    nodes.answers["probe"] = list(probes)
+    return verify.await_engine(made_plan(topology=topology), nodes.host("spark-1"))
+
+
+#: Two seconds are between two probes; the patience is 20 minutes.
+MINUTE = 30
+
+
+def test_what_a_start_waits_for_does_not_count_against_the_load(nodes: ScriptedNodes) -> None:
+    waits = down(SubState="start-pre", ActiveState="activating")
+    assert served(nodes, *[waits] * 15 * MINUTE, *[down()] * 15 * MINUTE, OK) == ""
+
+
+def test_a_second_load_has_its_own_time(nodes: ScriptedNodes) -> None:
+    assert served(nodes, *[down()] * 15 * MINUTE, *[down(NRestarts="1")] * 15 * MINUTE, OK) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "said"),
+    [
+        ({}, 20, "no answer in 20 minutes (Connection refused)"),
+        ({"SubState": "start-pre"}, 60, "no answer in 60 minutes, with all that its start has waited for"),
+    ],
+)
+def test_a_wait_has_an_end(nodes: ScriptedNodes, state: dict[str, str], minutes: int, said: str) -> None:
+    assert said in served(nodes, down(**state))
+    assert minutes * 60 <= nodes.now <= minutes * 60 + 10
+
+
+def test_a_count_of_restarts_that_is_set_back_counts_from_there(nodes: ScriptedNodes) -> None:
+    counts = ["4", "0", "1", "2", "2"]
+    assert "it has restarted 2 times" in served(nodes, *[down(NRestarts=count) for count in counts])
+
+
+def test_a_rank_that_has_failed_ends_the_wait_with_its_name_and_its_log(nodes: ScriptedNodes) -> None:
+    nodes.answers["spark-2 unit"] = [{"state": {"ActiveState": "failed"}, "log": ["No space left on device"]}]
+    said = served(nodes, down(), topology="cluster")
+    assert said.startswith("spark-2: ") and "its unit is failed" in said and "No space left on device" in said
+    assert nodes.now < 10
+
+
+def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> None:
+    waits = {"state": {"ActiveState": "activating", "SubState": "start-pre"}, "log": ["waiting: MemAvailable is 9 MiB"]}
+    nodes.answers["spark-2 unit"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
+    assert served(nodes, *[down()] * 22 * MINUTE, OK, topology="cluster") == ""
+    assert "tandem-engine on spark-2: " in nodes.said[0] and "MemAvailable is 9 MiB" in nodes.said[0]
