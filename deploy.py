@@ -39,6 +39,7 @@ started = engine.start(plan, on_head=True, name="Engine | start on the head")
 if plan.knobs.topology == "replicas":
     # One at a time, so that the proxy always has a live engine.
     for each in host.loop(plan.nodes):
+        engine.stand_in(plan, each.node.name, name=f"Engine | another one serves while {each.node.name} is renewed")
         engine.renew(plan, each.node.name, name=f"Engine | renew {each.node.name}")
 engine.ready(plan, name="Engine | a token from each")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.

@@ -16,13 +16,13 @@ from operations.patience import fail, quietly
 from operations.plan.places import ENGINE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.plan.proxy import COOLDOWN_S
-from operations.verify import await_engine, engine_answers, was_started
+from operations.verify import await_engine, has_proven_itself, is_live, was_started
 
 
 @looking.step
 def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     """Stop an engine that is not the plan's, or not any more. In replicas a live one waits for its turn (`renew`); one
-    that has no container yet serves nobody, and needs none.
+    that has no container yet, or that nobody reaches, serves nobody, and needs none.
     """
     planned = plan.of(host.name)
     if planned.node.is_head != on_head:
@@ -41,7 +41,10 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     # The label of its container: a unit that only waits has none.
     is_a_replica = found["services"]["units"][ENGINE].get("topology") == "replicas"
     waits_for_its_turn = plan.knobs.topology == "replicas" and is_a_replica
-    if units.is_stale(found, planned.engine) and not waits_for_its_turn:
+    is_stale = units.is_stale(found, planned.engine)
+    if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, host):
+        waits_for_its_turn = False
+    if is_stale and not waits_for_its_turn:
         stopwatch.mark_first("stopped")
         yield units.stop(ENGINE)
     else:
@@ -98,6 +101,33 @@ def start(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
 
 
 @looking.step
+def stand_in(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
+    """In replicas, before the engine of the node whose turn it is stops: another one serves, or the deploy ends here.
+
+    What has been started is waited for. (What was down has been started from the new files, all at once.)
+    """
+    planned, found = plan.of(host.name), looking.at(host, plan)
+    is_due = planned.engine and units.is_stale(found, planned.engine) and units.has_container(found, ENGINE)
+    host.noop(f"it is the turn of {turn}")
+    if host.name != turn or not is_due or not state.is_executing:
+        return
+    others = [state.inventory.get_host(name) for name in plan.endpoints if name != turn]
+    renewed = [other for other in others if _is_as_planned(plan, other)]
+    problem = "\n".join(filter(None, (await_engine(plan, other) for other in renewed)))
+    if not renewed and not any(is_live(plan, other) for other in others):
+        problem = "no other engine answers any more (`make status` says more); run the deploy again when one does"
+    if problem:
+        yield fail(
+            rollback.after(plan, f"the engine of {turn} is not stopped, it may be the last that serves: {problem}")
+        )
+
+
+def _is_as_planned(plan: Plan, where: Host) -> bool:
+    engine = plan.of(where.name).engine
+    return has_proven_itself(where.name) or not (engine and units.is_stale(looking.at(where, plan), engine))
+
+
+@looking.step
 def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     """In replicas: restart the engine of the node whose turn it is, and wait for its answer before the next one's."""
     planned = plan.of(host.name)
@@ -109,7 +139,7 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
         host.noop("is as planned")
         return
     if units.has_container(found, ENGINE):
-        yield quietly(lambda _, host: _let_cooldowns_end(plan, host))
+        yield quietly(lambda _, host: _let_cooldowns_end(host))
     yield units.stop(ENGINE)
     yield from units.start(ENGINE)
     was_started(plan, host.name)
@@ -117,12 +147,10 @@ def renew(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
         yield fail(rollback.after(plan, problem))
 
 
-def _let_cooldowns_end(plan: Plan, where: Host) -> None:
+def _let_cooldowns_end(where: Host) -> None:
     """An engine that has just come up is still left alone by the proxy: stopping the other one now would leave none."""
-    others = [state.inventory.get_host(name) for name in plan.endpoints if name != where.name]
-    if any(engine_answers(plan, other) for other in others):
-        where.log(f"waiting {COOLDOWN_S + 2} s, until the proxy has taken every other engine back")
-        gevent.sleep(COOLDOWN_S + 2)
+    where.log(f"waiting {COOLDOWN_S + 2} s, until the proxy has taken every other engine back")
+    gevent.sleep(COOLDOWN_S + 2)
 
 
 @looking.step

@@ -79,9 +79,12 @@ def _proof(plan: Plan, where: Host, watch: Watch) -> str:
     return ""
 
 
-def engine_answers(plan: Plan, where: Host) -> bool:
-    """Whether the engine of this node gives a token now."""
-    return bool(_probe(where, ENGINE, plan.endpoints[where.name], plan.recipe.served_name, "")["ok"])
+def is_live(plan: Plan, where: Host) -> bool:
+    """Whether the engine that runs on this node, be it the plan's or an older one, serves: at once, or when it can."""
+    runs = looking.at(where, plan)["services"]["units"][ENGINE]
+    url, model = runs.get("url") or plan.endpoints[where.name], runs.get("model") or plan.recipe.served_name
+    answer = _probe(where, ENGINE, url, model, "")
+    return bool(answer["ok"] or answer["listens"])
 
 
 def await_proxy(plan: Plan, where: Host) -> str:

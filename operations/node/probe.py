@@ -14,11 +14,14 @@ from operations.node import unit as units
 
 
 def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30) -> dict[str, Any]:
-    """`ok`; else `problem`, and the unit's state and the last line of its log."""
+    """`ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
+    what it serves, although a prompt before us may keep it from giving a token.
+    """
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
-    start = time.monotonic()
+    start, listens = time.monotonic(), False
     try:
         served = [entry["id"] for entry in ask(f"{url}/v1/models", None, key, deadline_s)["data"]]
+        listens = True
         if model not in served:
             raise ValueError(f"serves {', '.join(served)}, not {model}")
         body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
@@ -31,7 +34,7 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
         problem = str(getattr(error, "reason", error)) or type(error).__name__
     else:
         return {"ok": True, "seconds": time.monotonic() - start}
-    return {"ok": False, "problem": problem, **units.main(unit)}
+    return {"ok": False, "problem": problem, "listens": listens, **units.main(unit)}
 
 
 def ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:

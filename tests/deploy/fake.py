@@ -112,11 +112,12 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
 
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
     """Run the deploy (or the `file`) on two nodes in these states, or with an ssh node of this data; `surveys` changes
-    what both surveys say, `programs` (program -> answer) what other node programs do, `failing` (node -> programs)
-    which of them can't be run, `inventory` is code at the inventory's end.
+    what both surveys say, `programs` (program -> answer) what other node programs do, `by_node` the same by node,
+    `failing` (node -> programs) which of them can't be run, `inventory` is code at the inventory's end.
     """
     programs, file, failing = surveys.pop("programs", {}), surveys.pop("file", "deploy.py"), surveys.pop("failing", {})
-    code = surveys.pop("inventory", "")
+    code, by_node = surveys.pop("inventory", ""), surveys.pop("by_node", {})
+    expected = dict.fromkeys(read(knob_data())[1].proof.expect, "as expected")
     answers: dict[str, dict[str, Any]] = {}
     for name, state in zip(NAMES, states, strict=bool(states)):
         if "ssh_hostname" in state:
@@ -131,11 +132,11 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": []}),
             "files": json.dumps({}),
             "vocabulary": json.dumps({}),
-            "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
+            "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
             "served": json.dumps({"plans": [], "images": {}}),
-            **{program: json.dumps(answer) for program, answer in programs.items()},
+            **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},
         }
     (tmp_path / "answers.json").write_text(json.dumps(answers))

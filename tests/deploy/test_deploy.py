@@ -77,6 +77,46 @@ def test_replicas_are_renewed_one_at_a_time(tmp_path: Path) -> None:
     )
 
 
+DOWN = {
+    "ok": False,
+    "listens": False,
+    "problem": "Connection refused",
+    "log": ["no such file"],
+    "state": {"ActiveState": "failed", "NRestarts": "0"},
+}
+
+
+def test_a_replica_that_serves_nobody_is_renewed_before_the_one_that_serves(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    for state in states:
+        state["services"]["units"][ENGINE]["spec"] = "older"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"probe": DOWN}})
+    # At once and without its turn; where it does not come up the last one that serves is left alone.
+    outcome.position(2, STOP)
+    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
+
+
+def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    states[0]["services"]["units"][ENGINE]["spec"] = "older"
+    states[1]["services"]["units"][ENGINE] = {"UnitFileState": "enabled", "ActiveState": "failed"}
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"probe": DOWN}})
+    outcome.position(2, START)
+    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert "the engine of @fake/spark-1 is not stopped" in outcome.text
+    assert "its unit is failed" in outcome.text and "Traceback" not in outcome.text
+
+
+def test_a_replica_that_is_only_busy_keeps_its_turn(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    states[1]["services"]["units"][ENGINE]["spec"] = "older"
+    busy = {"probe": {**DOWN, "listens": True, "problem": "timed out", "state": {"ActiveState": "active"}}}
+    nodes = {NAMES[0]: {"probe": DOWN}, NAMES[1]: busy}
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=nodes)
+    assert outcome.code == 1 and not [ran for _, ran in outcome.commands if ran == STOP], outcome.text
+
+
 def waits(state: dict[str, Any], unit: str) -> None:
     """The unit has begun a start from another plan, and waits in its ready.sh: it has no container."""
     units = state["services"]["units"]
