@@ -18,6 +18,9 @@ from operations.plan.plan import Plan
 from operations.plan.proxy import COOLDOWN_S
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
 
+#: Nodes whose engine serves as this plan has it, found when another was about to stop. There is one run in a process.
+_standing_in: set[str] = set()
+
 
 @looking.step
 def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
@@ -116,10 +119,17 @@ def stand_in(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
     problem = "\n".join(filter(None, (await_engine(plan, other) for other in renewed)))
     if not renewed and not any(is_live(plan, other) for other in others):
         problem = "no other engine answers any more (`make status` says more); run the deploy again when one does"
+    if renewed and not problem:
+        _standing_in.update(other.name for other in renewed)
     if problem:
         yield fail(
             rollback.after(plan, f"the engine of {turn} is not stopped, it may be the last that serves: {problem}")
         )
+
+
+def proxy_follows() -> bool:
+    """Whether an engine is about to stop while another serves as this plan has it: the proxy has to know that one."""
+    return bool(_standing_in)
 
 
 def _is_as_planned(plan: Plan, where: Host) -> bool:

@@ -117,6 +117,23 @@ def test_a_replica_that_is_only_busy_keeps_its_turn(tmp_path: Path) -> None:
     assert outcome.code == 1 and not [ran for _, ran in outcome.commands if ran == STOP], outcome.text
 
 
+@pytest.mark.parametrize("turns", [2, 1], ids=["the head's first", "the head's is as planned"])
+def test_the_proxy_follows_the_first_engine_that_serves_as_planned(tmp_path: Path, turns: int) -> None:
+    states = as_planned(topology="replicas")
+    for state in states[-turns:]:
+        state["services"]["units"][ENGINE]["spec"] = "older"
+    states[0]["services"]["units"][PROXY]["spec"] = "of other addresses"
+    states[0]["files"]["/etc/tandem/proxy/config.yaml"]["sha256"] = "of other addresses"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    order = [outcome.position(1, "proxy/config.yaml"), outcome.position(1, "systemctl stop tandem-proxy.service")]
+    order += [outcome.position(1, "start --no-block tandem-proxy.service"), outcome.position(2, STOP)]
+    if turns == 2:
+        # Before, the proxy would have known no engine at all.
+        order.insert(0, outcome.position(1, START))
+    assert order == sorted(order)
+
+
 def waits(state: dict[str, Any], unit: str) -> None:
     """The unit has begun a start from another plan, and waits in its ready.sh: it has no container."""
     units = state["services"]["units"]
