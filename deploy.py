@@ -41,8 +41,8 @@ if plan.knobs.topology == "replicas":
     for each in host.loop(plan.nodes):
         engine.stand_in(plan, each.node.name, name=f"Engine | another one serves while {each.node.name} is renewed")
         # The one that serves then may do so at another address than before.
-        proxy.files(plan, name="Proxy | files, before the next engine stops", _if=engine.proxy_follows)
-        proxy.run(plan, name="Proxy | run, before the next engine stops", _if=engine.proxy_follows)
+        proxy.files(plan, name="Engine | the proxy's files, before the next one stops", _if=engine.proxy_follows)
+        proxy.run(plan, name="Engine | the proxy itself, before the next one stops", _if=engine.proxy_follows)
         engine.renew(plan, each.node.name, name=f"Engine | renew {each.node.name}")
 engine.ready(plan, name="Engine | a token from each")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
