@@ -50,9 +50,9 @@ class Wanted:
 
     @property
     def served(self) -> dict[str, Any]:
-        """As JSON, without what makes no difference to who asks the engine."""
+        """As JSON, without what makes no difference to who asks the engine; a remark may be worded anew."""
         knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
-        return {"knobs": knobs, "recipe": self.recipe.model_dump(mode="json", exclude={"kept_images"})}
+        return {"knobs": knobs, "recipe": self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks"})}
 
 
 def declared(knobs: Knobs, recipe: Recipe, contents: Contents) -> Wanted:
@@ -66,7 +66,7 @@ def record(plan: Plan, contents: Contents) -> dict[str, Any]:
     wanted = declared(plan.knobs, plan.recipe, contents)
     told = {
         "knobs": plan.knobs.model_dump(mode="json"),
-        "recipe": wanted.served["recipe"],
+        "recipe": plan.recipe.model_dump(mode="json", exclude={"kept_images"}),
         "serves": {role: {"local": kept.local, "content": kept.content} for role, kept in wanted.images.items()},
         "services": {each.node.name: _services(each) for each in plan.nodes},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title
 from operations.plan.images import by_content, engine_image, needed
 from operations.plan.plan import Plan, make_plan
-from operations.plan.refusal import Refusal
+from operations.plan.refusal import Refusal, Remark
 from tests.plan.samples import knob_data, knobs, nodes, plan
 
 
@@ -60,6 +61,18 @@ def test_what_is_served_makes_the_plan_and_how_it_is_gone_back_from_does_not() -
     assert kept(plan(recipe="lab-tiny-llama", topology="solo"))["id"] != one["id"]
     assert kept(plan(recipe="lab-tiny-llama"), "c2")["id"] != one["id"], "images by content"
     assert kept(plan(recipe="lab-tiny-llama"), "c2")["way"] != one["way"]
+
+
+def test_a_remark_that_is_worded_otherwise_makes_no_other_plan() -> None:
+    of = plan(recipe="lab-tiny-llama")
+    one, two = (
+        replace(of, recipe=of.recipe.model_copy(update={"remarks": (Remark(False, words, "what to do"),)}))
+        for words in ("as it was", "worded anew")
+    )
+    old, new = kept(one), kept(two)
+    assert (old["id"], old["way"]) == (new["id"], new["way"])
+    assert previous([old], declared(two.knobs, two.recipe, contents(two)), contents(two)) is None
+    assert restore(old, {}, {})[1].remarks == one.recipe.remarks, "it comes back with what was said of it"
 
 
 def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_that_served(tmp_path: Path) -> None:
