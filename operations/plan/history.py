@@ -121,16 +121,35 @@ def changed(remembered: Mapping[str, Any], plan: Plan) -> list[str]:
 
 
 def title(plan: Mapping[str, Any]) -> str:
-    """A remembered plan, for people."""
+    """A remembered plan, for people; with the newer ones that can't be read, where `previous` has found it."""
     knobs = plan["knobs"]
-    return f"{knobs['recipe']}, {knobs['topology']}, which served on {plan.get('when', '?')}"
+    text = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')}, which served on {plan.get('when', '?')}"
+    passed = plan.get("passed_over", [])
+    return f"{text} (passed over, as it can't be read: {'; '.join(passed)})" if passed else text
 
 
 def previous(plans: Sequence[Mapping[str, Any]], now: Wanted | None, contents: Contents) -> Mapping[str, Any] | None:
     """The plan to go back to: the newest that is not what is wanted now (None: which can't be read); None: there is
-    none.
+    none. One that can't be read is passed over, and named in `passed_over` of the plan that is found instead; where
+    there is none, it is what comes back, and `restore` says why it can't be.
     """
-    return next((plan for plan in reversed(plans) if now is None or not is_same(plan, now, contents)), None)
+    unreadable: list[Mapping[str, Any]] = []
+    for plan in reversed(plans):
+        if not _is_readable(plan, now):
+            unreadable.append(plan)
+        elif now is None or not is_same(plan, now, contents):
+            return {**plan, "passed_over": [title(each) for each in unreadable]} if unreadable else plan
+    return next(iter(unreadable), None)
+
+
+def _is_readable(plan: Mapping[str, Any], now: Wanted | None) -> bool:
+    """Knobs that the plan does not know can come from the inventory, whose other knobs may be what can't be read."""
+    try:
+        Recipe.model_validate(plan["recipe"])
+        _knobs(plan, now.knobs.model_dump() if now else {})
+    except ValidationError as error:
+        return error.title == Knobs.__name__ and now is None and {e["type"] for e in error.errors()} == {"missing"}
+    return True
 
 
 def is_same(plan: Mapping[str, Any], now: Wanted, contents: Contents) -> bool:
@@ -196,12 +215,14 @@ def _images(plan: Mapping[str, Any]) -> dict[str, Kept]:
 
 
 def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
-    names = Knobs.model_fields
-    values = {**data, **plan["knobs"]}
     try:
-        knobs = Knobs(**{name: value for name, value in values.items() if name in names})
-        return knobs, Recipe.model_validate(plan["recipe"])
+        return _knobs(plan, data), Recipe.model_validate(plan["recipe"])
     except ValidationError as error:
         fault = error.errors()[0]
         problem = f"the plan {title(plan)} can't be read: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
         raise Refusal(Finding("rollback", problem, _REMEDY)) from None
+
+
+def _knobs(plan: Mapping[str, Any], data: Mapping[str, Any]) -> Knobs:
+    values = {**data, **plan["knobs"]}
+    return Knobs(**{name: value for name, value in values.items() if name in Knobs.model_fields})

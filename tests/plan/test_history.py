@@ -232,3 +232,25 @@ def test_a_plan_of_a_tandem_that_knew_other_knobs() -> None:
     of_another["recipe"]["engine"] = "another"
     with pytest.raises(Refusal, match=r"can't be read: engine"):
         restore(of_another, knob_data(), {})
+
+
+def test_a_record_that_can_t_be_read_does_not_block_the_way_back_to_an_older_one() -> None:
+    solo, cluster = kept(plan(recipe="lab-tiny-llama", topology="solo")), plan(recipe="lab-tiny-llama")
+    there, of_another = contents(cluster), kept(plan(recipe="lab-tiny-llama", topology="replicas"))
+    of_another["recipe"]["engine"] = "another"
+    now = declared(cluster.knobs, cluster.recipe, there)
+    for wanted in (now, None):
+        back = previous([solo, of_another], wanted, there)
+        assert back and back["id"] == solo["id"]
+        assert title(back).endswith(f"(passed over, as it can't be read: {title(of_another)})")
+        assert restore(back, {}, there)[0].topology == "solo"
+    assert "passed over" not in title(solo)
+    # With no other one left it is told what is wrong with it.
+    back = previous([of_another, kept(cluster)], now, there)
+    assert back == of_another
+    with pytest.raises(Refusal, match=r"can't be read: engine"):
+        restore(of_another, {}, there)
+    # A knob that it did not know yet makes no plan unreadable.
+    del solo["knobs"]["canary_deadline"]
+    older = kept(plan(recipe="lab-tiny-llama", topology="replicas"))
+    assert previous([older, solo], None, there) == previous([older, solo], now, there) == solo
