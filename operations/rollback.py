@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import itertools
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from pyinfra import host, logger
@@ -146,9 +149,14 @@ def after(plan: Plan, problem: str) -> str:
 
 
 def _as_given() -> str:
-    """Knobs of this run alone: without them the way back would start from another plan than this one."""
-    given = [value for word, value in zip(sys.argv, sys.argv[1:], strict=False) if word == "--data"]
-    return f' DATA="{" ".join(given)}"' if given else ""
+    """Inventory and knobs of this run: without them the way back is another desk's, or starts from another plan."""
+    words = ""
+    for inventory, file in itertools.pairwise(sys.argv):
+        if PurePath(file).name == "deploy.py" and PurePath(inventory) != PurePath("inventory.py"):
+            words += f" INVENTORY={shlex.quote(inventory)}"
+    given = [value for word, value in itertools.pairwise(sys.argv) if word == "--data"]
+    given += [word.removeprefix("--data=") for word in sys.argv if word.startswith("--data=")]
+    return f"{words} DATA={shlex.quote(' '.join(given))}" if given else words
 
 
 def _go_back(found: Mapping[str, Any]) -> None:
