@@ -12,8 +12,9 @@ from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
-from operations import held, looking
+from operations import held, looking, reach
 from operations.patience import fail
+from operations.plan.absence import told
 from operations.plan.plan import Plan
 from operations.sharing import head_of
 from operations.tether import can_tether
@@ -42,8 +43,10 @@ def hold(plan: Plan) -> Iterator[PyinfraCommand]:
 @operation()
 def alone() -> Generator[PyinfraCommand, None, None]:
     """The same for a verb that changes nodes without a plan."""
-    head = _head()
-    if state.is_executing and head and host.name == head.name and (why := held.take(head).lost()):
+    why, head = _unknown(), _head()
+    if state.is_executing and head and host.name == head.name:
+        why = held.take(head).lost()
+    if state.is_executing and why:
         yield fail(why)
         return
     host.noop("no deploy is at work")
@@ -52,9 +55,9 @@ def alone() -> Generator[PyinfraCommand, None, None]:
 @contextmanager
 def taken() -> Iterator[None]:
     """The same for a verb that changes nodes without operations. Raises DeployError when somebody else is at work."""
-    head = _head()
+    why, head = _unknown(), _head()
     try:
-        if head and (why := held.take(head).lost()):
+        if why or (head and (why := held.take(head).lost())):
             raise DeployError(why)
         yield
     finally:
@@ -62,6 +65,16 @@ def taken() -> Iterator[None]:
 
 
 def _head() -> Host | None:
-    """The inventory's first node; None where it can't be reached: no deploy can be at work either."""
+    """The inventory's first node; None where it can't be asked for the lock."""
     head: Host = next(iter(state.inventory))
     return head if head.connected and can_tether(head) else None
+
+
+def _unknown() -> str:
+    """Why nobody can say whether a deploy is at work, with the remedy; empty: the head can, or nothing comes from it,
+    and no deploy is at work without it. One that only this machine can't log in to may well be deployed from another.
+    """
+    head: Host = next(iter(state.inventory))
+    absences = () if head.connected else reach.absent(state.inventory)
+    away = next((each for each in absences if each.name == head.name and not each.dark), None)
+    return f"the head has the lock, and can't be asked whether a deploy is at work: {told(away)}" if away else ""

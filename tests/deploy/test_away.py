@@ -31,14 +31,22 @@ PROGRAMS = {
     "old_images": {"images": [], "removed": [], "problems": []},
     "services": {"units": {unit: {"UnitFileState": "enabled"} for unit in UNITS}},
 }
+#: Code for an inventory: of a node that refuses a connection nothing comes at all.
+DARK = """
+import errno
+from operations import reasons
+
+reasons._DARK = (errno.ECONNREFUSED,)
+"""
 
 
-def verb(tmp_path: Path, name: str, *off: int, topology: str = "cluster", **more: Any) -> Outcome:
+def verb(tmp_path: Path, name: str, *off: int, topology: str = "cluster", inventory: str = "", **more: Any) -> Outcome:
     """A verb with nodes that are off."""
     plan = planned(topology=topology)
     states = [OFF if index in off else look(plan, node) for index, node in enumerate(NAMES)]
     data = ("--data", f"topology={topology}")
-    return deploy(tmp_path, states, "-y", *data, file=f"operations/verbs/{name}.py", programs=PROGRAMS | more)
+    file = f"operations/verbs/{name}.py"
+    return deploy(tmp_path, states, "-y", *data, file=file, programs=PROGRAMS | more, inventory=inventory)
 
 
 def test_solo_deploys_with_the_other_node_off(tmp_path: Path) -> None:
@@ -143,9 +151,23 @@ def test_verify_in_solo_without_the_head_has_nobody_to_ask(tmp_path: Path) -> No
 
 
 def test_prune_goes_on_with_those_that_answer(tmp_path: Path) -> None:
-    outcome = verb(tmp_path, "prune", 0)
+    outcome = verb(tmp_path, "prune", 1)
+    assert outcome.code == 0, outcome.text
+    assert "spark-1: every image of Tandem's is needed" in outcome.json and f"spark-2 {REFUSED}" in outcome.json
+    # A head from which nothing comes at all is at work for nobody.
+    outcome = verb(tmp_path, "prune", 0, inventory=DARK)
     assert outcome.code == 0, outcome.text
     assert "spark-2: every image of Tandem's is needed" in outcome.json and f"spark-1 {REFUSED}" in outcome.json
+
+
+@pytest.mark.parametrize("name", ["prune", "down"])
+def test_a_head_that_this_machine_alone_can_t_reach_may_be_at_work(tmp_path: Path, name: str) -> None:
+    outcome = verb(tmp_path, name, 0)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert f"can't be asked whether a deploy is at work: spark-1 {REFUSED}: it is on, without an ssh" in outcome.text
+    assert "every image of Tandem's is needed" not in outcome.json
+    if name == "down":
+        verb(tmp_path, name, 0, inventory=DARK).position(2, f"systemctl disable --now --quiet {ENGINE}.service")
 
 
 def test_check_of_a_solo_names_the_node_that_is_away(tmp_path: Path) -> None:

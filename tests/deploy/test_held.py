@@ -15,8 +15,9 @@ import pytest
 from gevent import subprocess
 from pyinfra.api.exceptions import DeployError
 
-from operations import held, lock, tether
+from operations import held, lock, reach, tether
 from operations.patience import fail
+from operations.plan.absence import Absence
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -144,10 +145,18 @@ def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, monkeypatch: p
         assert len(held._held) == 1 and held.lost() == ""
     assert held._held == []
     ended(head.channels[-1])
-    # A head that is off holds no lock, and nobody can deploy.
     head.connected = False
+    # A head that is off holds no lock, and nobody can deploy.
+    monkeypatch.setitem(reach._absent, "head", Absence("head", "does not answer", "switch it on", dark=True))
     with lock.taken():
         assert held._held == []
+    # One that lets only this machine not in may well be at work for another.
+    monkeypatch.setitem(reach._absent, "head", Absence("head", "refuses the login", "ssh-copy-id head"))
+    with (
+        pytest.raises(DeployError, match=r"a deploy is at work: head refuses the login: ssh-copy-id head"),
+        lock.taken(),
+    ):
+        raise AssertionError("it went on")
 
 
 def test_prune_removes_nothing_while_a_deploy_is_at_work(tmp_path: Path) -> None:
