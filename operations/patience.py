@@ -47,7 +47,7 @@ def fail(text: str) -> FunctionCommand:
 
 
 def quietly(function: Callable[[State, Host], Any]) -> FunctionCommand:
-    """A step in Python; a RuntimeError or OSError fails the node with its text, not with a traceback."""
+    """A step in Python; a RuntimeError, OSError or PyinfraError fails the node with its text, not with a traceback."""
     return _as_command(function)
 
 
