@@ -72,6 +72,15 @@ def absent_lines(answers: dict[str, dict[str, Any]] | None = None, topology: str
     ]
 
 
+def the_head() -> list[Host]:
+    """The first node of the inventory, for what it alone knows. Raises DeployError where it can't be asked."""
+    head: Host = next(iter(inventory))
+    for absence in reach.absent(inventory):
+        if absence.name == head.name:
+            raise DeployError(f"only the head knows: {told(absence)}")
+    return [head]
+
+
 def say(lines: Sequence[str]) -> None:
     """Lines of text, as they are."""
     for line in lines:

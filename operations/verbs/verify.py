@@ -3,6 +3,7 @@
 from typing import Any
 
 from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
 
 from operations import reach
 from operations.plan.wanted import wanted
@@ -13,6 +14,8 @@ if reach.speaks(host, inventory):
         knobs, recipe = wanted(dict(host.data.dict()))
     serving = list(inventory)[:1] if knobs.topology == "solo" else list(inventory)
     hosts = [each for each in reach.answering(inventory) if each in serving]
+    if not hosts:
+        raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=knobs.topology)))
     revision = recipe.model.revision or "none"
     where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": revision}
     answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))

@@ -138,6 +138,15 @@ def test_endpoint_needs_the_head_alone(tmp_path: Path, off: int) -> None:
 
 
 @pytest.mark.parametrize("off", [0, 1])
+def test_audit_needs_the_head_alone(tmp_path: Path, off: int) -> None:
+    rows = [{"module": "experts", "count": 2, "method": "NVFP4", "bytes": 8}]
+    outcome = verb(tmp_path, "audit", off, audit={"rows": rows, "total": 8, "quantised": 8})
+    assert outcome.code == (1 if off == 0 else 0), outcome.text
+    assert ("experts" in outcome.json) is (off == 1)
+    assert off == 1 or f"only the head knows: spark-1 {REFUSED}" in outcome.text
+
+
+@pytest.mark.parametrize("off", [0, 1])
 def test_verify_compares_those_that_answer(tmp_path: Path, off: int) -> None:
     outcome = verb(tmp_path, "verify", off)
     assert outcome.code == 0, outcome.text
@@ -147,7 +156,8 @@ def test_verify_compares_those_that_answer(tmp_path: Path, off: int) -> None:
 
 def test_verify_in_solo_without_the_head_has_nobody_to_ask(tmp_path: Path) -> None:
     outcome = verb(tmp_path, "verify", 0, topology="solo")
-    assert outcome.code == 1 and "no node can be asked: spark-1 does not answer" in outcome.text
+    assert outcome.code == 1 and f"no node that serves can be asked: spark-1 {REFUSED}: " in outcome.text
+    assert "nothing answers, engine and proxy are there. To do: " in outcome.text
 
 
 def test_prune_goes_on_with_those_that_answer(tmp_path: Path) -> None:
