@@ -34,6 +34,7 @@ def explain(host: Host, cause: BaseException) -> Absence:
         # A node itself answers for its .local name: this is what one that is off looks like.
         why = f"does not answer (the name {address} is not known)"
         remedy = "switch it on; if it is on, write its address into the inventory instead of the name"
+        return Absence(host.name, why, remedy, dark=address.endswith(".local"))
     elif isinstance(cause, BadHostKeyException):
         why = "shows another host key than the known one"
         entry = address if port == 22 else f"'[{address}]:{port}'"
