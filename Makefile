@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: help venv plan apply rollback status endpoint doctor audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 test-fast: $(VENV)/.dev ## the tests that need no lab
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
+
+test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
+	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
+	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy

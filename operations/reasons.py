@@ -35,7 +35,7 @@ def explain(host: Host, cause: BaseException) -> Absence:
         why = f"does not answer (the name {address} is not known)"
         remedy = "switch it on; if it is on, write its address into the inventory instead of the name"
         return Absence(host.name, why, remedy, dark=address.endswith(".local"))
-    elif isinstance(cause, BadHostKeyException):
+    if isinstance(cause, BadHostKeyException):
         why = "shows another host key than the known one"
         entry = address if port == 22 else f"'[{address}]:{port}'"
         remove = f"ssh-keygen {f'-f {keys} ' if keys else ''}-R {entry}"
