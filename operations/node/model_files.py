@@ -22,8 +22,8 @@ class Problem(NamedTuple):
     text: str
 
 
-def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[str, Any]:
-    """State of a revision in the store; `prove` hashes what was not hashed before.
+def main(store: str, folder: str, revision: str, prove: bool = False, again: bool = False) -> dict[str, Any]:
+    """State of a revision in the store; `prove` hashes what was not hashed before, with `again` everything.
 
     `touched`: files that were proven and have been written to since.
     """
@@ -31,7 +31,8 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
     if not snapshot.is_dir():
         return {"present": False, "problems": [], "files": {}, "proven": False, "touched": []}
     files = manifest(snapshot)
-    unproven = unproven_names(snapshot, files)
+    changed = unproven_names(snapshot, files)
+    unproven = list(files) if again else changed
     problems = structure_problems(snapshot, proven=set(files) - set(unproven))
     named = {problem.name for problem in problems}
     problems += [
@@ -41,10 +42,12 @@ def main(store: str, folder: str, revision: str, prove: bool = False) -> dict[st
     ]
     if prove and not problems:
         problems += prove_content(snapshot, files, unproven)
-        if not problems:
+        if problems:
+            _forget(snapshot, {problem.name for problem in problems})
+        else:
             keep_proof(snapshot, files)
-            unproven = []
-    touched = sorted(_read(_record(snapshot)).keys() & set(unproven))
+            unproven = changed = []
+    touched = sorted(_read(_record(snapshot)).keys() & set(changed))
     said = [problem.text for problem in problems]
     return {"present": True, "problems": said, "files": files, "proven": not unproven, "touched": touched}
 
@@ -63,6 +66,13 @@ def _gone(snapshot: Path) -> list[str]:
 def keep_proof(snapshot: Path, names: Iterable[str]) -> None:
     """The content of these files has been proven: not again until they are touched."""
     _write(snapshot, _read(_record(snapshot)) | {name: _stamp(snapshot / name) for name in names})
+
+
+def _forget(snapshot: Path, names: Collection[str]) -> None:
+    """The content of these files is not what was proven once: the next deploy fetches them."""
+    known = _read(_record(snapshot))
+    if known:
+        _write(snapshot, {name: [] if name in names else stamp for name, stamp in known.items()})
 
 
 def expect_only(snapshot: Path, names: Collection[str]) -> None:

@@ -13,7 +13,5 @@ def main(store: str, folder: str, revision: str, deep: bool = False) -> dict[str
     """model_files' state, and how long it took; `deep` hashes every file, also those that were proven before."""
     start = time.monotonic()
     place = expand(store)
-    if deep:
-        (model_files.PROVEN / folder / f"{revision}.json").unlink(missing_ok=True)
-    state = model_files.main(place, folder, revision, prove=deep)
+    state = model_files.main(place, folder, revision, prove=deep, again=deep)
     return {**state, "path": f"{place}/{folder}/snapshots/{revision}", "seconds": time.monotonic() - start}

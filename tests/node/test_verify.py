@@ -51,6 +51,23 @@ def test_deep_finds_what_stamps_can_t_show(snapshot: Path) -> None:
     assert not verified(snapshot, deep=False)["proven"]
 
 
+def test_deep_forgets_nothing_that_was_proven(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof is what a unit waits for before it starts: a check that is broken off must not take it away."""
+
+    def broken_off(*_: object) -> list[model_files.Problem]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model_files, "prove_content", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            verified(snapshot, deep=True)
+    assert verified(snapshot, deep=False)["proven"]
+    # Nor which files there were.
+    (snapshot / "tokenizer.json").unlink()
+    problems = verified(snapshot, deep=True)["problems"]
+    assert problems == [f"{snapshot}/tokenizer.json is missing: it was here when the revision was proven"]
+
+
 def test_a_store_whose_path_has_a_blank_is_verified_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
