@@ -46,18 +46,6 @@ def send(sig: str, node: LabNode, pattern: str) -> Act:
     return act
 
 
-def power(*nodes: LabNode) -> Act:
-    """Pull the plug of all at once, and put it back."""
-
-    def act(_scene: Scene) -> None:
-        at_once(*(partial(power_off, each) for each in nodes))
-        for each in nodes:
-            power_on(each)
-        at_once(*(partial(wait_until_up, each) for each in nodes))
-
-    return act
-
-
 def off(*nodes: LabNode) -> Act:
     """Pull the plug, and leave it so."""
 
@@ -85,6 +73,11 @@ def power_again(*nodes: LabNode) -> Act:
         at_once(*(partial(wait_until_up, each) for each in nodes))
 
     return act
+
+
+def power(*nodes: LabNode) -> Act:
+    """Pull the plug of all at once, and put it back."""
+    return all_of(off(*nodes), power_again(*nodes))
 
 
 def status_says(*words: str) -> Act:
