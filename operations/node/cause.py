@@ -16,10 +16,18 @@ KINDS = (
     r"(?i)\berror\b|\bfailed\b|\bno such\b|unable to|cannot|can't",
 )
 
+#: What a logger itself calls less than an error.
+_MILD = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
+#: A rank's last word while it waits for the others (files/engine/meet.py), and the one that ends the wait.
+_MEETING = re.compile(r"^tandem: (?:waiting for \d+ more rank|rank 0 (?:at|is there)|rank \d+ )")
+_MET = "tandem: all ranks are here"
+
 
 def main(unit: str, state: dict[str, str], log: Sequence[str] | None = None) -> str:
-    """`state`: systemd's properties of the unit; `log`: its lines, read from the journal when not given."""
-    lines = journal(unit) if log is None else log
+    """`state`: systemd's properties of the unit; `log`: its lines, read when not given as `log_of` reads them."""
+    lines = log_of(unit, state) if log is None else log
+    if state.get("ActiveState") == "active":
+        return _of_this_start(lines)
     has_failed = state.get("ActiveState") == "failed"
     # What stays down waits for nothing: there an engine's own words count before Tandem's.
     kinds = (*KINDS[1:], KINDS[0]) if has_failed else KINDS
@@ -32,15 +40,27 @@ def main(unit: str, state: dict[str, str], log: Sequence[str] | None = None) -> 
 
 def telling(lines: Sequence[str], kinds: Sequence[str]) -> str:
     """The line that says why; empty: none does."""
+    serious = [line for line in lines if not _MILD.search(line)]
     for kind in kinds:
-        if found := [line for line in lines if re.search(kind, line)]:
+        if found := [line for line in serious if re.search(kind, line)]:
             return re.sub(r"^tandem: ", "", found[-1].strip())[:300]
     return ""
 
 
-def journal(unit: str, lines: int = 300) -> list[str]:
-    """The last lines of a unit's log, less what systemd says of it."""
-    argv = ("journalctl", "--unit", unit, "--no-pager", "--output=cat", f"--lines={lines}")
+def _of_this_start(lines: Sequence[str]) -> str:
+    """Why one that runs does not answer: it waits for other ranks, or has an error, or loads."""
+    met = max((number for number, line in enumerate(lines, 1) if line.startswith(_MET)), default=0)
+    own = [line for line in lines if line.startswith("tandem: ")]
+    if own and _MEETING.search(own[-1]):
+        return own[-1].removeprefix("tandem: ")
+    return telling(lines[met:], KINDS) or "no error in the log of this start: it may still be loading"
+
+
+def log_of(unit: str, state: dict[str, str], lines: int = 300) -> list[str]:
+    """The last lines of a unit's log, less what systemd says of it: of one that runs, those of this start alone."""
+    this_start = f"_SYSTEMD_INVOCATION_ID={state.get('InvocationID', '')}"
+    which = (this_start,) if state.get("ActiveState") == "active" else ("--unit", unit)
+    argv = ("journalctl", *which, "--no-pager", "--output=cat", f"--lines={lines}")
     return [line for line in output(*argv).splitlines() if line.strip() and not _SYSTEMD.search(line)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -78,8 +79,14 @@ def _apply(paths: Sequence[str]) -> dict[str, Any]:
     if applied.returncode != 0:
         subprocess.run(["/bin/sh", str(UNDO)], check=False, capture_output=True)
         _disarm()
-        return {"problem": f"netplan refused the file, the old one is back: {applied.stderr.strip()[-300:]}"}
+        return {"problem": f"netplan refused the file, the old one is back: {refused_at(applied.stderr)}"}
     return {"problem": ""}
+
+
+def refused_at(said: str) -> str:
+    """Where netplan met what it refuses, and the kind of fault: its own words quote lines, with Wi-Fi passwords."""
+    places = re.findall(r"^(/\S+\.yaml:\d+:\d+: [\w ]+)", said, re.MULTILINE)
+    return "; ".join(places) or "it named no place; its log says more (journalctl --since=-5min)"
 
 
 def _old(path: str) -> Path:

@@ -16,7 +16,7 @@ UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard")
 PROGRAMS = UNITS[2:]
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")
-_PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID"
+_PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
 def main(units: Sequence[str]) -> dict[str, Any]:

@@ -114,6 +114,6 @@ def _seen() -> dict[str, Any]:
 
 
 def _why(unit: str, state: dict[str, str]) -> str:
-    log = cause.journal(unit)
+    log = cause.log_of(unit, state)
     end = "\n".join(f"    {line}" for line in log[-8:])
     return f"{cause.main(unit, state, log)}\n  the end of its log (journalctl -u {unit}):\n{end}"

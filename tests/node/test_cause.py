@@ -37,6 +37,26 @@ def test_the_line_that_says_why(log: list[str], why: str) -> None:
     assert cause.main("tandem-engine", {"ActiveState": "activating", "Result": "exit-code"}, log) == why
 
 
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (["docker: Error response from daemon: No such container: tandem-engine", "tandem: waiting for 1 more ranks"],
+         "waiting for 1 more ranks"),
+        (["tandem: rank 0 at 192.168.177.11:26001 does not answer yet: [Errno 113] No route to host"],
+         "rank 0 at 192.168.177.11:26001 does not answer yet: [Errno 113] No route to host"),
+        (["tandem: rank 1 ended, before the others came"], "rank 1 ended, before the others came"),
+        (["tandem: waiting for 1 more ranks", "tandem: all ranks are here: starting", "INFO loading shard 3 of 17"],
+         "no error in the log of this start: it may still be loading"),
+        (["OSError: of the meeting", "tandem: all ranks are here: starting", "ValueError: of this start"],
+         "ValueError: of this start"),
+        (["(APIServer pid=8) WARNING 11-23 [system_utils.py:255] This can cause errors like `OSError: [Errno 24] x`"],
+         "no error in the log of this start: it may still be loading"),
+    ],
+)  # fmt: skip
+def test_of_an_engine_that_runs_and_does_not_answer_it_says_what_this_start_waits_for(log: list[str], why: str) -> None:
+    assert cause.main("tandem-engine", {"ActiveState": "active", "Result": "success"}, log) == why
+
+
 def test_a_unit_that_stays_down_says_after_how_many_starts_and_what_to_do() -> None:
     said = cause.main(
         "tandem-engine", DOWN, ["ValueError: no such model", "restart 5 in a row: waiting 120 s before it"]

@@ -85,8 +85,8 @@ def test_a_confirmation_is_for_one_change(paths: list[str]) -> None:
 
 
 def test_what_netplan_refuses_is_taken_back_at_once(paths: list[str], tmp_path: Path) -> None:
-    stand_in(tmp_path, "netplan", "echo unknown key >&2; exit 1")
-    assert "unknown key" in fabric.main("apply", paths=paths)["problem"]
+    stand_in(tmp_path, "netplan", "exit 1")
+    assert "it named no place" in fabric.main("apply", paths=paths)["problem"]
     assert there(paths) == {"rails.yaml": "old"}
     assert fabric.main("keep", paths=paths) == {"kept": False}
 
@@ -137,3 +137,11 @@ def test_while_a_change_is_being_made_its_guard_stays(paths: list[str]) -> None:
     fabric.ARMED.touch()
     assert not fabric.main("keep", paths=paths)["kept"]
     assert fabric.ARMED.exists()
+
+
+def test_a_refusal_of_netplans_says_where_and_quotes_no_line_of_the_files(paths: list[str], tmp_path: Path) -> None:
+    said = "/etc/netplan/50-wifi.yaml:7:21: Invalid YAML: inconsistent indentation:\n      password: s3cret\n      ^"
+    (tmp_path / "said").write_text(said)
+    stand_in(tmp_path, "netplan", f"cat {tmp_path}/said >&2; exit 1")
+    problem = fabric.main("apply", paths=paths)["problem"]
+    assert problem == "netplan refused the file, the old one is back: /etc/netplan/50-wifi.yaml:7:21: Invalid YAML"
