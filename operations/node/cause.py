@@ -16,8 +16,8 @@ KINDS = (
     r"(?i)\berror\b|\bfailed\b|\bno such\b|unable to|cannot|can't",
 )
 
-#: What a logger itself calls less than an error.
-_MILD = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
+#: What a logger itself calls less than an error; PyTorch's C++ says it as `[W1123 01:57:01...`.
+_MILD = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b|\[[IW]\d{4} ")
 #: A rank's last word while it waits for the others (files/engine/meet.py), and the one that ends the wait.
 _MEETING = re.compile(r"^tandem: (?:waiting for \d+ more rank|rank 0 (?:at|is there)|rank \d+ )")
 _MET = "tandem: all ranks are here"

@@ -51,6 +51,8 @@ def test_the_line_that_says_why(log: list[str], why: str) -> None:
          "ValueError: of this start"),
         (["(APIServer pid=8) WARNING 11-23 [system_utils.py:255] This can cause errors like `OSError: [Errno 24] x`"],
          "no error in the log of this start: it may still be loading"),
+        (["(RayWorkerProc pid=120) [W1123 01:57:01 socket.cpp:207] [c10d] The hostname cannot be retrieved. err=-3"],
+         "no error in the log of this start: it may still be loading"),
     ],
 )  # fmt: skip
 def test_of_an_engine_that_runs_and_does_not_answer_it_says_what_this_start_waits_for(log: list[str], why: str) -> None:
