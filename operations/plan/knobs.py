@@ -42,7 +42,7 @@ class Knobs(BaseModel):
     recipe: str
     topology: Topology
     executor: Literal["ray", "mp"]
-    routing: Literal["simple-shuffle", "least-busy"]
+    routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
     engine_port: int = Field(ge=1, le=65535)

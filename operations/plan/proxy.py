@@ -11,8 +11,14 @@ from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
-#: Modules of files/proxy beside the configuration, each with a `callback`.
-CALLBACKS = ("resume", "last_resort", "unavailable", "links")
+#: Modules of files/proxy beside the configuration, each with a `callback`. Engines go through their filters in turn.
+_CALLBACKS = ("resume", "last_resort", "unavailable", "links")
+#: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
+_ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "simple-shuffle": ("simple-shuffle", ()),
+    "balanced": ("simple-shuffle", ("balanced",)),
+    "least-busy": ("least-busy", ()),
+}
 #: Seconds until an answer must be complete, and until the first token of a stream: a GB10 reads a prompt of 200,000
 #: tokens for two minutes, and one that is given up goes to the next engine, which then reads as long. An engine that
 #: hangs is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
@@ -33,6 +39,11 @@ _RETRY_POLICY = {
 }
 
 
+def callbacks(knobs: Knobs) -> tuple[str, ...]:
+    """The modules of files/proxy that LiteLLM loads."""
+    return (*_CALLBACKS, *_ROUTING[knobs.routing][1])
+
+
 def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
     """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`."""
     return {
@@ -50,7 +61,7 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
             for engine in engines
         ],
         "router_settings": {
-            "routing_strategy": knobs.routing,
+            "routing_strategy": _ROUTING[knobs.routing][0],
             # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; 3 lost none of 20. Two
             # more for an engine that is chosen as a last resort. A single one that is down is not up a moment later.
             "num_retries": RETRIES if len(engines) > 1 else 1,
@@ -59,7 +70,7 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
             "cooldown_time": COOLDOWN_S,
             "timeout": TIMEOUT_S,
         },
-        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in CALLBACKS]},
+        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in callbacks(knobs)]},
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
     }
 

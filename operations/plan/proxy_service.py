@@ -12,7 +12,7 @@ from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import ETC, PROXY, folder_of
-from operations.plan.proxy import CALLBACKS, bind_address, client_url, in_url, proxy_config
+from operations.plan.proxy import bind_address, callbacks, client_url, in_url, proxy_config
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -32,7 +32,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[st
     config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)
     files = [
         File(f"{folder}/config.yaml", config),
-        *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in CALLBACKS),
+        *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in callbacks(knobs)),
         File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
         File(
             f"{folder}/ready.sh",

@@ -15,7 +15,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"quux": 1}, ["no knob is named `quux`", "the knobs are: recipe, topology"]),
     ({"topology": "duo"}, ["topology='duo'", "expected one of: solo, cluster, replicas"]),
     ({"executor": "dask"}, ["executor='dask'", "expected one of: ray, mp"]),
-    ({"routing": "round-robin"}, ["routing='round-robin'", "simple-shuffle, least-busy"]),
+    ({"routing": "round-robin"}, ["routing='round-robin'", "simple-shuffle, balanced, least-busy"]),
     ({"proxy_port": "8000"}, ["proxy_port='8000'"]),
     ({"proxy_port": 0}, ["proxy_port=0"]),
     ({"proxy_port": 8001}, ["proxy_port and engine_port are both 8001"]),
