@@ -37,17 +37,20 @@ def _ask(scene: Scene) -> tuple[float, str]:
     client = openai.OpenAI(base_url=at["OPENAI_BASE_URL"], api_key=at["OPENAI_API_KEY"], max_retries=0, timeout=300)
     digits = "".join(str(number * 7919 % 10) for number in range(PROMPT_TOKENS))
     start, first, text = time.monotonic(), 0.0, ""
-    stream = client.chat.completions.create(
-        model=at["OPENAI_MODEL"],
-        messages=[{"role": "user", "content": digits}],
-        max_tokens=ANSWER_TOKENS,
-        temperature=0,
-        stream=True,
-    )
-    for chunk in stream:
-        for choice in chunk.choices:
-            text += choice.delta.content or ""
-            first = first or (time.monotonic() if choice.delta.content else 0.0)
+    try:
+        stream = client.chat.completions.create(
+            model=at["OPENAI_MODEL"],
+            messages=[{"role": "user", "content": digits}],
+            max_tokens=ANSWER_TOKENS,
+            temperature=0,
+            stream=True,
+        )
+        for chunk in stream:
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+                first = first or (time.monotonic() if choice.delta.content else 0.0)
+    except openai.OpenAIError as error:
+        raise AssertionError(f"not answered after {time.monotonic() - start:.0f} s: {error}") from None
     assert len(text) == ANSWER_TOKENS, f"{len(text)} characters of {ANSWER_TOKENS}"
     return first - start, text
 
