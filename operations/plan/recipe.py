@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from operations.plan.knobs import Topology
+from operations.plan.plain import is_secret
 from operations.plan.refusal import Remark
 
 #: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray.
@@ -31,7 +32,7 @@ EngineName = Literal["vllm", "tensorrt-llm"]
 class Strict(BaseModel):
     """Unknown keys are refused, nothing is changed afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Model(Strict):
@@ -95,7 +96,7 @@ class Proof(Strict):
             text = each.pattern if isinstance(each, Forbidden) else each
             try:
                 re.compile(text)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"`{text}` is not a regular expression: {error}") from None
         return patterns
 
@@ -178,6 +179,8 @@ class Recipe(Strict):
                     raise ValueError(f"`{name}` is set by the plan, for each node; remove it")
                 if not isinstance(value, str):
                     raise ValueError(f"`{name}` is {value!r}: quote it, so that it is the text that you mean")
+                if is_secret(str(name)):
+                    raise ValueError(f"`{name}` would be readable by everybody; remove it (see `hub_token_file`)")
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:
                     raise ValueError(f"`{name}` can't be passed as environment: a name, and one line of text")
         return env

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from operations.plan.formats.kinds import NoRecipe, kind
+from operations.plan.formats.loader import Loader
+from operations.plan.formats.source import read_text
 from operations.plan.refusal import Finding, Refusal
-
-_MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True)
@@ -37,40 +39,27 @@ class Document:
         return "sparkrun" if "container" in self.data and "engine" not in self.data else "tandem"
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that notes keys given twice: YAML keeps the last one in silence."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self.twice: dict[str, bool] = {}
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                continue
-            key = self.construct_object(key_node, deep=True)
-            try:
-                value = self.construct_object(value_node, deep=True)
-                if key in seen:
-                    where = f"{key}` in line {key_node.start_mark.line + 1}"
-                    self.twice[where] = self.twice.get(where, False) or seen[key] != value
-                seen[key] = value
-            except TypeError:
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a key is not a word", key_node.start_mark
-                ) from None
-        return super().construct_mapping(node, deep)
-
-
 def read(path: Path) -> Document:
-    """The file; raises Refusal when it is not YAML with keys and values."""
+    """The file; raises Refusal when it is not YAML with keys and values, NoRecipe when it is another tool's."""
+    text = read_text(path)
     try:
-        loader = _Loader(path.read_text())
+        loader = Loader(text)
         data = loader.get_single_data()
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError, ValueError) as error:
-        where = " ".join(str(error).split())
-        raise Refusal(Finding(path.name, f"is not YAML: {where}", "correct the line that it names")) from None
-    if not isinstance(data, dict):
-        raise Refusal(Finding(path.name, "is not a recipe: expected keys and values", "compare it with files/recipes"))
-    return Document(path, {str(key): value for key, value in data.items()}, loader.twice)
+    except yaml.YAMLError as error:
+        raise Refusal(Finding(path.name, f"is not YAML: {_reason(error, text)}", "correct that line")) from None
+    if what := kind(data):
+        raise NoRecipe(path.name, what)
+    return Document(path, data, loader.twice)
+
+
+def _reason(error: yaml.YAMLError, text: str) -> str:
+    """Where and why, without the words of the line: they may be a secret."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return f"line {line} has the control character #x{int(error.character):02x} in it"
+    if not isinstance(error, yaml.MarkedYAMLError) or not (mark := error.problem_mark or error.context_mark):
+        return "it can't be read"
+    if error.problem == "but found another document":
+        return f"line {mark.line + 1} begins a second document: one file has one recipe"
+    said = ", ".join(each for each in (error.context, error.problem) if each)
+    return f"line {mark.line + 1}: " + re.sub(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"", "...", said)

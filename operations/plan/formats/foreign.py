@@ -13,6 +13,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.formats.document import Document
 from operations.plan.formats.serve import Served
 from operations.plan.knobs import Topology
+from operations.plan.plain import is_secret
 from operations.plan.recipe import OWNED_ENV, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 
@@ -62,7 +63,7 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
             remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
         elif name in OWNED_ENV:
             remarks.append(_left_out(name))
-        elif re.search(r"(^|_)(TOKEN|SECRET|API_?KEY|PASSWORD)$", name):
+        elif is_secret(name):
             remarks.append(
                 Remark(False, f"env `{name}` is left out: it would be readable by everybody", "see `hub_token_file`")
             )
