@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
+_NAME = r"[A-Za-z_][\w-]*"
+#: `${X}` is the shell's.
+_PLACEHOLDER = re.compile(rf"\{{\{{|\}}\}}|(?<!\$)\{{({_NAME})\}}")
 #: A default may name another default; what is deeper than this names itself.
 _DEPTH = 8
 
@@ -21,14 +23,16 @@ def fill_like_format(text: str, values: Mapping[str, Any]) -> tuple[str, list[st
         parts = list(Formatter().parse(text))
     except ValueError:
         return fill(text, values)
-    if any(name is not None and not re.fullmatch(r"[A-Za-z_]\w*", name) for _, name, _, _ in parts):
+    if any(name is not None and not re.fullmatch(_NAME, name) for _, name, _, _ in parts):
         return fill(text, values)
     out, missing = [], []
     for literal, name, spec, _ in parts:
         out.append(literal)
         if name is None:
             continue
-        if name in values:
+        if literal.endswith("$"):
+            out.append("{" + name + (f":{spec}" if spec else "") + "}")
+        elif name in values:
             out.append(_formatted(values[name], spec or ""))
         else:
             missing.append(name)
@@ -64,7 +68,7 @@ def _nested(value: str, values: Mapping[str, Any], depth: int) -> str:
         name = found.group(1)
         return _nested(str(values[name]), values, depth - 1) if name in values else found.group()
 
-    return re.sub(r"\{([A-Za-z_]\w*)\}", replace, value)
+    return re.sub(rf"(?<!\$)\{{({_NAME})\}}", replace, value)
 
 
 def _formatted(value: Any, spec: str) -> str:
