@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from operations.plan.knobs import Topology
-from operations.plan.plain import is_secret
 from operations.plan.refusal import Remark
 
 #: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray.
@@ -23,6 +22,8 @@ OWNED_ENV = (
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
 )
+#: A repository on the Hub, whose parts are never `.` or `..`.
+REPOSITORY = r"\w[\w.-]*/\w[\w.-]*"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
@@ -42,7 +43,7 @@ class Model(Strict):
     multi-token prediction, `block_size`: tokens of a Mamba block in a hybrid at the recipe's context length.
     """
 
-    repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    repo: Annotated[str, Field(pattern=rf"^{REPOSITORY}$")]
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     # Files of the repository that are not fetched, as patterns.
     ignore: tuple[str, ...] = ()
@@ -159,6 +160,8 @@ class Recipe(Strict):
     program: tuple[str, ...] = ()
     # Variables whose value the shell in the container fills in (`/usr/local/cuda/bin:$PATH`).
     exports: dict[str, str] = {}
+    # Words of flags with variables that the same shell fills in.
+    shell: tuple[str, ...] = ()
     # Folders that the engine expects to be there.
     folders: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
@@ -179,8 +182,6 @@ class Recipe(Strict):
                     raise ValueError(f"`{name}` is set by the plan, for each node; remove it")
                 if not isinstance(value, str):
                     raise ValueError(f"`{name}` is {value!r}: quote it, so that it is the text that you mean")
-                if is_secret(str(name)):
-                    raise ValueError(f"`{name}` would be readable by everybody; remove it (see `hub_token_file`)")
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:
                     raise ValueError(f"`{name}` can't be passed as environment: a name, and one line of text")
         return env

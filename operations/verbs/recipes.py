@@ -79,7 +79,9 @@ def yaml_files(place: Path, told: list[str]) -> list[Path]:
     for looked, (folder, folders, files) in enumerate(os.walk(place, onerror=unreadable)):
         found += [Path(folder, name) for name in (*folders, *files) if name.lower().endswith((".yaml", ".yml"))]
         if looked >= FOLDERS or len(found) >= FILES:
-            told.append(f"more than {FOLDERS:,} folders or {FILES:,} files: the rest is left out; name a smaller folder")
+            told.append(
+                f"more than {FOLDERS:,} folders or {FILES:,} files: the rest is left out; name a smaller folder"
+            )
             break
     return sorted(found[:FILES])
 

@@ -19,8 +19,11 @@ V1 = "recipe_version: '1'\nmodel: org/model\ncontainer: vllm-node\n"
 GOOD = f"{V1}command: vllm serve org/model\n"
 V2 = "recipe_version: '2'\nmodel: org/model\ncontainer: vllm-node\n"
 #: A default that is sixteen of the next, and so on.
-NESTED = ", ".join(f"{name}: '{('{' + following + '}') * 16}'" for name, following in zip("abcdefg", "bcdefgh"))
-LAUGHS = "".join(f"{name}: &{name} [{', '.join(f'*{before}' for _ in range(9))}]\n" for before, name in zip("abcdefgh", "bcdefghi"))
+NESTED = ", ".join(
+    f"{name}: '{('{' + following + '}') * 16}'" for name, following in zip("abcdefg", "bcdefgh", strict=True)
+)
+PAIRS = tuple(zip("abcdefgh", "bcdefghi", strict=True))
+LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in PAIRS)
 
 #: A file's content, and a word of the one line that is said of it.
 CONTENTS: dict[str, tuple[str | bytes, str]] = {
@@ -42,7 +45,7 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
         "more than 5,000 values or 1,048,576 characters",
     ),
     "merges that explode": (
-        "a: &a {x: 1}\n" + "".join(f"m{n + 1}: &{b} {{<<: [{f'*{a}, ' * 9}]}}\n" for n, (a, b) in enumerate(zip("abcdefgh", "bcdefghi"))),
+        "a: &a {x: 1}\n" + "".join(f"m{n + 1}: &{b} {{<<: [{f'*{a}, ' * 9}]}}\n" for n, (a, b) in enumerate(PAIRS)),
         "more than 5,000 values",
     ),
     "an anchor in itself": ("a: &a\n  b: *a\n", "line 2: an anchor contains itself"),
@@ -61,30 +64,74 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "100,000 lines": (f"{V1}command: |\n" + "  --a 1\n" * 100_000, "a recipe has 256 KiB at most"),
     "a command of 200 KB": (f"{V1}command: vllm serve {'x' * 200_000}\n", "has more than 65,536 characters"),
     "20,000 short lines": (f"{V1}command: |\n" + "  a\n" * 20_000, "its command has more than 4,000 words"),
-    "as many empty lines": (f'{V1}command: "vllm serve org/model{chr(92)}n' + "\\n" * 60_000 + '--a 1"', "a backslash is missing"),
+    "as many empty lines": (
+        f'{V1}command: "vllm serve org/model{chr(92)}n' + "\\n" * 60_000 + '--a 1"',
+        "a backslash is missing",
+    ),
     "a width": (f"{V1}defaults: {{port: 1}}\ncommand: vllm serve {{port:>999999999}}\n", "more than 1,000 characters"),
     "a precision": (f"{V1}defaults: {{a: 1.0}}\ncommand: vllm serve {{a:.999999999f}}\n", "more than 1,000 characters"),
-    "a value's own value": (f"{V1}defaults: {{a: 1}}\ncommand: vllm serve org/model --x {{a.b}}\n", "`{a.b}` in the command has no default"),
-    "an element of a value": (f"{V1}defaults: {{a: [1]}}\ncommand: vllm serve org/model --x {{a[0]}}\n", "`{a[0]}` in the command has no default"),
-    "defaults that explode": (f"{V2}defaults: {{{NESTED}}}\ncommand: vllm serve org/model {{a}}\n", "more than 65,536 characters when it is filled in"),
-    "defaults that explode into nothing": (f"{V2}defaults: {{{NESTED}, h: ''}}\ncommand: vllm serve org/model {{a}}\n", "more than 65,536 characters when it is filled in"),
+    "a value's own value": (
+        f"{V1}defaults: {{a: 1}}\ncommand: vllm serve org/model --x {{a.b}}\n",
+        "`{a.b}` in the command has no default",
+    ),
+    "an element of a value": (
+        f"{V1}defaults: {{a: [1]}}\ncommand: vllm serve org/model --x {{a[0]}}\n",
+        "`{a[0]}` in the command has no default",
+    ),
+    "defaults that explode": (
+        f"{V2}defaults: {{{NESTED}}}\ncommand: vllm serve org/model {{a}}\n",
+        "more than 65,536 characters when it is filled in",
+    ),
+    "defaults that explode into nothing": (
+        f"{V2}defaults: {{{NESTED}, h: ''}}\ncommand: vllm serve org/model {{a}}\n",
+        "more than 65,536 characters when it is filled in",
+    ),
     "variables that explode": (
-        f"{V1}command: |\n  A=xxxxxxxxxxxxxxxx\n" + "".join(f"  {b}={f'${{{{{a}}}}}' * 16}\n" for a, b in zip("ABCDEFG", "BCDEFGH")) + "  vllm serve org/model --a ${{H}}\n",
+        f"{V1}command: |\n  A=xxxxxxxxxxxxxxxx\n"
+        + "".join(f"  {b}={f'${{{{{a}}}}}' * 16}\n" for a, b in zip("ABCDEFG", "BCDEFGH", strict=True))
+        + "  vllm serve org/model --a ${{H}}\n",
         "more than 65,536 characters when it is filled in",
     ),
     "quotes that nothing closes": (f"{V1}command: vllm serve 'org/model\n", "a single quote is not closed"),
     "braces that nothing closes": (f"{V2}command: vllm serve org/model --a {'${' * 30_000}\n", "remark"),
-    "a here-document": (f"{V1}command: |\n  cat <<'END' > /tmp/x\n  it's\n  END\n  vllm serve org/model\n", "the command runs `cat` as well"),
-    "a here-document that nothing closes": (f"{V1}command: |\n  cat <<END\n  vllm serve org/model\n", "a here-document is not closed"),
+    "a here-document": (
+        f"{V1}command: |\n  cat <<'END' > /tmp/x\n  it's\n  END\n  vllm serve org/model\n",
+        "the command runs `cat` as well",
+    ),
+    "a here-document that nothing closes": (
+        f"{V1}command: |\n  cat <<END\n  vllm serve org/model\n",
+        "a here-document is not closed",
+    ),
     "a superscript": (f"{V1}command: vllm serve org/model -tp ²\ncluster_only: true\n", "remark"),
-    "a pattern without end": ("name: x\nengine: vllm\nproof: {expect: ['" + "(" * 9_000 + "']}\n", "is not a regular expression"),
-    "a pattern that overflows": ("name: x\nengine: vllm\nproof: {expect: ['a{99999999999}']}\n", "is not a regular expression"),
-    "control characters": (f'{V1}command: "vllm serve org/model --a 1\\u0085"\n"k\\u009b31m": 1\n', "`k\\x9b31m` is no key of this format"),
-    "a key in the command": (f"{V1}command: vllm serve org/model --api-key {SECRET}\n", "`--api-key ***`"),
-    "a token in front of the command": (f"{V1}command: HF_TOKEN={SECRET} vllm serve org/model\n", "env `HF_TOKEN` is left out"),
-    "a token in another command": (f"{V1}command: hf auth login --token x{SECRET} && vllm serve org/model\n", "`hf auth login --token ***`"),
-    "a token behind a quote": (f"{V1}env: {{HF_TOKEN: {SECRET}}}\ncommand: vllm serve org/model '{SECRET}\n", "a single quote is not closed"),
-    "a token that is a number": ("name: x\nengine: vllm\nenv: {HF_TOKEN: 1234567890123}\n", "`HF_TOKEN` is ***: quote it"),
+    "a pattern without end": (
+        "name: x\nengine: vllm\nproof: {expect: ['" + "(" * 9_000 + "']}\n",
+        "is not a regular expression",
+    ),
+    "a pattern that overflows": (
+        "name: x\nengine: vllm\nproof: {expect: ['a{99999999999}']}\n",
+        "is not a regular expression",
+    ),
+    "control characters": (
+        f'{V1}command: "vllm serve org/model --a 1\\u0085"\n"k\\u009b31m": 1\n',
+        "`k\\x9b31m` is no key of this format",
+    ),
+    "a key in the command": (f"{V1}command: vllm serve org/model --api-key {SECRET}\n", "`--api-key`"),
+    "a token in front of the command": (
+        f"{V1}command: HF_TOKEN={SECRET} vllm serve org/model\n",
+        "env `HF_TOKEN` is left out",
+    ),
+    "a token in another command": (
+        f"{V1}command: hf auth login --token x{SECRET} && vllm serve org/model\n",
+        "`hf auth login --token …`",
+    ),
+    "a token behind a quote": (
+        f"{V1}env: {{HF_TOKEN: {SECRET}}}\ncommand: vllm serve org/model '{SECRET}\n",
+        "a single quote is not closed",
+    ),
+    "a token that is a number": (
+        "name: x\nengine: vllm\nenv: {HF_TOKEN: 1234567890123}\n",
+        "`HF_TOKEN` looks like a secret",
+    ),
 }
 
 
@@ -199,7 +246,7 @@ def test_a_reader_that_never_ends_or_breaks_is_one_line(
 
 
 def test_the_makefile_takes_a_folder_with_blanks_and_quotes(tmp_path: Path) -> None:
-    folder = tmp_path / "it's a \"folder\" $(x)"
+    folder = tmp_path / 'it\'s a "folder" $(x)'
     folder.mkdir()
     line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "operations.verbs.recipes" in line)
     (tmp_path / "Makefile").write_text(f"BIN := {tmp_path}\nrecipes:\n{line}\n")

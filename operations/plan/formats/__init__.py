@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
-from operations.plan import plain
-from operations.plan.formats import eugr, own, sparkrun
+from operations.plan.formats import eugr, own, secret, sparkrun
 from operations.plan.formats.bounds import Beyond
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, Remark, nearest
+from operations.plan.refusal import Finding, Refusal, nearest
 
-Said = TypeVar("Said", Finding, Remark)
 FOLDER = Path(__file__).parents[3] / "files/recipes"
 
 
@@ -44,16 +40,10 @@ def load_file(path: Path) -> Recipe:
     """
     document = read(path)
     reader = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format]
-    secrets = set(plain.secrets(document.data))
+    known = secret.known(document.data)
     try:
-        recipe = reader(document)
+        return secret.without(reader(document), known)
     except Refusal as refusal:
-        raise Refusal(*(_without(secrets, finding) for finding in refusal.findings)) from None
+        raise secret.shown(refusal, known) from None
     except Beyond as beyond:
         raise Refusal(Finding(document.file, beyond.problem, beyond.remedy)) from None
-    return recipe.model_copy(update={"remarks": tuple(_without(secrets, each) for each in recipe.remarks)})
-
-
-def _without(secrets: set[str], said: Said) -> Said:
-    problem, remedy = (plain.hide(text, secrets) for text in (said.problem, said.remedy))
-    return replace(said, problem=problem, remedy=remedy)

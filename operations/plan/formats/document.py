@@ -14,6 +14,15 @@ from operations.plan.formats.loader import Loader
 from operations.plan.formats.source import read_text
 from operations.plan.refusal import Finding, Refusal
 
+#: Keys that eugr's tool has and sparkrun has not, or reads for its sake.
+_EUGRS = ("name", "build_args", "solo_only", "cluster_only")
+#: Keys that sparkrun has and eugr's tool has not.
+_SPARKRUNS = (
+    *("metadata", "mode", "min_nodes", "max_nodes", "model_revision", "runtime_version", "runtime_config", "builder"),
+    *("builder_config", "executor", "executor_config", "distribution_config", "containers", "include", "overrides"),
+    *("pre_exec", "post_exec", "post_commands", "readiness", "layout", "scheduler", "benchmark", "runtime_cache"),
+)
+
 
 @dataclass(frozen=True)
 class Document:
@@ -31,8 +40,12 @@ class Document:
     def format(self) -> str:
         """`tandem`, `eugr` or `sparkrun`, told by the keys that only one of them has."""
         version = str(self.data.get("recipe_version", "")).partition(".")[0]
-        if "runtime" in self.data or (version == "2" and "engine" not in self.data):
+        if "runtime" in self.data:
             return "sparkrun"
+        if version == "2" and "engine" not in self.data:
+            # eugr's tool reads any version with a remark, and forks count on; it wants a name, sparkrun knows none.
+            has_eugrs = "command" in self.data and any(key in self.data for key in _EUGRS)
+            return "eugr" if has_eugrs and not any(key in self.data for key in _SPARKRUNS) else "sparkrun"
         if version or ("command" in self.data and "container" in self.data):
             return "eugr"
         # sparkrun asks for no version and can tell the runtime from the command.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from yaml.constructor import ConstructorError
 from operations.plan.formats.bounds import CHARACTERS, DEPTH, DIGITS, VALUES
 
 _TAG = "tag:yaml.org,2002:"
+#: Control characters, and halves of a surrogate pair, which no file can have.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _NAMES = {"int": "number", "float": "number", "bool": "boolean"}
 
 
@@ -50,7 +53,9 @@ class Loader(yaml.SafeLoader):
         self._values += values
         self._characters += characters
         if self._values > VALUES or self._characters > CHARACTERS:
-            problem = f"up to here it has more than {VALUES:,} values or {CHARACTERS:,} characters, its aliases told out"
+            problem = (
+                f"up to here it has more than {VALUES:,} values or {CHARACTERS:,} characters, its aliases told out"
+            )
             raise ConstructorError(None, None, problem, event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -77,7 +82,7 @@ class Loader(yaml.SafeLoader):
 
 def _word(loader: Loader, node: yaml.ScalarNode) -> str:
     text = str(loader.construct_scalar(node))
-    if any(ord(each) < 32 and each not in "\t\n\r" or 0xD7FF < ord(each) < 0xE000 or ord(each) == 127 for each in text):
+    if _CONTROL.search(text):
         raise ConstructorError(None, None, "a text has a control character in it", node.start_mark)
     return text
 

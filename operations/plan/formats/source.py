@@ -26,7 +26,7 @@ _REASONS = {
 
 
 def read_text(path: Path) -> str:
-    """The file's text; raises NoRecipe for what is no file, Refusal for what can't be read, is too large or not UTF-8."""
+    """The file's text; raises NoRecipe for what is no file, Refusal for what can't be read or is too large."""
     try:
         found = path.stat()
         what = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "")

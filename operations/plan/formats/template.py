@@ -9,10 +9,12 @@ from typing import Any
 
 from operations.plan.formats.bounds import COMMAND_CHARACTERS, WIDTH, Beyond, too_long
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = r"[A-Za-z_][\w-]*"
+#: `${X}` is the shell's.
+_PLACEHOLDER = re.compile(rf"\{{\{{|\}}\}}|(?<!\$)\{{({_NAME})\}}")
+_IN_A_DEFAULT = re.compile(rf"(?<!\$)\{{({_NAME})\}}")
 #: `{a.b}` and `{a[0]}`: `str.format` looks into the value.
-_WITHIN = re.compile(r"[A-Za-z_]\w*[.\[][^\s\"'{}]*")
+_WITHIN = re.compile(rf"{_NAME}[.\[][^\s\"'{{}}]*")
 #: A default may name another default; what is deeper than this names itself.
 _DEPTH = 8
 
@@ -27,14 +29,16 @@ def fill_like_format(text: str, values: Mapping[str, Any]) -> tuple[str, list[st
     except ValueError:
         return fill(text, values)
     names = [name for _, name, _, _ in parts if name is not None]
-    if not all(_NAME.fullmatch(name) or _WITHIN.fullmatch(name) for name in names):
+    if not all(re.fullmatch(_NAME, name) or _WITHIN.fullmatch(name) for name in names):
         return fill(text, values)
     out, missing = _Text(), []
     for literal, name, spec, conversion in parts:
         out.add(literal)
         if name is None:
             continue
-        if name in values:
+        if literal.endswith("$"):
+            out.add("{" + name + (f":{spec}" if spec else "") + "}")
+        elif name in values:
             out.add(_formatted(name, values[name], spec or "", conversion))
         else:
             missing.append(name)
@@ -86,7 +90,7 @@ class _Text:
 
 def _nested(value: str, values: Mapping[str, Any], depth: int, out: _Text) -> None:
     at = 0
-    for found in re.finditer(r"\{([A-Za-z_]\w*)\}", value) if depth else ():
+    for found in _IN_A_DEFAULT.finditer(value) if depth else ():
         if found.group(1) in values:
             out.add(value[at : found.start()])
             at = found.end()
