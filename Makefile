@@ -46,7 +46,7 @@ check: $(VENV)/.deploy ## all that a deploy checks before its first change, and 
 	$(call ask,check)
 
 recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, and what the lint says
-	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes $(DIR)
+	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes "$$DIR"
 
 verify: $(VENV)/.deploy ## is the model whole and the same on every node; DEEP=1 hashes every byte
 	$(call ask,verify,$(if $(DEEP),--data _deep=1))

@@ -46,6 +46,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     start = render(
         "engine/start.sh.j2",
         exports=recipe.exports,
+        shell=recipe.shell,
         folders=recipe.folders,
         commands=runs.commands(recipe, knobs, node, serving),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,20 @@ _templates = Environment(
     loader=FileSystemLoader(FILES), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
 )
 _templates.filters["shell"] = shlex.quote
-_templates.filters["command"] = shlex.join
-# Within double quotes, where variables and nothing else are filled in.
-_templates.filters["inside_quotes"] = lambda text: re.sub(r'(["`\\]|\$\()', r"\\\1", text)
+
+
+def _inside_quotes(text: str) -> str:
+    """Within double quotes, where variables and nothing else are filled in."""
+    return re.sub(r'(["`\\]|\$\()', r"\\\1", text)
+
+
+def _command(words: Iterable[str], filled_in: Collection[str] = ()) -> str:
+    """A command line; of the words in `filled_in` the shell replaces the variables."""
+    return " ".join(f'"{_inside_quotes(word)}"' if word in filled_in else shlex.quote(word) for word in words)
+
+
+_templates.filters["command"] = _command
+_templates.filters["inside_quotes"] = _inside_quotes
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ OWNED_ENV = (
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
 )
+#: A repository on the Hub, whose parts are never `.` or `..`.
+REPOSITORY = r"\w[\w.-]*/\w[\w.-]*"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
@@ -31,7 +33,7 @@ EngineName = Literal["vllm", "tensorrt-llm"]
 class Strict(BaseModel):
     """Unknown keys are refused, nothing is changed afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Model(Strict):
@@ -41,7 +43,7 @@ class Model(Strict):
     multi-token prediction, `block_size`: tokens of a Mamba block in a hybrid at the recipe's context length.
     """
 
-    repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    repo: Annotated[str, Field(pattern=rf"^{REPOSITORY}$")]
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     # Files of the repository that are not fetched, as patterns.
     ignore: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ class Proof(Strict):
             text = each.pattern if isinstance(each, Forbidden) else each
             try:
                 re.compile(text)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"`{text}` is not a regular expression: {error}") from None
         return patterns
 
@@ -158,6 +160,8 @@ class Recipe(Strict):
     program: tuple[str, ...] = ()
     # Variables whose value the shell in the container fills in (`/usr/local/cuda/bin:$PATH`).
     exports: dict[str, str] = {}
+    # Words of flags with variables that the same shell fills in.
+    shell: tuple[str, ...] = ()
     # Folders that the engine expects to be there.
     folders: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()

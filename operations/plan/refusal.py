@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from operations.plan.plain import plain
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -15,6 +17,11 @@ class Finding:
     problem: str
     remedy: str
 
+    def __post_init__(self) -> None:
+        # They quote what anybody may have written.
+        for name in ("where", "problem", "remedy"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -23,6 +30,10 @@ class Remark:
     error: bool
     problem: str
     remedy: str
+
+    def __post_init__(self) -> None:
+        for name in ("problem", "remedy"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def __str__(self) -> str:
         return f"{self.problem}; {self.remedy}"

@@ -3,52 +3,113 @@
 from __future__ import annotations
 
 import functools
+import io
+import os
 import runpy
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from operations.plan.formats import FOLDER, load_file
+from operations.plan.formats.kinds import NoRecipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.lint import lint
+from operations.plan.plain import plain
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
 
 GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
+#: Seconds of computing that one recipe may take; lines that are said of it; names of a kind that are listed.
+SECONDS, LINES, NAMES = 5.0, 40, 8
+#: How much of a folder is looked at.
+FOLDERS, FILES = 20_000, 5_000
 COLUMNS = ("name", "format", "engine", "topologies", "verdict")
 
 
 def main(folder: str = "") -> int:
     """Prints the table, and under it what stands in the way or should be known; 2 for a folder that is none."""
-    place = Path(folder or FOLDER)
+    place = Path(os.path.expanduser(folder) if folder else FOLDER)
     if not place.is_dir():
-        print(f"{place} is no folder; DIR= names one with recipes in it", file=sys.stderr)
+        print(f"{plain(str(place))} is no folder; DIR= names one with recipes in it", file=sys.stderr)
         return 2
     table = Table(*COLUMNS, box=None, pad_edge=False)
-    told: list[tuple[str, list[str]]] = []
-    for file in sorted(path for kind in ("*.yaml", "*.yml") for path in place.rglob(kind)):
-        name = str(file.relative_to(place).with_suffix(""))
+    told: list[str] = []
+    others: dict[str, list[str]] = {}
+    for file in yaml_files(place, told):
+        name = plain(str(file.relative_to(place)))
         try:
-            recipe = load_file(file)
-            row, lines = judged(recipe)
+            with at_most(SECONDS):
+                row, lines = judged(load_file(file))
+        except NoRecipe as no:
+            others.setdefault(no.kind, []).append(name)
+            continue
         except Refusal as refusal:
             row = ("-", "-", "-", "refused")
             lines = [f"{finding.problem}; {finding.remedy}" for finding in refusal.findings]
         except Exception as error:
-            row, lines = ("-", "-", "-", "unreadable"), [f"{type(error).__name__}: {error}"]
-        table.add_row(name, *row)
-        told.append((name, lines))
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    console.print(table)
-    for name, lines in told:
-        for line in lines:
-            console.print(f"{escape(name)}: {escape(line)}", soft_wrap=True)
+            # Its words may be the file's, and with them a secret.
+            row, lines = ("-", "-", "-", "unreadable"), [f"{type(error).__name__} while it was read: please report it"]
+        name = name.removesuffix(file.suffix)
+        table.add_row(Text(name), *map(Text, row))
+        more = [f"... and {len(lines) - LINES} more"] if len(lines) > LINES else []
+        told += [f"{name}: {line}" for line in [*lines[:LINES], *more]]
+    if others:
+        told.append(_skipped(others))
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
+    console.print(table if table.row_count else Text(f"no recipe (*.yaml, *.yml) is in {plain(str(place))}"))
+    for line in told:
+        console.print(line, soft_wrap=True)
     return 0
+
+
+def yaml_files(place: Path, told: list[str]) -> list[Path]:
+    """What has the name of a YAML file in a folder and those within it; what can't be looked into is told."""
+
+    def unreadable(error: OSError) -> None:
+        told.append(f"{plain(str(error.filename))}: can't be looked into: {os.strerror(error.errno or 0)}")
+
+    found: list[Path] = []
+    for looked, (folder, folders, files) in enumerate(os.walk(place, onerror=unreadable)):
+        found += [Path(folder, name) for name in (*folders, *files) if name.lower().endswith((".yaml", ".yml"))]
+        if looked >= FOLDERS or len(found) >= FILES:
+            told.append(
+                f"more than {FOLDERS:,} folders or {FILES:,} files: the rest is left out; name a smaller folder"
+            )
+            break
+    return sorted(found[:FILES])
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Seconds of this process's own computing; raises TimeoutError behind them."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _skipped(others: dict[str, list[str]]) -> str:
+    """The files that are no recipes, by kind, in one line."""
+    kinds = []
+    for kind, names in others.items():
+        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+        kinds.append(f"{', '.join(names[:NAMES])}{more} ({kind})")
+    count = sum(map(len, others.values()))
+    return f"{count} {'file is no recipe' if count == 1 else 'files are no recipes'}: {'; '.join(kinds)}"
 
 
 def judged(recipe: Recipe) -> tuple[tuple[str, str, str, str], list[str]]:
@@ -89,4 +150,6 @@ def _shipped() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main(*sys.argv[1:]))

@@ -197,13 +197,14 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ("command: vllm serve org/model -dp 2", "`replicas` is the way to serve in parallel", True),
     ("command: vllm serve org/model --api-key x", "a key in argv can be read by everybody", True),
     ('command: "pip install x && vllm serve org/model"', "the command runs `pip install x` as well", True),
-    ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
+    ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is left to the container's shell", False),
+    ("command: vllm serve $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
     ("command: vllm serve org/model --a $(nproc)", "`$(nproc)` in `$(nproc)` is nowhere defined", True),
     ("command: vllm serve org/model --a ~/x", "`~` in `~/x` is nowhere defined", True),
     ("command: vllm serve org/model --runner pooling", "it serves no chat (pooling)", True),
     ("command: vllm serve org/model\nenv: {MASTER_ADDR: 10.0.0.1}", "env `MASTER_ADDR` is left out", False),
     ("command: vllm serve org/model extra", "`extra` is neither a flag nor a flag's value", True),
-    ("command: vllm serve org/model\nenv: {A: '$B'}", "env `A` is `$B`", True),
+    ("command: vllm serve org/model\nenv: {A: '$(B)'}", "env `A` is `$(B)`", True),
     ("command: vllm serve org/model\nenv: {HF_TOKEN: hf_x}", "env `HF_TOKEN` is left out", False),
     ("command: vllm serve org/model\nenv: {NCCL_SOCKET_IFNAME: eth0}", "env `NCCL_SOCKET_IFNAME` is left out", False),
     ("command: vllm serve org/model\nenv: {RAY_AUTH_MODE: disabled}", "env `RAY_AUTH_MODE` is left out", False),
@@ -242,7 +243,7 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path, lines: str, said: str, er
         (V1.replace("org/model", "/models/x") + "command: vllm serve /models/x\n", "is no repository on the Hub"),
         (V2.replace("runtime: vllm", "runtime: llama-cpp"), "its runtime is `llama-cpp`"),
         (V2.replace("container: registry.example/image:latest\n", ""), "the key `container` is missing"),
-        (f"{V2}min_nodes: two\n", "min_nodes or max_nodes is no number"),
+        (f"{V2}min_nodes: two\n", "min_nodes: 'two' is no number of nodes"),
         (f"{V2}runtime_config: 7\n", "runtime_config: expected names and values"),
         ("a: [", "is not YAML"),
         ("? [a]\n: b\n", "is not YAML"),
@@ -288,13 +289,13 @@ def test_sparkrun_s_defaults_become_flags(tmp_path: Path) -> None:
     more = (
         "  {port: 8000, tensor_parallel: 2, max_model_len: 4096, enforce_eager: true, trust_remote_code: false,\n"
         '   enable_prefix_caching: false, speculative_config: \'{"method": "mtp"}\', limit_mm_per_prompt: {image: 2},\n'
-        "   served_model_name: short, sizes: '1 2 4', ep_size: 2}\n"
+        "   served_model_name: short, dtype: 'auto', ep_size: 2}\n"
     )
     recipe = read(tmp_path, V2[: V2.index("defaults:")] + "defaults:\n" + more)
     assert recipe.flag_argv == [
         *("--max-model-len", "4096", "--enforce-eager", "--no-enable-prefix-caching"),
         *("--speculative-config", '{"method": "mtp"}', "--limit-mm-per-prompt", '{"image":2}'),
-        *("--sizes", "1", "2", "4", "--enable-expert-parallel"),
+        *("--dtype", "auto"),
     ]
     assert recipe.served_name == "short"
 

@@ -40,6 +40,7 @@ class Vllm:
         "master-port": "the knob `cluster_ports` says it",
         "headless": "the workers' ranks have it by themselves",
         "api-key": "a key in argv can be read by everybody; the proxy has the key",
+        "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
     SHORT: Mapping[str, str] = {

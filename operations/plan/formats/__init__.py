@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from operations.plan.formats import eugr, own, sparkrun
+from operations.plan.formats import eugr, own, secret, sparkrun
+from operations.plan.formats.bounds import Beyond
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
@@ -20,8 +22,9 @@ def load_recipe(name: str, folder: Path = FOLDER) -> Recipe:
 def find(name: str, folder: Path = FOLDER) -> Path:
     """The file of a recipe; raises Refusal with the nearest name."""
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
-    path = Path(name).expanduser() if is_path else folder / f"{name}.yaml"
-    if path.is_file():
+    path = Path(os.path.expanduser(name)) if is_path else folder / f"{name}.yaml"
+    # Whatever lies there, `load_file` says what it is.
+    if os.path.lexists(path):
         return path
     known = sorted(file.stem for file in folder.glob("*.yaml"))
     listing = f"the recipes are: {', '.join(known)}"
@@ -31,6 +34,16 @@ def find(name: str, folder: Path = FOLDER) -> Path:
 
 
 def load_file(path: Path) -> Recipe:
-    """A recipe from a file, in whatever format it is; raises Refusal with every fault in it."""
+    """A recipe from a file, in whatever format it is; raises Refusal with every fault in it, and without its secrets.
+
+    NoRecipe is the Refusal of what does not want to be one.
+    """
     document = read(path)
-    return {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format](document)
+    reader = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format]
+    known = secret.known(document.data)
+    try:
+        return secret.without(reader(document), known)
+    except Refusal as refusal:
+        raise secret.shown(refusal, known) from None
+    except Beyond as beyond:
+        raise Refusal(Finding(document.file, beyond.problem, beyond.remedy)) from None

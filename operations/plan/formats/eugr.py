@@ -1,12 +1,15 @@
-"""Recipes of eugr/spark-vllm-docker, version 1: a container, and a command with {placeholders} ([F])."""
+"""Recipes of eugr/spark-vllm-docker and its forks: a container, and a command with {placeholders} ([F])."""
 
 from __future__ import annotations
 
-from operations.plan.formats import foreign
+import re
+from typing import Any
+
+from operations.plan.formats import foreign, given, parallel
 from operations.plan.formats.document import Document
+from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import served
 from operations.plan.formats.template import fill_like_format
-from operations.plan.knobs import Topology
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark, nearest
 
@@ -24,41 +27,56 @@ def recipe(document: Document) -> Recipe:
         if key not in KEYS:
             known = nearest(key, KEYS, "Tandem leaves it out")
             remarks.append(Remark(False, f"`{key}` is no key of this format", known))
-    for key in ("container", "command"):
-        if not isinstance(data.get(key), str) or not data[key].strip():
-            raise foreign.refuse(document, f"the key `{key}` is missing", f"add `{key}`")
+    if not (template := given.text(document, "command")):
+        raise given.refuse(document, "the key `command` is missing", "add `command`")
     if str(data.get("recipe_version", "1")).partition(".")[0] != "1":
-        remarks.append(Remark(False, f"recipe_version {data['recipe_version']}", "read as version 1"))
+        remarks.append(
+            Remark(False, f"recipe_version {data['recipe_version']} with eugr's own keys", "read as version 1")
+        )
     if args := foreign.as_list(document, "build_args"):
-        how = f"build `{data['container']}` with it on the head, or set engine_image_from to an archive"
+        how = f"build `{data.get('container')}` with it on the head, or set engine_image_from to an archive"
         remarks.append(Remark(False, f"build_args {' '.join(map(str, args))} are for eugr's build-and-copy.sh", how))
-    solo_only, cluster_only = (foreign.is_true(data.get(key)) for key in ("solo_only", "cluster_only"))
+    solo_only, cluster_only = (given.truth(document, key) for key in ("solo_only", "cluster_only"))
     if solo_only and cluster_only:
-        raise foreign.refuse(document, "it is solo_only and cluster_only at once", "remove one of them")
-    env = foreign.environment(foreign.as_dict(document, "env"), remarks)
-    text, missing = fill_like_format(data["command"], foreign.as_dict(document, "defaults"))
-    for name in dict.fromkeys(missing):
-        remarks.append(Remark(True, f"`{{{name}}}` in the command has no default", f"add `{name}` to `defaults`"))
+        raise given.refuse(document, "it is solo_only and cluster_only at once", "remove one of them")
+    exports, plain = _variables(foreign.as_dict(document, "env"))
+    env = foreign.environment(plain, remarks)
+    # run-recipe.py knows no `{model}`; its forks and sparkrun, which reads the same files, fill it from `model`.
+    beside = {"model": data["model"]} if data.get("model") else {}
+    text = filled(template, foreign.as_dict(document, "defaults"), beside, fill_like_format, remarks)
     try:
         command = served(text, env)
     except ValueError as error:
-        raise foreign.refuse(document, f"command: {error}", "close it") from None
-    topologies: tuple[Topology, ...] = ("solo", "cluster", "replicas")
-    if solo_only:
-        topologies = ("solo", "replicas")
-    elif cluster_only:
-        topologies = ("cluster",)
+        raise given.refuse(document, f"command: {error}", "close it") from None
     return foreign.build(
         document,
         command,
         format="eugr",
         model=str(data.get("model") or ""),
-        image=data["container"].strip(),
-        topologies=topologies,
-        min_nodes=command.number("tensor-parallel-size") if cluster_only else 1,
+        solo_only=solo_only,
+        cluster_only=cluster_only,
+        gpus=_gpus(template, parallel.tensor_parallel(command.owned), solo_only),
+        exports=exports,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
         description=str(data.get("description") or data.get("name") or document.path.stem),
-        engine_version=foreign.version_of(data["container"].strip()),
         mods=foreign.mods(document, remarks),
     )
+
+
+def _gpus(command: str, tensor_parallel: int, solo_only: bool) -> int:
+    """GPUs without which it does not run.
+
+    run-recipe.py puts 1 for `{tensor_parallel}` on a node alone, so a pair's recipe serves there too; one that is
+    written for more nodes than a pair is not taken to fit into one.
+    """
+    if "{tensor_parallel" in command and (solo_only or tensor_parallel <= 2):
+        return 1
+    return tensor_parallel
+
+
+def _variables(env: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables that name others, which run-recipe.py exports in the container's shell, and all others."""
+    named = {name: value for name, value in env.items() if re.search(r"\$\{?[A-Za-z_]", str(value))}
+    named = {name: value for name, value in named.items() if not re.search(r"\$\(|`|\n", str(value))}
+    return named, {name: value for name, value in env.items() if name not in named}

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from operations.plan.engines import ENGINES
+from operations.plan.formats import given, parallel
 from operations.plan.formats.document import Document
+from operations.plan.formats.given import refuse
+from operations.plan.formats.secret import instead, is_secret
 from operations.plan.formats.serve import Served
-from operations.plan.knobs import Topology
-from operations.plan.recipe import OWNED_ENV, Model, Needs, Recipe
+from operations.plan.recipe import OWNED_ENV, REPOSITORY, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30
-_TRUE = (True, "true", "True", "yes", 1, "1")
-
-
-def refuse(document: Document, problem: str, remedy: str) -> Refusal:
-    """For what leaves no recipe at all."""
-    return Refusal(Finding(document.file, problem, remedy))
 
 
 def duplicates(document: Document) -> list[Remark]:
@@ -48,11 +44,6 @@ def as_list(document: Document, key: str) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
-def is_true(value: Any) -> bool:
-    """Booleans as people write them."""
-    return value in _TRUE and value is not None
-
-
 def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]:
     """Variables as text, without those that the plan owns or that would carry a secret."""
     env = {}
@@ -62,15 +53,26 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
             remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
         elif name in OWNED_ENV:
             remarks.append(_left_out(name))
-        elif re.search(r"(^|_)(TOKEN|SECRET|API_?KEY|PASSWORD)$", name):
-            remarks.append(
-                Remark(False, f"env `{name}` is left out: it would be readable by everybody", "see `hub_token_file`")
-            )
+        elif is_secret(name, text):
+            remarks.append(Remark(False, f"env `{name}` is left out: it looks like a secret", instead(name)))
         elif "$" in text or "`" in text:
             remarks.append(Remark(True, f"env `{name}` is `{text}`, to be filled in by a shell", "write its value"))
         else:
             env[name] = text
     return env
+
+
+def shell_variables(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]:
+    """Those of `raw` that name other variables, for the container's shell to fill in; secrets are left out."""
+    exports = {}
+    for name, value in raw.items():
+        if is_secret(name):
+            remarks.append(Remark(False, f"env `{name}` is left out: it looks like a secret", instead(name)))
+        elif name in OWNED_ENV:
+            remarks.append(_left_out(name))
+        else:
+            exports[name] = str(value)
+    return exports
 
 
 def _left_out(name: str) -> Remark:
@@ -102,9 +104,10 @@ def build(
     *,
     format: str,
     model: str,
-    image: str,
-    topologies: Iterable[Topology],
-    min_nodes: int,
+    solo_only: bool,
+    cluster_only: bool,
+    gpus: int,
+    least: int = 1,
     env: dict[str, str],
     remarks: list[Remark],
     **more: Any,
@@ -115,6 +118,7 @@ def build(
         raise refuse(
             document, *((why.problem, why.remedy) if why else ("its command serves nothing", "add `vllm serve ...`"))
         )
+    image = given.image(document)
     repo = _repository(document, command.model, model, remarks)
     revision = more.pop("revision", None) or command.owned.get("revision") or None
     if revision is not None and not re.fullmatch(r"[0-9a-f]{40}", str(revision)):
@@ -131,13 +135,17 @@ def build(
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
     able = ENGINES[command.engine].TOPOLOGIES
+    gpus = max(gpus, parallel.said(document.data))
+    topologies, min_nodes = parallel.topologies(
+        gpus, solo_only=solo_only, cluster_only=cluster_only, least=least, found=remarks
+    )
     wanted = [topology for topology in topologies if topology in able]
     if not wanted:
         raise refuse(
             document, f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here",
             "choose another recipe for these nodes",
         )  # fmt: skip
-    remarks += [_left_out(name) for name in command.exports if name in OWNED_ENV]
+    exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)
     served_name = names[0] if names else repo
     if command.engine == "tensorrt-llm":
         served_name = served_name.rpartition("/")[2]
@@ -154,9 +162,11 @@ def build(
             min_nodes=min_nodes,
             needs=Needs(),
             load_minutes=LOAD_MINUTES,
+            engine_version=version_of(image),
             env=env,
             program=tuple(command.program_words),
-            exports={name: value for name, value in command.exports.items() if name not in OWNED_ENV},
+            exports=exports,
+            shell=tuple(command.shell),
             folders=tuple(command.folders),
             flags=tuple(command.flags),
             remarks=(*duplicates(document), *remarks, *command.remarks),
@@ -173,7 +183,7 @@ def build(
 
 def _repository(document: Document, served: str, named: str, remarks: list[Remark]) -> str:
     """The model on the Hub: what the command serves, unless that is a path and `model` names a repository."""
-    on_the_hub = r"[\w.-]+/[\w.-]+"
+    on_the_hub = REPOSITORY
     if re.fullmatch(on_the_hub, served):
         if named and named != served and re.fullmatch(on_the_hub, named):
             remarks.append(Remark(False, f"`model` is {named}, the command serves {served}", "the command counts"))

@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from operations.plan.engines import ENGINES
 from operations.plan.formats.document import Document
+from operations.plan.formats.secret import instead, is_secret
 from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
 
 #: What readers set, and no file may.
-_INTERNAL = ("format", "remarks", "program", "exports", "folders", "kept_images")
+_INTERNAL = ("format", "remarks", "program", "exports", "shell", "folders", "kept_images")
 KEYS = tuple(name for name in Recipe.model_fields if name not in _INTERNAL)
 
 
@@ -27,6 +28,12 @@ def recipe(document: Document) -> Recipe:
         data["flags"] = [made for name, value in flags.items() if (made := flag(str(name), value))]
     else:
         findings.append(Finding(file, "flags: expected names and values", f"correct `flags` in {file}"))
+    env = data.get("env")
+    findings += [
+        Finding(file, f"env: `{name}` looks like a secret", instead(str(name)))
+        for name, value in (env.items() if isinstance(env, dict) else ())
+        if is_secret(str(name), str(value))
+    ]
     if document.path.stem != data.get("name") and "name" in data and document.path.parent.name == "recipes":
         findings.append(
             Finding(file, f"name is {data['name']!r}: a recipe is found by its file's name", "make them one")

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from operations.plan.engines import ENGINES
+from operations.plan.formats import parallel, variables
+from operations.plan.formats.bounds import COMMAND_CHARACTERS
+from operations.plan.formats.secret import is_secret
 from operations.plan.formats.shell import Word, split
 from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
@@ -15,6 +18,7 @@ from operations.plan.refusal import Remark
 _HARMLESS = ("set", "true", "wait", "echo", "ulimit")
 _TAKEN_OVER = {"host", "port", "tensor-parallel-size", "tp-size", "ep-size", "distributed-executor-backend", "model"}
 _TAKEN_OVER |= {"served-model-name", "nnodes", "node-rank", "master-addr", "master-port", "headless", "download-dir"}
+_TAKEN_OVER |= {"hf-token"}
 _OTHER_ENGINES = ("sglang", "llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 
@@ -29,21 +33,22 @@ class Served:
     flags: list[Flag] = field(default_factory=list)
     #: Values of flags that the plan owns, by canonical name.
     owned: dict[str, str] = field(default_factory=dict)
+    #: Those flags as they were written.
+    spelt: dict[str, str] = field(default_factory=dict)
+    #: Words of flags with variables that the container's shell fills in.
+    shell: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     #: Variables that name others, as they are written.
     exports: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
+    #: Characters that are left to a command that grows while its variables are filled in.
+    room: int = COMMAND_CHARACTERS
     remarks: list[Remark] = field(default_factory=list)
 
     def flag(self, name: str) -> str:
         """What a flag is set to; empty: absent or bare."""
         values = [each.value for each in self.flags if each.name == name]
         return values[-1] if values and isinstance(values[-1], str) else ""
-
-    def number(self, name: str) -> int:
-        """An owned flag as a number; 1 when it is absent or no number."""
-        text = self.owned.get(name, "1")
-        return int(text) if text.isdigit() else 1
 
 
 def served(text: str, env: Mapping[str, str]) -> Served:
@@ -70,23 +75,25 @@ def _read(text: str, env: Mapping[str, str], found: Served) -> None:
 def take_apart(engine: str, words: list[Word], found: Served) -> None:
     """Flags and the model out of an engine's arguments."""
     runs = ENGINES[engine]
-    loose: list[str] = []
-    current: list[str] = []
+    loose: list[Word] = []
+    current: list[Word] = []
     for word in words:
         if _is_flag(word.text):
             _keep(engine, current, found)
-            current = [word.text]
+            current = [word]
         elif current:
-            current.append(word.text)
+            current.append(word)
         else:
-            loose.append(word.text)
+            loose.append(word)
     _keep(engine, current, found)
     if loose:
-        found.model = loose[0]
+        found.model = loose[0].text
+        found.remarks += variables.undefined(loose[0])
     elif "model" in found.owned:
         found.model = found.owned["model"]
     for extra in loose[1:]:
-        found.remarks.append(Remark(True, f"`{extra}` is neither a flag nor a flag's value", "remove it"))
+        found.remarks.append(Remark(True, f"`{extra.text}` is neither a flag nor a flag's value", "remove it"))
+    found.remarks += parallel.remarks(found.owned, found.spelt, runs.OWNED)
     follows = sorted(name for name in found.owned if name in _TAKEN_OVER and name in runs.OWNED and name != "model")
     if follows:
         found.remarks.append(
@@ -98,25 +105,38 @@ def _is_flag(text: str) -> bool:
     return text.startswith("-") and not re.fullmatch(r"-[\d.].*|-", text)
 
 
-def _keep(engine: str, words: list[str], found: Served) -> None:
+def _keep(engine: str, words: list[Word], found: Served) -> None:
     """One flag with its words: kept, or noted when the plan owns it."""
     if not words:
         return
     runs = ENGINES[engine]
-    name = canonical(words[0])
-    if not words[0].startswith("--"):
-        short = words[0][1:].partition("=")[0]
+    first = words[0].text
+    written = first.partition("=")[0]
+    name = canonical(first)
+    if not first.startswith("--"):
+        short = written[1:]
         name = runs.SHORT.get(short, runs.SHORT.get(short[:1], name) if short[1:].isdigit() else name)
-    kept = Flag(name=name, words=tuple(words))
-    if name not in runs.OWNED:
+    kept = Flag(name=name, words=tuple(word.text for word in words))
+    if name in runs.OWNED:
+        found.owned[name] = "" if kept.value is True else str(kept.value)
+        found.spelt[name] = written
+        if name == "model":
+            for word in words:
+                found.remarks += variables.undefined(word)
+        # A value may be somebody's key: it is not shown.
+        if name not in _TAKEN_OVER and name not in parallel.COUNTED and name != "revision":
+            found.remarks.append(Remark(True, f"`{written}`: {runs.OWNED[name]}", "remove it from the command"))
+    elif is_secret(name, " ".join(kept.words)):
+        problem = f"`{written}` gives a secret on the command line, where everybody can read it"
+        found.remarks.append(Remark(True, problem, "remove it from the command"))
+    else:
         found.flags.append(kept)
-        return
-    value = "" if kept.value is True else str(kept.value)
-    found.owned[name] = value
-    if name in ("pipeline-parallel-size", "data-parallel-size", "pp-size") and value in ("1", ""):
-        return
-    if name not in _TAKEN_OVER and name != "revision":
-        found.remarks.append(Remark(True, f"`{words[0]} {value}`: {runs.OWNED[name]}", "remove it from the command"))
+        for word in words:
+            if variables.are_left(word):
+                found.shell.append(word.text)
+                found.remarks += variables.left(word, found.exports)
+            else:
+                found.remarks += variables.undefined(word)
 
 
 def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
@@ -169,30 +189,15 @@ def _assignments(words: list[Word], env: Mapping[str, str], found: Served) -> li
 
 def _assign(name: str, word: Word, env: Mapping[str, str], found: Served) -> None:
     """A variable with what is known filled in; one that names others of the container is left to its shell."""
-    unknown = [each for each in word.expansions if not _value(each, env)]
-    value = word.text.partition("=")[2]
-    if unknown and all(re.match(r"\$\{?[A-Za-z_]", each) for each in unknown):
-        found.exports[name] = value
+    known = _expanded(word, env, found)
+    if variables.are_left(known):
+        found.exports[name] = word.text.partition("=")[2]
         return
-    found.env[name] = _expanded(word, env, found).text.partition("=")[2]
-
-
-def _value(expansion: str, env: Mapping[str, str]) -> str:
-    """What a variable stands for; empty: it is not known."""
-    simple = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(?::?-([^}]*))?\}?", expansion)
-    if not simple:
-        return ""
-    return env.get(simple.group(1)) or simple.group(2) or ""
+    found.remarks += variables.undefined(known)
+    found.env[name] = known.text.partition("=")[2]
 
 
 def _expanded(word: Word, env: Mapping[str, str], found: Served) -> Word:
-    """A word with the variables replaced that are known; others are refused by name, unless the plan owns the flag."""
-    text = word.text
-    for expansion in word.expansions:
-        if value := _value(expansion, env):
-            text = text.replace(expansion, value, 1)
-        elif not re.match(r"\$\{?(VLLM_HOST_IP|HEAD_IP|MASTER_ADDR|NODE_IP|NODE_RANK|PORT|HOST|HF_TOKEN)\b", expansion):
-            found.remarks.append(
-                Remark(True, f"`{expansion}` in `{word.text[:60]}` is nowhere defined", "write its value")
-            )
-    return Word(text)
+    known = variables.expanded(word, env, found.room)
+    found.room -= len(known.text) - len(word.text)
+    return known

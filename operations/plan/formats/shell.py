@@ -1,12 +1,23 @@
-"""The words of a shell command, with what matters of bash: quotes, escapes, comments, operators, expansions."""
+"""The words of a shell command, with what matters of bash: quotes, escapes, comments, operators, expansions.
+
+It takes time in proportion to the text, whatever the text is.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from operations.plan.formats.bounds import COMMAND_CHARACTERS, COMMAND_WORDS, Beyond, too_long
+
 _EXPANSION = re.compile(r"\$(?:\{[^}]*\}|\([^)]*\)|[A-Za-z_]\w*|[@*#?$!0-9])|`[^`]*`")
-_OPERATORS = ("&&", "||", ";;", "2>&1", ">&2", "&>", ">>", "<<", ";", "|", "&", ">", "<", "(", ")")
+_OPERATORS = ("&&", "||", ";;", "2>&1", ">&2", "&>", ">>", "<<<", "<<-", "<<", ";", "|", "&", ">", "<", "(", ")")
+#: The first character of the next line that is neither blank nor a comment.
+_SAYS = re.compile(r"^(?:\\|[^\S\n])*+([^#\s\\])", re.MULTILINE)
+_ENDS = "&|;<>()"
+#: What bash takes for a blank; Python knows others, which come from web pages.
+_BLANKS = " \t\r"
+_CLOSING = {"{": "}", "(": ")", "`": "`"}
 
 
 @dataclass(frozen=True)
@@ -26,18 +37,27 @@ class Script:
 
 
 def split(text: str) -> Script:
-    """A script as commands; raises ValueError for a quote that is not closed."""
+    """A script as commands; raises ValueError for a quote that is not closed, Beyond for too many words."""
     return _Reader(text).read()
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
+        if len(text) > COMMAND_CHARACTERS:
+            raise too_long()
         # A blank behind a continuing backslash can't be seen, and nobody means it.
         self.text = re.sub(r"\\[ \t]+\n", "\\\n", text.replace("\r\n", "\n"))
         self.at = 0
         self.commands: list[list[Word]] = []
         self.current: list[Word] = []
         self.oddities: list[str] = []
+        self.words = 0
+        #: Ends of the here-documents that begin behind this line.
+        self.here: list[str] = []
+        #: Where the next line begins that says anything, and whether it goes on with a flag.
+        self.ahead = (-1, False)
+        #: Behind these nothing of the kind is closed any more.
+        self.last = {opening: self.text.rfind(closing) for opening, closing in _CLOSING.items()}
 
     def read(self) -> Script:
         while self.at < len(self.text):
@@ -46,46 +66,70 @@ class _Reader:
         return Script(self.commands, self.oddities)
 
     def _step(self) -> None:
-        rest = self.text[self.at :]
-        if rest.startswith("\\\n"):
+        text, at = self.text, self.at
+        if text.startswith("\\\n", at):
             self.at += 2
-        elif rest == "\\":
+        elif text[at] == "\\" and at + 1 == len(text):
             self.at += 1
-        elif rest[0] == "\n":
+        elif text[at] == "\n":
             self._line_end()
-        elif rest[0].isspace():
+        elif text[at].isspace():
+            if text[at] not in _BLANKS:
+                self._odd("it has a blank that bash takes for a letter (a no-break space); it is read as a blank")
             self.at += 1
-        elif rest[0] == "#":
-            self._comment(rest)
-        elif operator := next((each for each in _OPERATORS if rest.startswith(each)), ""):
+        elif text[at] == "#":
+            self._comment()
+        elif operator := next((each for each in _OPERATORS if text.startswith(each, at)), ""):
             self.at += len(operator)
             self._end()
+            if operator in ("<<", "<<-"):
+                self._here_document()
         else:
             self.current.append(self._word())
 
-    def _comment(self, rest: str) -> None:
-        line, _, following = rest.partition("\n")
+    def _odd(self, what: str) -> None:
+        if what not in self.oddities[-1:]:
+            self.oddities.append(what)
+
+    def _here_document(self) -> None:
+        """The word behind `<<` ends the document, which begins in the next line."""
+        while self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
+        if self.at < len(self.text) and self.text[self.at] not in "\n" + _ENDS:
+            self.here.append(self._word().text)
+
+    def _skip_here_documents(self) -> None:
+        for end in self.here:
+            found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(self.text, self.at)
+            if not found:
+                raise ValueError("a here-document is not closed")
+            self.at = min(found.end() + 1, len(self.text))
+        self.here = []
+
+    def _comment(self) -> None:
+        end = self.text.find("\n", self.at)
+        line = self.text[self.at : end if end >= 0 else len(self.text)]
         self.at += len(line)
-        if self.current and self._reads_on(following):
-            self.oddities.append(f"bash would end the command at the comment `{line.strip()[:60]}`; it is read on")
+        if self.current and self._reads_on(self.at + 1):
+            self._odd(f"bash would end the command at the comment `{line.strip()[:60]}`; it is read on")
             self.at += 1
 
     def _line_end(self) -> None:
-        following = self.text[self.at + 1 :]
         self.at += 1
-        if self.current and self._reads_on(following):
+        if self.here:
+            self._skip_here_documents()
+        elif self.current and self._reads_on(self.at):
             last = self.current[-1].text
-            self.oddities.append(
-                f"bash would end the command after `{last[:60]}`: a backslash is missing; it is read on"
-            )
+            self._odd(f"bash would end the command after `{last[:60]}`: a backslash is missing; it is read on")
             return
         self._end()
 
-    @staticmethod
-    def _reads_on(following: str) -> bool:
+    def _reads_on(self, at: int) -> bool:
         """Whether the next line that says anything goes on with a flag."""
-        lines = (line.strip() for line in following.splitlines())
-        return next((line for line in lines if line.strip("\\ ") and not line.startswith("#")), "").startswith("-")
+        if at > self.ahead[0]:
+            found = _SAYS.search(self.text, at)
+            self.ahead = (found.start(1), found.group(1) == "-") if found else (len(self.text), False)
+        return self.ahead[1]
 
     def _end(self) -> None:
         if self.current:
@@ -93,6 +137,9 @@ class _Reader:
             self.current = []
 
     def _word(self) -> Word:
+        self.words += 1
+        if self.words > COMMAND_WORDS:
+            raise Beyond(f"its command has more than {COMMAND_WORDS:,} words", "a recipe's command serves a model")
         text: list[str] = []
         expansions: list[str] = []
         while self.at < len(self.text):
@@ -104,9 +151,9 @@ class _Reader:
             elif char == "\\":
                 if not self._escaped(text):
                     break
-            elif char.isspace() or any(self.text.startswith(each, self.at) for each in _OPERATORS if each != "2>&1"):
+            elif char.isspace() or char in _ENDS:
                 break
-            elif found := _EXPANSION.match(self.text, self.at):
+            elif found := self._expands():
                 self._expansion(found, text, expansions)
             else:
                 if char == "~" and not text:
@@ -115,6 +162,13 @@ class _Reader:
                 text.append(char)
                 self.at += 1
         return Word("".join(text), tuple(expansions))
+
+    def _expands(self) -> re.Match[str] | None:
+        """The expansion that begins here."""
+        char, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
+        if char not in "$`" or self.last.get("`" if char == "`" else following, self.at + 1) <= self.at:
+            return None
+        return _EXPANSION.match(self.text, self.at)
 
     def _single(self) -> str:
         end = self.text.find("'", self.at + 1)
@@ -135,7 +189,7 @@ class _Reader:
             if char == "\\" and self.text[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`", "\n"):
                 text.append(self.text[self.at + 1].replace("\n", ""))
                 self.at += 2
-            elif found := _EXPANSION.match(self.text, self.at):
+            elif found := self._expands():
                 self._expansion(found, text, expansions)
             else:
                 text.append(char)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import foreign
+from operations.plan.formats import foreign, given, parallel
 from operations.plan.formats.document import Document
+from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served, take_apart
 from operations.plan.formats.shell import Word
+from operations.plan.formats.sparkrun_flags import CONSUMED, KNOWN, left_out, words
 from operations.plan.formats.template import fill
-from operations.plan.knobs import Topology
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
 
@@ -52,12 +52,6 @@ _REFUSED = {
     "overrides": "Tandem reads one file: put the values into `defaults`",
     "containers": "Tandem runs one image on all nodes: name it as `container`",
 }
-_LONG = {"tensor_parallel": "tensor-parallel-size", "pipeline_parallel": "pipeline-parallel-size"}
-_LONG |= {"data_parallel": "data-parallel-size", "ep_size": "enable-expert-parallel"}
-_TRT_LONG = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "expert_parallel": "ep_size"}
-_TRT_LONG |= {"max_model_len": "max_seq_len"}
-#: vLLM turns these on by itself: false has to be said.
-_ON_BY_DEFAULT = ("enable_prefix_caching", "enable_chunked_prefill", "async_scheduling", "enable_flashinfer_autotune")
 #: Keys of `defaults` that go into TensorRT-LLM's file of options: section and key.
 _TRT_OPTIONS = {
     "free_gpu_memory_fraction": ("kv_cache_config", "free_gpu_memory_fraction"),
@@ -76,37 +70,39 @@ def recipe(document: Document) -> Recipe:
     remarks = _other_keys(data)
     defaults = foreign.as_dict(document, "defaults")
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
-    defaults |= {k: v for k, v in foreign.as_dict(document, "runtime_config").items() if k not in defaults}
-    runtime = str(data.get("runtime") or "vllm").lower()
-    image = str(data.get("container") or "").strip()
-    if not image:
-        raise foreign.refuse(document, "the key `container` is missing", "add `container`")
+    runtime = str(data.get("runtime") or "vllm").strip().lower()
+    engine = _ENGINES.get(runtime) or ("vllm" if runtime.startswith("vllm") else "")
+    if not engine:
+        remedy = f"Tandem serves with {' or '.join(ENGINES)}: choose a recipe of one of them"
+        raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
     env = foreign.environment(foreign.as_dict(document, "env"), remarks)
-    if data.get("command"):
-        command = _from_command(document, defaults, env, remarks)
-    elif runtime in _ENGINES:
-        command = _from_defaults(str(data.get("model") or ""), _ENGINES[runtime], defaults)
-    else:
-        raise foreign.refuse(document, f"its runtime is `{runtime}`", f"Tandem serves with {' or '.join(ENGINES)}")
+    remarks += _without_effect(foreign.as_dict(document, "runtime_config"))
+    try:
+        if template := given.text(document, "command"):
+            command = served(_filled(document, template, defaults, remarks), env)
+        else:
+            command = _from_defaults(str(data.get("model") or ""), engine, defaults, remarks)
+    except ValueError as error:
+        raise given.refuse(document, f"command: {error}", "close it") from None
     for hook in foreign.as_list(document, "pre_exec"):
         _before(document, str(hook), env, command)
     if "served_model_name" in defaults:
         command.owned.setdefault("served-model-name", str(defaults["served_model_name"]))
-    topologies, min_nodes = _nodes(document, command)
+    solo_only, cluster_only, least = _nodes(document, remarks)
     options = _trt_options(defaults) if command.engine == "tensorrt-llm" else None
     return foreign.build(
         document,
         command,
         format="sparkrun",
         model=str(data.get("model") or ""),
-        image=image,
-        topologies=topologies,
-        min_nodes=min_nodes,
+        solo_only=solo_only,
+        cluster_only=cluster_only,
+        gpus=parallel.tensor_parallel(command.owned),
+        least=least,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
         revision=data.get("model_revision"),
         description=str(data.get("description") or metadata.get("description") or document.path.stem).strip(),
-        engine_version=foreign.version_of(image),
         mods=foreign.mods(document, remarks),
         config=options or None,
     )
@@ -117,21 +113,23 @@ def _other_keys(data: dict[str, Any]) -> list[Remark]:
     for key, value in data.items():
         if key in _READ or key in _REFUSED or key == "runtime_config" or not value:
             continue
+        if key in KNOWN:
+            problem = f"`{key}` beside `defaults` is no flag that sparkrun makes: left out"
+            remarks.append(Remark(False, problem, f"write `{key}` under `defaults`"))
+            continue
         named = f"`{key}`" + (f" ({', '.join(map(str, value))})" if isinstance(value, dict) else "")
         remarks.append(Remark(False, named, _INSTEAD.get(key, "no key that Tandem knows: left out")))
     return remarks
 
 
-def _from_command(document: Document, defaults: dict[str, Any], env: dict[str, str], remarks: list[Remark]) -> Served:
-    given = {"model": document.data.get("model", ""), "container": document.data.get("container", "")}
-    given |= {"port": 8000, "host": "0.0.0.0", "tensor_parallel": 1, "pipeline_parallel": 1}
-    text, missing = fill(str(document.data["command"]), {**given, **defaults})
-    for name in dict.fromkeys(missing):
-        remarks.append(Remark(True, f"`{{{name}}}` in the command has no default", f"add `{name}` to `defaults`"))
-    try:
-        return served(text, env)
-    except ValueError as error:
-        raise foreign.refuse(document, f"command: {error}", "close it") from None
+def _filled(document: Document, command: str, defaults: dict[str, Any], remarks: list[Remark]) -> str:
+    model = document.data.get("model") or ""
+    # Those of the plan's own flags: what a recipe says of them does not matter.
+    beside = {"port": 8000, "host": "0.0.0.0", "tensor_parallel": 1, "pipeline_parallel": 1}
+    beside |= {"model": model, "resolved_model_path": model} if model else {}
+    if revision := document.data.get("model_revision"):
+        beside["model_revision"] = revision
+    return filled(command, defaults, beside, fill, remarks, CONSUMED)
 
 
 def _before(document: Document, hook: str, env: dict[str, str], command: Served) -> None:
@@ -139,48 +137,46 @@ def _before(document: Document, hook: str, env: dict[str, str], command: Served)
     try:
         found = served(hook, env)
     except ValueError as error:
-        raise foreign.refuse(document, f"pre_exec: {error}", "close it") from None
+        raise given.refuse(document, f"pre_exec: {error}", "close it") from None
     command.folders += found.folders
     command.remarks += found.remarks
 
 
-def _from_defaults(model: str, engine: str, defaults: dict[str, Any]) -> Served:
-    """The command that sparkrun would generate: each key is a flag."""
+def _from_defaults(model: str, engine: str, defaults: dict[str, Any], remarks: list[Remark]) -> Served:
+    """The command that sparkrun would generate."""
     found = Served(engine=engine)
-    words = [Word(model)]
-    for key, value in defaults.items():
-        if value is None or (engine == "tensorrt-llm" and key in _TRT_OPTIONS):
-            continue
-        name = _TRT_LONG.get(key, key) if engine == "tensorrt-llm" else _LONG.get(key, key.replace("_", "-"))
-        if value is True:
-            words.append(Word(f"--{name}"))
-        elif key == "ep_size":
-            words += [Word("--enable-expert-parallel")] if str(value) not in ("0", "1", "False") else []
-        elif value is False:
-            words += [Word(f"--no-{name}")] if key in _ON_BY_DEFAULT else []
-        else:
-            is_json = isinstance(value, dict | list)
-            text = json.dumps(value, separators=(",", ":")) if is_json else str(value)
-            # As in the shell that sparkrun writes it for: blanks make words, unless it is JSON.
-            values = [text] if is_json or text.startswith(("{", "[")) else text.split()
-            words += [Word(f"--{name}"), *map(Word, values)]
-    take_apart(engine, words, found)
+    options = _TRT_OPTIONS if engine == "tensorrt-llm" else {}
+    take_apart(engine, [Word(model), *words(defaults, engine, options)], found)
+    remarks += left_out(defaults, engine, options)
     return found
 
 
-def _nodes(document: Document, command: Served) -> tuple[tuple[Topology, ...], int]:
-    """The topologies and the smallest cluster, from the five keys that may say it."""
-    data = document.data
-    try:
-        least, most = int(data.get("min_nodes") or 1), int(data.get("max_nodes") or 0)
-    except (TypeError, ValueError):
-        raise foreign.refuse(document, "min_nodes or max_nodes is no number", "write a number of nodes") from None
-    mode = str(data.get("mode") or "auto")
-    if foreign.is_true(data.get("solo_only")) or mode == "solo" or most == 1:
-        return ("solo", "replicas"), 1
-    if foreign.is_true(data.get("cluster_only")) or mode == "cluster" or least > 1:
-        return ("cluster",), max(least, command.number("tensor-parallel-size"), 2)
-    return ("solo", "cluster", "replicas"), 1
+def _without_effect(runtime_config: dict[str, Any]) -> list[Remark]:
+    """sparkrun reads four names of `runtime_config` and makes flags of none."""
+    return [
+        Remark(False, f"`{key}` under `runtime_config` is no flag that sparkrun makes: left out", "see `defaults`")
+        for key in runtime_config
+        if key not in ("mods", "build_args", "dashboard", "mmproj")
+    ]
+
+
+def _nodes(document: Document, remarks: list[Remark]) -> tuple[bool, bool, int]:
+    """Whether it is for one node alone, whether for a cluster alone, and of how many nodes, from the five keys."""
+    least, most = given.node_count(document, "min_nodes") or 1, given.node_count(document, "max_nodes")
+    if most is not None and least > most:
+        problem = f"min_nodes is {least} and max_nodes {most}: no number of nodes is both"
+        raise given.refuse(document, problem, "correct one of them")
+    mode = given.mode(document)
+    solo_only, cluster_only = (given.truth(document, key) for key in ("solo_only", "cluster_only"))
+    is_solo = solo_only or mode == "solo" or most == 1
+    is_cluster = cluster_only or mode == "cluster" or least > 1
+    if is_solo and is_cluster:
+        said = [key for key in ("solo_only", "cluster_only", "mode", "min_nodes", "max_nodes") if key in document.data]
+        problem = f"it is for one node alone and for a cluster alone at once ({', '.join(said)})"
+        raise given.refuse(document, problem, "remove one of them")
+    if most is not None and most > 1:
+        remarks.append(Remark(False, f"max_nodes: {most}", "a cluster has all nodes of the inventory: list so many"))
+    return is_solo, is_cluster, least
 
 
 def _trt_options(defaults: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""How many GPUs a recipe wants, and so where it may run: a DGX Spark has one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from operations.plan.knobs import Topology
+from operations.plan.refusal import Remark
+
+_TENSOR = ("tensor-parallel-size", "tp-size")
+_STAGES = ("pipeline-parallel-size", "pp-size")
+#: Flags that count GPUs and are not the topology's to set: at 1 they say nothing.
+COUNTED = (*_STAGES, "data-parallel-size")
+#: Where people write how many GPUs a recipe needs, beside the flags.
+_SAID = ("gpus", "num_gpus", "min_gpus", "gpu_count")
+
+
+def tensor_parallel(owned: Mapping[str, str]) -> int:
+    """GPUs that the model is split over; 1 when the command does not say, or not as a number."""
+    return max(_number(owned.get(name, "")) or 1 for name in _TENSOR)
+
+
+def remarks(owned: Mapping[str, str], spelt: Mapping[str, str], reasons: Mapping[str, str]) -> list[Remark]:
+    """What is wrong with flags that count GPUs. `spelt`: as they were written; `reasons`: why the plan owns them."""
+    found = []
+    for name in (each for each in _TENSOR if each in owned and not _number(owned[each])):
+        if not re.search(r"[{$`]", owned[name]):
+            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + " is no number of GPUs"
+            found.append(Remark(True, problem, "write a whole number from 1 on"))
+    for name in (each for each in COUNTED if each in owned and owned[each] not in ("1", "")):
+        problem = f"`{spelt[name]} {owned[name]}`: {reasons[name]}"
+        stages = _number(owned[name])
+        if name in _STAGES and stages:
+            each = tensor_parallel(owned)
+            problem += f", and it wants {stages} pipeline stages of {each} GPU(s), {stages * each} nodes"
+        remedy = "choose a recipe that is tensor-parallel alone" if name in _STAGES else "remove it from the command"
+        found.append(Remark(True, problem, remedy))
+    return found
+
+
+def said(data: Mapping[str, Any]) -> int:
+    """GPUs that a recipe says beside its flags; 1 when it does not."""
+    places = [data, *(data[key] for key in ("metadata", "requirements", "defaults") if isinstance(data.get(key), dict))]
+    return max(_number(str(place.get(key))[:9]) or 1 for place in places for key in _SAID)
+
+
+def topologies(
+    gpus: int, *, solo_only: bool, cluster_only: bool, least: int = 1, found: list[Remark]
+) -> tuple[tuple[Topology, ...], int]:
+    """Where a recipe for so many GPUs may run, and with how many nodes at least."""
+    if solo_only:
+        if gpus > 1:
+            problem = f"it wants {gpus} GPUs in one node; a DGX Spark has one"
+            found.append(Remark(True, problem, "set its tensor-parallel size to 1, or choose another recipe"))
+        return ("solo", "replicas"), 1
+    if cluster_only or max(gpus, least) > 1:
+        return ("cluster",), max(least, gpus, 2)
+    return ("solo", "cluster", "replicas"), 1
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"[0-9]{1,4}", text) else 0
