@@ -19,7 +19,7 @@ from operations.plan.lint import lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, as_table
-from operations.remote import ask
+from operations.remote import ask, ask_or_none
 
 #: Local names of images whose vocabulary the survey found: the preflight has judged by it. One run in a process.
 _known: set[str] = set()
@@ -55,8 +55,29 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
 
 
 def vocabulary(where: Host, image: Image) -> dict[str, Any]:
-    """What the image understands, asked on a node that has it."""
-    return ask(where, "vocabulary", local=image.local, script=as_is("engine/vocabulary.py"))
+    """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
+    return ask(where, "vocabulary", names=[image.local], script=_script())
+
+
+def asked_first(where: Host, image: Image) -> dict[str, Any]:
+    """The same before anything is obtained: of the image, or of what it will be made of, if one of them is there.
+
+    What mods are put onto lacks what they bring: `asked` is another name than the image's own then.
+    """
+    source = [without_tag(image.reference)] if image.kind == "registry" else []
+    told = ask_or_none(where, "vocabulary", names=[image.local, image.base.local, *source], script=_script()) or {}
+    if "error" in told:
+        logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what releases of vLLM say")
+        return {}
+    return told if told.get("asked") == image.local or not image.mods else {}
+
+
+def _script() -> str:
+    """The reader of an image's sources, whole: it comes in on standard input."""
+    arguments = as_is("engine/arguments.py")
+    module = f"import sys, types\nmodule = types.ModuleType('arguments')\nexec({arguments!r}, vars(module))\n"
+    run = f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})\n"
+    return f"{module}sys.modules['arguments'] = module\n{run}"
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:

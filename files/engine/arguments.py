@@ -67,7 +67,7 @@ def flags(folder: Path) -> dict[str, dict[str, Any]] | None:
         return None
     if backends := _enumeration(folder / _BACKENDS[0], _BACKENDS[1]):
         auto = ["auto"] if '"auto"' in _text(folder / "config/attention.py") else []
-        found.setdefault("attention-backend", {}).update(takes="word", choices=auto + backends)
+        found.setdefault("attention-backend", {}).update(takes="word", choices=auto + backends, loose=True)
     if "class EnableDisableAction" in _text(folder / "utils/argparse_utils.py"):
         found |= _opposites(found)
     return dict(sorted(found.items()))

@@ -53,6 +53,11 @@ class Subject:
         return [every[each] for each in before + behind] if self.version and behind else list(every.values())
 
     @property
+    def certain(self) -> bool:
+        """Whether what none of the vocabularies has is not in the engine either: it may else be a build of its own."""
+        return self.exact or (bool(self.version) and len(self.vocabularies) == 2)
+
+    @property
     def who(self) -> str:
         """Whom a remark speaks of."""
         if self.exact:

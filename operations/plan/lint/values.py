@@ -45,11 +45,12 @@ def fault(name: str, facts: Mapping[str, Any], flag: Flag) -> Fault | None:
     """What the engine's parser would say against a flag; None: nothing, or it is not known what it takes."""
     first, equals, rest = flag.words[0].partition("=")
     takes, values = facts.get("takes"), [rest] if equals else list(flag.words[1:])
-    if takes is None and not facts.get("choices"):
+    if takes is None:
         return None
-    if not first.startswith("--") and first[1:] not in facts.get("short", ()):
+    if not first.startswith("--") and first[1:].partition(".")[0] not in facts.get("short", ()):
         # `-O3`: the value is in the word.
-        return None
+        is_long = first[1:].replace("_", "-") == name and len(name) > 1
+        return Fault(f"`{first}` has one dash in front of a long name", f"write --{name}") if is_long else None
     if "." in first:
         if takes in ("object", "json", "object or text"):
             return None if values else Fault(f"`{first}` has no value", "write one behind it, or remove the flag")
@@ -86,6 +87,8 @@ def _of_value(name: str, facts: Mapping[str, Any], value: str) -> Fault | None:
     low = value.lower()
     if takes == "text" and (low in (*_TRUE[:1], *_FALSE[:1], "null", "undefined", "nil") or value == "None"):
         return Fault(f"{name} takes a word, not `{value}`", "write what is meant, or remove the flag")
+    if takes in ("text", "word") and "many" not in facts and re.fullmatch(r"\[.*\]", value):
+        return Fault(f"{name} takes a word, not the list `{_short(value)}`", "write the one that is meant")
     number = _number(str(takes), value)
     if takes in ("int", "float", "size", "size or auto"):
         if number is None:

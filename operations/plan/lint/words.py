@@ -24,23 +24,25 @@ def flags(of: Subject) -> Iterator[Remark]:
     """Flags that `vllm serve` does not have, and values that they do not take."""
     every = [each for each in of.vocabularies if each.get("flags")]
     for each in of.recipe.flags if every else ():
-        found = [facts for one in every if (facts := facts_of(one, each.name)) is not None]
+        found = [facts for one in every if (facts := facts_of(one, each)) is not None]
         if not found:
             yield from _unknown(of, each, every)
             continue
-        if every[-1]["flags"] and facts_of(every[-1], each.name) is None:
+        if facts_of(every[-1], each) is None:
             yield from gone(of, "flags", each.name, f"flag `{_head(each)}`")
         wrong = [fault(each.name, facts, each) for facts in found]
         if all(wrong) and (last := wrong[-1]):
             yield _outside(of, each.name, last, found) if last.choices else _refused(of, last)
 
 
-def facts_of(vocabulary: Vocabulary, name: str) -> Mapping[str, Any] | None:
+def facts_of(vocabulary: Vocabulary, flag: Flag) -> Mapping[str, Any] | None:
     """What a flag takes, `no-` in front of a switch among them; None: there is no such flag."""
     known: Mapping[str, Mapping[str, Any]] = vocabulary["flags"]
-    if name in known:
-        return known[name]
-    switch = known.get(name.removeprefix("no-"))
+    if flag.name in known:
+        return known[flag.name]
+    if not flag.words[0].startswith("--"):
+        return next((facts for facts in known.values() if flag.name in facts.get("short", ())), None)
+    switch = known.get(flag.name.removeprefix("no-"))
     return {"takes": "bare"} if switch is not None and switch.get("takes", "switch") == "switch" else None
 
 
@@ -51,7 +53,7 @@ def _unknown(of: Subject, flag: Flag, every: Sequence[Vocabulary]) -> Iterator[R
         yield Remark(False, whole, f"write --{short}")
         return
     known = list(dict.fromkeys(name for one in reversed(every) for name in one["flags"]))
-    if of.exact:
+    if of.certain:
         yield Remark(True, problem, elsewhere(of, flag.name) or nearest(flag.name, known, "remove it"))
     elif meant := slip(flag.name, known):
         yield Remark(True, problem, f"did you mean `{meant}`?")
@@ -78,11 +80,12 @@ def _refused(of: Subject, what: Fault) -> Remark:
 def _outside(of: Subject, name: str, what: Fault, found: Sequence[Mapping[str, Any]]) -> Remark:
     """A value that is none of a flag's choices in any release that has the flag."""
     choices = list(dict.fromkeys(choice for facts in reversed(found) for choice in facts.get("choices", ())))
-    return _no_choice(of, name, what.outside, choices)
+    never_changed = all(set(facts.get("choices", ())) == set(choices) for facts in found)
+    return _no_choice(of, name, what.outside, choices, is_error=never_changed)
 
 
-def _no_choice(of: Subject, name: str, value: str, choices: Sequence[str]) -> Remark:
-    is_error = of.exact or bool(slip(value, choices)) or value.lower() in ("none", "null", "true", "false", "")
+def _no_choice(of: Subject, name: str, value: str, choices: Sequence[str], *, is_error: bool = False) -> Remark:
+    is_error |= of.certain or bool(slip(value, choices)) or value.lower() in ("none", "null", "true", "false", "")
     remedy = f"{nearest(value, choices, '')} one of: {', '.join(choices)}".strip()
     return Remark(is_error, f"{name}: {of.no('knows', f'`{value}`')}", remedy if is_error else f"{remedy}; {_OWN}")
 
@@ -126,7 +129,7 @@ def parsers(of: Subject) -> Iterator[Remark]:
             continue
         plugin = "reasoning-parser-plugin" if flag == "reasoning-parser" else "tool-parser-plugin"
         if of.recipe.flag(plugin) is None:
-            is_error = of.exact or bool(slip(name, known))
+            is_error = of.certain or bool(slip(name, known))
             listing = f"one of: {', '.join(known)}"
             remedy = f"{nearest(name, known, listing)} (or name its file with {plugin})"
             yield Remark(is_error, f"{flag}: {of.no('has', f'`{name}`')}", remedy if is_error else f"{remedy}; {_OWN}")
