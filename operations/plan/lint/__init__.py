@@ -42,6 +42,12 @@ def lint(
     return list(dict.fromkeys(found))
 
 
+def judge_of(recipe: Recipe, knobs: Knobs) -> str:
+    """By what a recipe is judged until its image has been asked."""
+    subject = Subject(recipe, knobs, shipped(recipe), False)
+    return subject.who if subject.version else f"{subject.who}, because its own version is not known"
+
+
 def _topology(of: Subject) -> Iterator[Remark]:
     able = ENGINES[of.recipe.engine].TOPOLOGIES
     if of.knobs.topology not in able:
