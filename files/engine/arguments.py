@@ -43,8 +43,8 @@ def flags(folder: Path) -> dict[str, dict[str, Any]] | None:
 
     Facts, each absent where it does not hold or is not known: `takes` (`switch`: nothing, and there is a `--no-` of it;
     `bare`: nothing; `maybe`: a value or nothing; else one of _TYPES, `object`, `word`), `choices`, `many` (how many
-    values: "+" or a number), `none` (`None` stands for nothing), `bounds` (pydantic's gt, ge, lt, le), `loose` (any case,
-    either dash), `short`.
+    values: "+" or a number), `none` (`None` stands for nothing), `bounds` (pydantic's gt, ge, lt, le), `loose` (any
+    case, either dash), `short`.
     """
     paths = [folder / "engine/arg_utils.py", *sorted(folder.glob("entrypoints/**/cli_args.py"))]
     trees = [tree for tree in map(parse, paths) if tree]
@@ -271,9 +271,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, str, str, str]]:
                 yield _name(target.value), "", _key(target), value
 
 
-def _changed(
-    facts: dict[str, Any], group: str, field: str, changes: list[tuple[str, str, str, str]]
-) -> dict[str, Any]:
+def _changed(facts: dict[str, Any], group: str, field: str, changes: list[tuple[str, str, str, str]]) -> dict[str, Any]:
     facts = dict(facts)
     for key, value in ((each[2], each[3]) for each in changes if each[:2] == (group, field)):
         if key == "type" and value == _LOOSE:

@@ -23,7 +23,9 @@ def main(names: list[str], script: str) -> dict[str, Any]:
 
     `{}`: none is here, or it has no such engine. `{"error": ...}`: the script can't run in it.
     """
-    here, image_id = next(((name, seen[0]["Id"]) for name in names if (seen := docker_inspect("image", name))), ("", ""))
+    here, image_id = next(
+        ((name, seen[0]["Id"]) for name in names if (seen := docker_inspect("image", name))), ("", "")
+    )
     if not here:
         return {}
     if found := kept(image_id):

@@ -21,7 +21,9 @@ NEWEST = list(releases())[-1]
 ALL = f"vLLM 0.17.1 to {NEWEST}"
 
 
-def said(words: str = "", *, env: dict[str, str] | None = None, image: Vocabulary | None = None, **changes: Any) -> list[Remark]:
+def said(
+    words: str = "", *, env: dict[str, str] | None = None, image: Vocabulary | None = None, **changes: Any
+) -> list[Remark]:
     """What is said of a command's words (with blanks between them), and not of the recipe that has none of them."""
     made = served(f"vllm serve org/model {shlex.join(words.split(' ')) if words else ''}", {}).flags
     recipe = PLAIN.model_copy(update={"flags": tuple(made), "env": env or {}} | changes)
@@ -66,9 +68,9 @@ def said(words: str = "", *, env: dict[str, str] | None = None, image: Vocabular
         ("--tool-call-parser qwen3_code", "did you mean `qwen3_coder`?"),
         ("--reasoning-parser deepsek_r1", "has `deepsek_r1`; did you mean `deepseek_r1`?"),
         ("--max-model-len {ctx}", "max-model-len: `{ctx}` is left over in `{ctx}`; write its value"),
-        ("--load-format “auto”", "load-format: `“` (U+201C) in `“auto”` is no ASCII; write `\"auto\"`"),
-        ("--load-format auto —enforce-eager", "write `-enforce-eager`"),
-        ("--max‑num‑seqs 8", "`‑` (U+2011)"),
+        ("--load-format \u201cauto\u201d", "`\u201c` (U+201C) in `\u201cauto\u201d` is no ASCII; write `\"auto\"`"),
+        ("--load-format auto \u2014enforce-eager", "write `-enforce-eager`"),
+        ("--max\u2011num\u2011seqs 8", "`\u2011` (U+2011)"),
         ("--load-format auto\u200b", "a sign that can't be seen (U+200B)"),
         ("--dtype auto\u00a0", "write `auto `"),
     ],
@@ -94,7 +96,7 @@ def test_what_no_release_would_take_is_an_error_without_a_version(words: str, ex
         "--attention-backend flash_attn --moe-backend Flashinfer-Cutlass",
         "--attention-backend auto",
         "--hf-token",
-        '--default-chat-template-kwargs {"note":"it’s"}',
+        '--default-chat-template-kwargs {"note":"it\u2019s"}',
         "--chat-template {{messages}}",
         "--load-format fastsafetensors --quantization modelopt_fp4",
         "--tool-call-parser {model}/parser.py --tool-parser-plugin {model}/parser.py",
@@ -142,7 +144,7 @@ def test_a_variable_that_would_end_the_start_is_an_error() -> None:
     assert said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "True"})[0].error
     assert not said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"})
     assert said(env={"VLLM_LOGGING_LEVEL": "{level}"})[0].error
-    assert said(env={"VLLM_LOGGING_LEVEL": "“INFO”"})[0].error
+    assert said(env={"VLLM_LOGGING_LEVEL": "\u201cINFO\u201d"})[0].error
 
 
 def test_what_a_reader_has_said_of_a_placeholder_is_not_said_again() -> None:

@@ -11,7 +11,11 @@ from operations.plan.recipe import MODEL
 from operations.plan.refusal import Remark
 
 #: Signs that word processors put where " ' - and a blank were meant; those of no width are seen by nobody.
-_MEANT = dict.fromkeys("“”„‟«»″＂", '"') | dict.fromkeys("‘’‚‛′＇", "'") | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
+_MEANT = (
+    dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02", '"')
+    | dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\uff07", "'")
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-")
+)
 _MEANT |= dict.fromkeys("\u00a0\u2007\u202f\u3000", " ") | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", "")
 _SIGNS = re.compile("[" + "".join(_MEANT) + "]")
 #: Flags whose value is a text in a language, with whatever signs that has.
@@ -42,8 +46,7 @@ def _words(of: Subject) -> Iterator[tuple[str, str]]:
     """Every word that the engine gets from the recipe, with what it belongs to."""
     for flag in of.recipe.flags:
         yield from ((flag.name, word) for word in flag.words if flag.name not in _PROSE)
-    for name, value in of.recipe.env.items():
-        yield name, value
+    yield from of.recipe.env.items()
     yield from (("the program", word) for word in of.recipe.program)
 
 

@@ -63,7 +63,9 @@ def fault(name: str, facts: Mapping[str, Any], flag: Flag) -> Fault | None:
         return None if is_fine else Fault(f"`{first}` has no value", f"write {_kind(takes)} behind it, or remove it")
     if many.isdigit() and len(values) > int(many):
         more = " ".join(values[int(many) :])
-        return Fault(f"{name} takes {many} value{'s' if many != '1' else ''}, not `{more}` as well", "remove the others")
+        return Fault(
+            f"{name} takes {many} value{'s' if many != '1' else ''}, not `{more}` as well", "remove the others"
+        )
     return next((found for value in values if (found := _of_value(name, facts, value))), None)
 
 
