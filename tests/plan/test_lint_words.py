@@ -10,7 +10,7 @@ import pytest
 from operations.plan.formats import load_recipe
 from operations.plan.formats.serve import served
 from operations.plan.lint import lint
-from operations.plan.lint.near import distance, slip
+from operations.plan.lint.near import distance, hint, slip
 from operations.plan.lint.subject import Vocabulary, releases
 from operations.plan.recipe import flag
 from operations.plan.refusal import Remark
@@ -139,8 +139,8 @@ def test_a_flag_that_is_gone_and_one_that_is_cut_short_are_told() -> None:
 
 
 def test_a_variable_that_would_end_the_start_is_an_error() -> None:
-    (number,) = said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "True"}, engine_version="0.32.0") or [None]
-    assert number and number.error and "takes a whole number, not `True`" in str(number)
+    (number,) = said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "True"}, engine_version="0.32.0")
+    assert number.error and "takes a whole number, not `True` (vLLM 0.32.0)" in str(number)
     assert said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "True"})[0].error
     assert not said(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"})
     assert said(env={"VLLM_LOGGING_LEVEL": "{level}"})[0].error
@@ -174,6 +174,13 @@ def test_a_build_that_counts_from_nothing_has_no_version() -> None:
 )
 def test_a_slip_is_told_from_a_word_of_its_own(word: str, meant: str) -> None:
     assert slip(word, ["moe-backend", "max-model-len", "kv-cache-dtype", "glm47"]) == meant
+
+
+def test_a_hint_is_a_slip_s_word_or_one_that_begins_alike_and_nothing_far_fetched() -> None:
+    known = ["hermes", "cohere_command3", "qwen3_coder"]
+    assert hint("cohere", known, "-") == "did you mean `cohere_command3`?"
+    assert hint("qwen3_code", known, "-") == "did you mean `qwen3_coder`?"
+    assert hint("zephyr", known, "-") == "-"
 
 
 def test_a_distance_counts_two_letters_swapped_as_one() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from operations.plan.refusal import nearest
+
 
 def slip(word: str, known: Iterable[str]) -> str:
     """The known word that is meant; empty: the word is nobody's slip.
@@ -29,6 +31,14 @@ def slip(word: str, known: Iterable[str]) -> str:
         if len(mine) > 1 and any(theirs[:at] + theirs[at + 1 :] == mine for at in range(len(theirs))):
             return each
     return ""
+
+
+def hint(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean ...?` with what is meant, or begins alike, or is close; `otherwise` when nothing is."""
+    every = list(known)
+    begun = [each for each in every if min(len(word), len(each)) > 3 and each.lower().startswith(word.lower())]
+    close = nearest(word, [each for each in every if distance(word, each) <= len(word) // 2], otherwise)
+    return f"did you mean `{meant}`?" if (meant := slip(word, every) or next(iter(begun), "")) else close
 
 
 def _parts(word: str) -> list[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from operations.plan.lint.near import hint
 from operations.plan.lint.subject import Subject, life, parse, releases
-from operations.plan.refusal import Remark, nearest
+from operations.plan.refusal import Remark
 
 _MOE = "the flag moe-backend"
 #: What took the place of a variable that is gone.
@@ -48,7 +49,7 @@ def variables(of: Subject) -> Iterator[Remark]:
         if lives:
             yield from (Remark(is_error, each.problem, each.remedy) for each in lives)
         elif not any(name in known for known in every):
-            remedy = f"use {NEVER[name]}" if name in NEVER else nearest(name, every[-1], "remove it: it does nothing")
+            remedy = f"use {NEVER[name]}" if name in NEVER else hint(name, every[-1], "remove it: it does nothing")
             yield Remark(is_error, of.no("reads", f"`{name}`"), remedy)
 
 

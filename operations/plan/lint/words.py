@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from operations.plan.lint.near import slip
+from operations.plan.lint.near import hint, slip
 from operations.plan.lint.rules import PLUGIN_PARSERS
 from operations.plan.lint.subject import Subject, Vocabulary
 from operations.plan.lint.values import Fault, fault
 from operations.plan.lint.versions import elsewhere, gone
 from operations.plan.recipe import Flag
-from operations.plan.refusal import Remark, nearest
+from operations.plan.refusal import Remark
 
 _OWN = "or it is one of this image's own"
 
@@ -54,11 +54,11 @@ def _unknown(of: Subject, flag: Flag, every: Sequence[Vocabulary]) -> Iterator[R
         return
     known = list(dict.fromkeys(name for one in reversed(every) for name in one["flags"]))
     if of.certain:
-        yield Remark(True, problem, elsewhere(of, flag.name) or nearest(flag.name, known, "remove it"))
+        yield Remark(True, problem, elsewhere(of, flag.name) or hint(flag.name, known, "remove it"))
     elif meant := slip(flag.name, known):
         yield Remark(True, problem, f"did you mean `{meant}`?")
     else:
-        yield Remark(False, problem, f"{nearest(flag.name, known, 'remove it')} {_OWN}")
+        yield Remark(False, problem, f"{hint(flag.name, known, 'remove it')} {_OWN}")
 
 
 def _abbreviated(flag: Flag, every: Sequence[Vocabulary]) -> str:
@@ -86,7 +86,7 @@ def _outside(of: Subject, name: str, what: Fault, found: Sequence[Mapping[str, A
 
 def _no_choice(of: Subject, name: str, value: str, choices: Sequence[str], *, is_error: bool = False) -> Remark:
     is_error |= of.certain or bool(slip(value, choices)) or value.lower() in ("none", "null", "true", "false", "")
-    remedy = f"{nearest(value, choices, '')} one of: {', '.join(choices)}".strip()
+    remedy = f"{hint(value, choices, '')} one of: {', '.join(choices)}".strip()
     return Remark(is_error, f"{name}: {of.no('knows', f'`{value}`')}", remedy if is_error else f"{remedy}; {_OWN}")
 
 
@@ -131,7 +131,7 @@ def parsers(of: Subject) -> Iterator[Remark]:
         if of.recipe.flag(plugin) is None:
             is_error = of.certain or bool(slip(name, known))
             listing = f"one of: {', '.join(known)}"
-            remedy = f"{nearest(name, known, listing)} (or name its file with {plugin})"
+            remedy = f"{hint(name, known, listing)} (or name its file with {plugin})"
             yield Remark(is_error, f"{flag}: {of.no('has', f'`{name}`')}", remedy if is_error else f"{remedy}; {_OWN}")
 
 
@@ -142,4 +142,4 @@ def kernels(of: Subject) -> Iterator[Remark]:
     for name in text.split(",") if text and known else []:
         if name == name.strip() and name not in known:
             problem = f"VLLM_DISABLED_KERNELS: {of.no('has', f'`{name}`')}"
-            yield Remark(False, problem, nearest(name, known, "it does no harm"))
+            yield Remark(False, problem, hint(name, known, "it does no harm"))
