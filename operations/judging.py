@@ -74,10 +74,11 @@ def asked_first(where: Host, image: Image) -> dict[str, Any]:
 
 def script() -> str:
     """The reader of an image's sources, whole: it comes in on standard input."""
-    arguments = as_is("engine/arguments.py")
-    module = f"import sys, types\nmodule = types.ModuleType('arguments')\nexec({arguments!r}, vars(module))\n"
-    run = f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})\n"
-    return f"{module}sys.modules['arguments'] = module\n{run}"
+    lines = ["import sys, types"]
+    for name in ("annotations", "arguments"):
+        lines.append(f"sys.modules[{name!r}] = module = types.ModuleType({name!r})")
+        lines.append(f"exec({as_is(f'engine/{name}.py')!r}, vars(module))")
+    return "\n".join([*lines, f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})"])
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:

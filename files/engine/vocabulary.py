@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arguments import flags, parse
+from annotations import parse
+from arguments import flags
 
 #: Of what is printed; a node asks its images anew when it is another (operations/node/vocabulary.py).
 FORMAT = 2

@@ -160,6 +160,21 @@ def test_a_build_that_counts_from_nothing_has_no_version() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "judges", "error"),
+    [
+        ("0.20.3", "0.20.2 to 0.21.0", True),
+        ("0.16.0", f"0.17.1 to {NEWEST}", False),
+        ("0.99.0", f"0.17.1 to {NEWEST}", False),
+    ],
+)
+def test_releases_around_a_version_stand_in_for_it_where_it_lies_between_two(
+    version: str, judges: str, error: bool
+) -> None:
+    (found,) = (each for each in said("--mxfp4-backend CUTLASS", engine_version=version) if "mxfp4" in str(each))
+    assert f"no vLLM from {judges} has a flag" in str(found) and found.error == error
+
+
+@pytest.mark.parametrize(
     ("word", "meant"),
     [
         ("maxmodellen", "max-model-len"),

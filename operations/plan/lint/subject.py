@@ -50,7 +50,7 @@ class Subject:
         every, version = releases(), parse(self.version)
         before = [each for each in every if parse(each) < version][-1:]
         behind = [each for each in every if parse(each) > version][:1]
-        return [every[each] for each in before + behind] if self.version and behind else list(every.values())
+        return [every[each] for each in before + behind] if before and behind else list(every.values())
 
     @property
     def certain(self) -> bool:
