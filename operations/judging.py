@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyinfra import host, state
+from pyinfra import host, logger, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
 from operations import looking
+from operations.image import without_tag
 from operations.patience import fail
 from operations.plan.files import as_is
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.lint import lint
+from operations.plan.lint import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, as_table
-from operations.remote import ask
+from operations.remote import ask, ask_or_none
 
-#: Local names of images whose vocabulary the survey found: the preflight has judged by it. One run in a process.
-_known: set[str] = set()
+#: What images have told before the preflight, which has judged by it, by their local names. One run in a process.
+_known: dict[str, dict[str, Any]] = {}
 
 
 def remember(image: Image, told: dict[str, Any]) -> None:
-    """A survey has seen what an image has told before; nothing: it was not asked yet."""
+    """What an image has told; nothing: it was not asked yet."""
     if told:
-        _known.add(image.local)
+        _known[image.local] = told
 
 
 def errors(remarks: Any, name: str) -> list[Finding]:
@@ -55,8 +56,29 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
 
 
 def vocabulary(where: Host, image: Image) -> dict[str, Any]:
-    """What the image understands, asked on a node that has it."""
-    return ask(where, "vocabulary", local=image.local, script=as_is("engine/vocabulary.py"))
+    """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
+    return ask(where, "vocabulary", names=[image.local], script=script())
+
+
+def asked_first(where: Host, image: Image) -> dict[str, Any]:
+    """The same before anything is obtained, where the image is there, under Tandem's name or that of its source; empty:
+    it is not, or can't be asked. What mods will be put onto is not asked: it lacks what they bring.
+    """
+    source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
+    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script()) or {}
+    if "error" in told:
+        logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")
+        return {}
+    return told
+
+
+def script() -> str:
+    """The reader of an image's sources, whole: it comes in on standard input."""
+    lines = ["import sys, types"]
+    for name in ("annotations", "arguments"):
+        lines.append(f"sys.modules[{name!r}] = module = types.ModuleType({name!r})")
+        lines.append(f"exec({as_is(f'engine/{name}.py')!r}, vars(module))")
+    return "\n".join([*lines, f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})"])
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
@@ -74,10 +96,12 @@ def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> l
 def checked(where: Host, plan: Plan) -> list[str]:
     """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
     engine = plan.head.engine
-    told = vocabulary(where, engine.image) if engine and plan.recipe.engine == "vllm" else {}
+    told = {}
+    if engine and plan.recipe.engine == "vllm":
+        told = _known.get(engine.image.local) or vocabulary(where, engine.image)
     remarks = lint(plan.recipe, plan.knobs, image=told or None, nodes=len(plan.serving))
     if found := errors(remarks, plan.recipe.name):
         raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
-    by = f"the image itself (vLLM {told['version']})" if told.get("version") else "what is known of its version"
+    by = f"the image itself (vLLM {told['version']})" if told.get("version") else judge_of(plan.recipe, plan.knobs)
     lines = [f"{plan.recipe.name}, {plan.knobs.topology} on {len(plan.serving)} node(s): ok by {by}"]
     return [*lines, *(f"remark: {remark}" for remark in remarks)]

@@ -75,6 +75,8 @@ def _settle(state: State) -> Plan:
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
     head = surveys[hosts[0]]
+    if recipe.engine == "vllm" and head.get("docker", {}).get("version") and not head.get("vocabulary"):
+        head["vocabulary"] = judging.asked_first(hosts[0], engine)
     judging.remember(engine, head.get("vocabulary", {}))
     remarks = judging.judge(recipe, knobs, head, len(everyone))
     for remark in remarks:

@@ -3,50 +3,59 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from operations.node.services import image_states
+from operations.node.commands import docker_inspect
 
 KEPT = Path("/var/lib/tandem/vocabularies")
+#: What files/engine/vocabulary.py prints now; an image that has told something else is asked anew.
+FORMAT = 2
 #: Seconds; reading the sources takes about two.
 PATIENCE_S = 120
 
 
-def main(local: str, script: str) -> dict[str, Any]:
-    """The vocabulary of an image that is here: `script` is run in it, without a GPU and without a network.
+def main(names: list[str], script: str) -> dict[str, Any]:
+    """The vocabulary of the first of these images that is here, with its name as `asked`: `script` is run in it,
+    without a GPU and without a network.
 
-    `{}`: the image has no such engine, or is not here. `{"error": ...}`: the script can't run in it.
+    `{}`: none is here, or it has no such engine. `{"error": ...}`: the script can't run in it.
     """
-    image = image_states([local]).get(local)
-    if not image:
+    here, image_id = next(
+        ((name, seen[0]["Id"]) for name in names if (seen := docker_inspect("image", name))), ("", "")
+    )
+    if not here:
         return {}
-    if found := kept(image["id"]):
-        return found
+    if found := kept(image_id):
+        return found | {"asked": here}
+    # Two deploys may ask at once.
+    container = f"tandem-vocabulary-{os.getpid()}"
     argv = ["docker", "run", "--rm", "--interactive", "--network", "none", "--pull", "never"]
-    argv += ["--name", "tandem-vocabulary", "--entrypoint", "python3", local, "-"]
+    argv += ["--name", container, "--entrypoint", "python3", here, "-"]
     try:
         done = subprocess.run(argv, input=script, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        subprocess.run(["docker", "rm", "--force", "tandem-vocabulary"], capture_output=True, check=False)
-        return {"error": f"{local} can't be asked what it understands: {error}"}
-    if found:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        aside = _file(image["id"]).with_suffix(".new")
-        aside.write_text(json.dumps(found))
-        aside.replace(_file(image["id"]))
-    return dict(found)
+        subprocess.run(["docker", "rm", "--force", container], capture_output=True, check=False)
+        return {"error": f"{here} can't be asked what it understands: {error}"}
+    if not found:
+        return {}
+    KEPT.mkdir(parents=True, exist_ok=True)
+    aside = _file(image_id).with_suffix(".new")
+    aside.write_text(json.dumps(found))
+    aside.replace(_file(image_id))
+    return {**found, "asked": here}
 
 
 def kept(image_id: str) -> dict[str, Any]:
-    """What an image has told before; empty: it was not asked."""
+    """What an image has told before; empty: it was not asked, or by another Tandem."""
     try:
         found: dict[str, Any] = json.loads(_file(image_id).read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else {}
 
 
 def _file(image_id: str) -> Path:

@@ -60,7 +60,7 @@ def make(*words: str, code: int = 0) -> str:
     return said.stdout if code == 0 else said.stderr
 
 
-def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_path: Path, at: dict[str, str]) -> None:
+def test_three_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_path: Path, at: dict[str, str]) -> None:
     before = [on(node, "docker inspect --format '{{.Id}}' tandem-engine") for node in (HEAD, WORKER)]
     faulty = recipe(
         tmp_path,
@@ -80,7 +80,7 @@ def test_four_faults_are_refused_in_one_go_while_the_old_engine_serves_on(tmp_pa
         "moe-backend: vLLM 0.32.0 (the image) knows no `marlinn`",
     ):
         assert words in said.text, said.text
-    assert said.text.count("-> ") >= 4
+    assert said.text.count("-> ") >= 3
     assert seen.answered and not (seen.failed or seen.wrong or seen.turned_away), seen
     assert [on(node, "docker inspect --format '{{.Id}}' tandem-engine") for node in (HEAD, WORKER)] == before
 

@@ -1,8 +1,8 @@
 """What a recipe says against the engine that will run it: words that do nothing there, or too much.
 
 The truth is the image: its vocabulary (files/engine/vocabulary.py), asked on the node. Until the image is there, a
-vocabulary of the same release stands in for it (files/vocabularies), and where there is none, a table of what came
-and went. What none of them knows is not judged.
+vocabulary of the same release stands in for it (files/vocabularies), and where its version is not known, those of all
+releases together. What none of them knows may be a word of that image alone.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator
 
 from operations.plan.engines import ENGINES
 from operations.plan.knobs import Knobs
-from operations.plan.lint import rules, tensorrt_llm, versions, words
+from operations.plan.lint import letters, rules, tensorrt_llm, versions, words
 from operations.plan.lint.subject import Subject, Vocabulary, shipped
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
 
 _Check = Callable[[Subject], Iterator[Remark]]
 _VLLM: tuple[_Check, ...] = (
-    *(words.variables, words.flags, words.parsers, words.kernels, versions.variables, versions.backends),
+    *(letters.signs, letters.braces, words.variables, words.flags, words.parsers, words.kernels, versions.variables),
     *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.blocks, rules.eager, rules.speculation),
     rules.ray,
 )
 _BY_ENGINE: dict[str, tuple[_Check, ...]] = {
     "vllm": _VLLM,
-    "tensorrt-llm": (tensorrt_llm.names, tensorrt_llm.memory, rules.fits),
+    "tensorrt-llm": (letters.signs, letters.braces, tensorrt_llm.names, tensorrt_llm.memory, rules.fits),
 }
 
 
@@ -40,6 +40,12 @@ def lint(
     checks = _BY_ENGINE[recipe.engine]
     found = [*recipe.remarks, *_topology(subject), *(remark for check in checks for remark in check(subject))]
     return list(dict.fromkeys(found))
+
+
+def judge_of(recipe: Recipe, knobs: Knobs) -> str:
+    """By what a recipe is judged until its image has been asked."""
+    subject = Subject(recipe, knobs, shipped(recipe), False)
+    return subject.who if subject.version else f"{subject.who}, because its own version is not known"
 
 
 def _topology(of: Subject) -> Iterator[Remark]:

@@ -19,7 +19,7 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Subject:
-    """`asked`: the vocabulary is the image's own, not that of a release of the same number."""
+    """`vocabulary`: the engine's own, or that of its release; empty: neither is known. `asked`: it is the image's."""
 
     recipe: Recipe
     knobs: Knobs
@@ -30,13 +30,47 @@ class Subject:
 
     @property
     def version(self) -> str:
-        """The engine's version; empty: unknown."""
-        return str(self.vocabulary.get("version") or self.recipe.engine_version or "")
+        """The engine's version; empty: unknown, as that of a build whose sources had no tags (0.1.dev19754)."""
+        version = str(self.vocabulary.get("version") or self.recipe.engine_version or "")
+        return "" if parse(version) < (0, 2) else version
+
+    @property
+    def exact(self) -> bool:
+        """Whether the vocabulary is that of the engine that will run; else releases stand in for it."""
+        return bool(self.vocabulary)
+
+    @property
+    def vocabularies(self) -> list[Vocabulary]:
+        """What the words are held against: the engine's own vocabulary, or those of the releases that stand in for it.
+
+        A version of which none is shipped lies between two that are; where no version is known it may be any.
+        """
+        if self.exact:
+            return [self.vocabulary]
+        every, version = releases(), parse(self.version)
+        before = [each for each in every if parse(each) < version][-1:]
+        behind = [each for each in every if parse(each) > version][:1]
+        return [every[each] for each in before + behind] if before and behind else list(every.values())
+
+    @property
+    def certain(self) -> bool:
+        """Whether what none of the vocabularies has is not in the engine either: it may else be a build of its own."""
+        return self.exact or (bool(self.version) and len(self.vocabularies) == 2)
 
     @property
     def who(self) -> str:
         """Whom a remark speaks of."""
-        return f"vLLM {self.version}" + (" (the image)" if self.asked else "")
+        if self.exact:
+            version = str(self.vocabulary.get("version") or self.recipe.engine_version)
+            return f"vLLM {version}" + (" (the image)" if self.asked else "")
+        versions = [each["version"] for each in self.vocabularies]
+        return f"vLLM {versions[0]} to {versions[-1]}"
+
+    def no(self, verb: str, what: str, kind: str = "") -> str:
+        """`vLLM 0.17.1 has no flag X`; of releases that stand in for the engine: `no vLLM from A to B has a flag X`."""
+        if self.exact:
+            return f"{self.who} {verb} no {kind} {what}".replace("  ", " ")
+        return f"no {self.who.replace(' ', ' from ', 1)} {verb} {f'a {kind} ' if kind else ''}{what}"
 
     def before(self, version: str) -> bool:
         """Whether the engine is older than a release; False when its version is unknown."""
@@ -57,6 +91,18 @@ def releases() -> dict[str, Vocabulary]:
     """The vocabularies of all releases that are shipped, the oldest first."""
     found = {file.stem.removeprefix("vllm-"): json.loads(file.read_text()) for file in FOLDER.glob("vllm-*.json")}
     return {version: found[version] for version in sorted(found, key=parse)}
+
+
+@cache
+def life(kind: str, name: str) -> tuple[str, str]:
+    """The first release that has a word (a key of the vocabulary's `kind`), and the first one behind the last that has
+    it; empty: none of them has it, or the newest has it still.
+    """
+    every = list(releases().items())
+    having = [at for at, (_, words) in enumerate(every) if name in (words.get(kind) or {})]
+    if not having:
+        return "", ""
+    return every[having[0]][0], "" if having[-1] == len(every) - 1 else every[having[-1] + 1][0]
 
 
 def parse(version: str) -> Version:

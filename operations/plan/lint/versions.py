@@ -1,39 +1,32 @@
-"""What came and went between vLLM 0.17.1 and 0.33.0, from the wheels of 16 releases: [G] in docs/sources.md."""
+"""What came and went between releases, from their vocabularies; and variables that people set and no release read.
+
+vLLM warns of a variable that it does not know, and serves (platforms/interface.py, `validate_environ`); only with
+--fail-on-environ-validation it does not. So such a variable is a remark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from operations.plan.lint.subject import Subject
+from operations.plan.lint.near import hint
+from operations.plan.lint.subject import Subject, life, parse, releases
 from operations.plan.refusal import Remark
 
-
-@dataclass(frozen=True)
-class Life:
-    """In which releases a variable exists: from `first` up to and without `gone`; None: still there."""
-
-    first: str
-    gone: str | None
-    instead: str
-
-
 _MOE = "the flag moe-backend"
-#: Variables that came or went.
-VARIABLES = {
-    "VLLM_NVFP4_GEMM_BACKEND": Life("0.17.1", "0.24.0", "the flag linear-backend"),
-    "VLLM_USE_FLASHINFER_MOE_FP4": Life("0.17.1", "0.24.0", _MOE),
-    "VLLM_USE_FLASHINFER_MOE_FP8": Life("0.17.1", "0.24.0", _MOE),
-    "VLLM_FLASHINFER_MOE_BACKEND": Life("0.17.1", "0.24.0", _MOE),
-    "VLLM_MXFP4_USE_MARLIN": Life("0.17.1", "0.24.0", "the flag moe-backend: marlin"),
-    "VLLM_USE_FLASHINFER_MOE_MXFP4_BF16": Life("0.17.1", "0.24.0", _MOE),
-    "VLLM_TEST_FORCE_FP8_MARLIN": Life("0.17.1", "0.29.0", "the flag linear-backend"),
-    "VLLM_USE_RAY_V2_EXECUTOR_BACKEND": Life("0.20.1", "0.33.0", "nothing: it is the only one since"),
-    "VLLM_USE_RAY_WRAPPED_PP_COMM": Life("0.17.1", "0.33.0", "nothing"),
-    "VLLM_SLEEP_WHEN_IDLE": Life("0.17.1", "0.18.1", "nothing"),
-    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": Life("0.18.1", None, "nothing"),
+#: What took the place of a variable that is gone.
+INSTEAD = {
+    "VLLM_NVFP4_GEMM_BACKEND": "the flag linear-backend",
+    "VLLM_USE_FLASHINFER_MOE_FP4": _MOE,
+    "VLLM_USE_FLASHINFER_MOE_FP8": _MOE,
+    "VLLM_FLASHINFER_MOE_BACKEND": _MOE,
+    "VLLM_MXFP4_USE_MARLIN": "the flag moe-backend: marlin",
+    "VLLM_USE_FLASHINFER_MOE_MXFP4_BF16": _MOE,
+    "VLLM_TEST_FORCE_FP8_MARLIN": "the flag linear-backend",
+    "VLLM_USE_RAY_V2_EXECUTOR_BACKEND": "nothing: it is the only one since",
+    "VLLM_USE_RAY_WRAPPED_PP_COMM": "nothing",
+    "VLLM_SLEEP_WHEN_IDLE": "nothing",
 }
-#: Variables that people set and no release ever read.
+#: Variables that people set and no release of these ever read.
 NEVER = {
     "VLLM_NVFP4_MOE_BACKEND": "the flag moe-backend ([E] lost hours to it)",
     "VLLM_MXFP4_BACKEND": "the flag moe-backend; up to 0.23 the variable VLLM_MXFP4_USE_MARLIN",
@@ -41,45 +34,44 @@ NEVER = {
     "VLLM_USE_V1": "nothing: there is no other engine",
     "VLLM_USE_RAY_COMPILED_DAG": "nothing",
 }
-#: Values of VLLM_NVFP4_GEMM_BACKEND and of moe-backend, with the release that brought each.
-GEMM_BACKENDS = {
-    **dict.fromkeys(("flashinfer-cudnn", "flashinfer-trtllm", "flashinfer-cutlass", "cutlass", "marlin"), "0.17.1"),
-    "emulation": "0.20.1",
-    "flashinfer-b12x": "0.22.1",
-}
-MOE_BACKENDS = {
-    **dict.fromkeys(("auto", "triton", "deep_gemm", "cutlass", "flashinfer_trtllm", "flashinfer_cutlass"), "0.17.1"),
-    **dict.fromkeys(("flashinfer_cutedsl", "marlin", "aiter"), "0.17.1"),
-    "flashinfer_b12x": "0.24.0",
-    "b12x": "0.33.0",
-}
+#: Variables of vLLM's that are read elsewhere than in envs.py.
+_ELSEWHERE = ("VLLM_ASSETS_CACHE", "VLLM_TUNED_CONFIG_FOLDER", "VLLM_TEST_")
 
 
 def variables(of: Subject) -> Iterator[Remark]:
-    """Variables that no release reads, not yet, or no more."""
-    for name in of.recipe.env:
-        if name in (of.vocabulary.get("environment") or {}):
+    """VLLM_* variables that are not read, not yet, or no more."""
+    is_error = bool(of.recipe.flag("fail-on-environ-validation"))
+    every = [known for each in of.vocabularies if (known := each.get("environment")) is not None]
+    for name in of.recipe.env if every else ():
+        if not name.startswith("VLLM_") or name in every[-1] or (name.startswith(_ELSEWHERE) and name not in INSTEAD):
             continue
-        if name in NEVER:
-            yield Remark(True, f"no vLLM reads `{name}`", f"use {NEVER[name]}")
-        elif life := VARIABLES.get(name):
-            if life.gone and of.since(life.gone):
-                problem = f"`{name}` is gone since vLLM {life.gone}, the image has {of.version}"
-                yield Remark(True, problem, f"use {life.instead}")
-            elif of.before(life.first):
-                problem = f"`{name}` came with vLLM {life.first}, the image has {of.version}"
-                yield Remark(True, problem, "remove it")
+        lives = list(gone(of, "environment", name, f"`{name}`"))
+        if lives:
+            yield from (Remark(is_error, each.problem, each.remedy) for each in lives)
+        elif not any(name in known for known in every):
+            remedy = f"use {NEVER[name]}" if name in NEVER else hint(name, every[-1], "remove it: it does nothing")
+            yield Remark(is_error, of.no("reads", f"`{name}`"), remedy)
 
 
-def backends(of: Subject) -> Iterator[Remark]:
-    """Values that a release does not know, where no vocabulary says it."""
-    if not of.version or of.vocabulary:
+def gone(of: Subject, kind: str, name: str, called: str) -> Iterator[Remark]:
+    """A word that the engine has no more, or not yet; where its version is not known: that it is gone since."""
+    first, since = life(kind, name)
+    if not first:
         return
-    chosen = (
-        ("VLLM_NVFP4_GEMM_BACKEND", of.recipe.env.get("VLLM_NVFP4_GEMM_BACKEND"), GEMM_BACKENDS),
-        ("moe-backend", of.recipe.flag("moe-backend"), MOE_BACKENDS),
-    )
-    for name, value, choices in chosen:
-        known = [choice for choice, since in choices.items() if of.since(since)]
-        if value is not None and str(value).replace("-", "_") not in [each.replace("-", "_") for each in known]:
-            yield Remark(True, f"{name}: vLLM {of.version} knows no `{value}`", f"one of: {', '.join(known)}")
+    image = f", the image has {of.version}" if of.version else ""
+    instead = f"use {INSTEAD[name]}" if name in INSTEAD else "remove it"
+    if since and (not of.version or parse(of.version) >= parse(since)):
+        problem = f"{called} is gone since vLLM {since}{image}"
+        yield Remark(False, problem, instead if image else f"{instead}, unless the image is older")
+    elif of.version and parse(of.version) < parse(first):
+        yield Remark(False, f"{called} came with vLLM {first}{image}", "remove it, or take a newer image")
+
+
+def elsewhere(of: Subject, flag: str) -> str:
+    """Whether a flag that the engine lacks was there once, or came later; empty: no release has it."""
+    having = [version for version, words in releases().items() if flag in (words.get("flags") or {})]
+    if not having:
+        return ""
+    if of.version and parse(having[-1]) < parse(of.version):
+        return f"it is gone: vLLM {having[-1]} still had it; remove it"
+    return f"it came later: vLLM {having[0]} has it; remove it, or take a newer image"
