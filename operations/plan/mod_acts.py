@@ -38,13 +38,13 @@ _CHANGES = re.compile(r"\b(?:python3?|pip|uv|patch|git|cp|mv|install|sed|curl|wg
 _OTHERS = re.compile(r"\$\{?(SPARKRUN_\w+)(?!\w|:?-)")
 #: What is not there while an image is built, or is hidden behind a mount when it runs.
 _LATER = (
-    (re.compile(r"(?:~|/root|\$\{?HOME\}?)/\.(?:cache(?!/(?:pip|uv)\b)|triton)(?:/[\w.-]+)?"), "is mounted at each start"),
+    (re.compile(r"(?:~|/root|\$\{?HOME\}?)/\.cache(?!/(?:pip|uv)\b)(?:/[\w.-]+)?"), "is mounted at each start"),
     (re.compile(r"\$\{?(?:HF_HOME|HF_HUB_CACHE|HUGGINGFACE_HUB_CACHE|XDG_CACHE_HOME)\b"), "is mounted at each start"),
     (re.compile(r"/cache/(?:huggingface|runtime)\b"), "is a mount of sparkrun's"),
     (re.compile(r"/dev/(?:shm|infiniband|nvidia\w*)\b|/sys/class/\w+|/proc/(?:driver|meminfo)\b"), "is the node's"),
     (re.compile(r"\bnvidia-smi\b|\btorch\.cuda\b|\bSELFCHECK_GPU\b"), "asks the GPU"),
-    (re.compile(r"\b(?:ibv_devinfo|ibdev2netdev|ip\s+(?:-\w+\s+)*(?:addr|link|route)|hostname\s+-I)\b"), "asks the node"),
-)  # fmt: skip
+    (re.compile(r"\b(?:ibv_devinfo|ibdev2netdev|ip\s+(?:-\w+\s+)*(?:addr|link)|hostname\s+-I)\b"), "asks the node"),
+)
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def test_a_changed_mod_makes_another_image(tmp_path: Path) -> None:
     (folder / "run.sh").write_text("false\n")
     assert image.local != first
     context = dict(mods.context(image.mods, "base"))
-    assert context["mods/fix/run.sh"] == b"false\n" and b"bash ./run.sh" in context["Dockerfile"]
+    assert context["mods/fix/run.sh"] == b"false\n" and b"&& ./run.sh" in context["Dockerfile"]
 
 
 def test_the_cutlass_image_gets_its_mod() -> None:
@@ -201,7 +201,7 @@ def test_the_cutlass_image_gets_its_mod() -> None:
 
 
 def test_a_mod_that_is_not_here_is_named() -> None:
-    assert [each.problem for each in mods.missing(["sm121-b12x", "no-such"])] == ["the mod `no-such` is not here"]
+    assert [each.problem for each in mods.findings(["sm121-b12x", "no-such"])] == ["the mod `no-such` is not here"]
 
 
 @pytest.mark.parametrize(

@@ -60,5 +60,5 @@ def recipe(document: Document) -> Recipe:
         remarks=remarks,
         description=str(data.get("description") or data.get("name") or document.path.stem),
         engine_version=foreign.version_of(data["container"].strip()),
-        mods=foreign.mods(document, remarks),
+        **foreign.mods(document, remarks, env),
     )

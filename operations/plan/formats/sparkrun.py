@@ -107,7 +107,7 @@ def recipe(document: Document) -> Recipe:
         revision=data.get("model_revision"),
         description=str(data.get("description") or metadata.get("description") or document.path.stem).strip(),
         engine_version=foreign.version_of(image),
-        mods=foreign.mods(document, remarks),
+        **foreign.mods(document, remarks, env),
         config=options or None,
     )
 
