@@ -20,9 +20,11 @@ from operations.plan.shell_text import ShellText, sort_out
 When = Literal["build", "start", "node", "refused"]
 #: Seconds between two times that a node drops its page cache, for a mod that does not say it.
 DROP_S = 60
+#: Characters of a run.sh that are judged; the longest known one has 14,000.
+LIMIT = 50_000
 #: `cmd &`, and neither `&&`, `&>`, `>&`, `<&`, `|&`, `;;&` nor the and of an expression.
 _BEHIND = re.compile(r"(?<![&|<>;\\])&(?![&>])")
-_EXPRESSION = re.compile(r"\(\((?:[^()]|\([^()]*\))*\)\)|\[\[[^\n]*?\]\]")
+_EXPRESSION = re.compile(r"\(\((?:[^()]|\([^()]*\))*\)\)|(?<!\S)\[\[\s[^\n]{0,300}?\]\]")
 _LEFT = re.compile(r"(?:^|[;&|(\s])(nohup|setsid|disown|daemonize|start-stop-daemon|ray start|--daemonize)(?=\s|$)")
 #: Jobs that the script itself ends are not left behind.
 _ENDED = re.compile(r"(?:^|[;&|(\s])(?:wait\b|kill\s+[^\n]*(?:\$|%))")
@@ -59,6 +61,8 @@ class Acts:
 def acts(folder: Path, names: Iterable[str] = ()) -> Acts:
     """What a folder's run.sh is; `names`: variables that the recipe sets. Raises OSError, UnicodeDecodeError."""
     raw = (folder / "run.sh").read_text()
+    if len(raw) > LIMIT:
+        return Acts("start", f"its run.sh has {len(raw)} characters, too many to be judged")
     script = sort_out(raw)
     said = "\n".join(each.said for each in script.all)
     if kernel := [match.group() for match in _KERNEL.finditer(said)]:
@@ -82,12 +86,15 @@ def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Itera
     used = re.findall(r"\$\{?[!#]?([A-Za-z_]\w*)", script.filled)
     if known := [name for name in used if name in wanted]:
         yield Acts("start", f"it reads `${known[0]}`, which a container has when it starts")
+    # What a mod is for stands in its comments: compiled kernels are kept where the program says, not the script.
+    comments = "\n".join(line for line in raw.splitlines() if line.lstrip().startswith("#"))
     for sign, why in _LATER:
-        if found := sign.search(said) or (sign is _LATER[0][0] and sign.search(raw)):
+        if found := sign.search(said) or (sign is _LATER[0][0] and sign.search(comments)):
             yield Acts("start", f"`{found.group()}` {why}")
-    for program in dict.fromkeys(re.findall(r"[\w.-]+\.(?:py|sh)\b", said)):
+    programs = dict.fromkeys(word for word in re.split(r"[^\w.-]+", said) if word.endswith((".py", ".sh")))
+    for program in programs:
         beside = folder / program
-        if beside.is_file() and not beside.is_symlink() and program != "run.sh":
+        if len(program) < 200 and program != "run.sh" and beside.is_file() and not beside.is_symlink():
             text = beside.read_text(errors="replace")
             if found := re.search(r"/sys/class/\w+|\bnetifaces\b|\bibv_devinfo\b", text):
                 yield Acts("start", f"{program} asks the node: `{found.group()}`")

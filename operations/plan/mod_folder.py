@@ -26,9 +26,7 @@ def faults(folder: Path) -> list[tuple[str, str]]:
     """What a mod may not be, as problem and remedy. Its folder is there."""
     found = []
     if not re.fullmatch(r"\w[\w.+-]*", folder.name, re.ASCII):
-        found.append(
-            (f"its name is {folder.name!r}", "rename it: letters, digits, and . _ + - behind the first")
-        )
+        found.append((f"its name is {folder.name!r}", "rename it: letters, digits, and . _ + - behind the first"))
     size = 0
     for path in entries(folder):
         name = os.fspath(path.relative_to(folder))

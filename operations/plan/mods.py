@@ -88,9 +88,7 @@ def settle(mods: Sequence[str], names: Iterable[str] = ()) -> Settled:
             # What stands in the way of it is a finding.
             acts = Acts("build", f"unknown: {type(error).__name__}")
         if acts.when == "refused":
-            remarks.append(
-                Remark(True, f"the mod `{name}` can't act here: {acts.sign}", "take it out of `mods`")
-            )
+            remarks.append(Remark(True, f"the mod `{name}` can't act here: {acts.sign}", "take it out of `mods`"))
         elif acts.when == "node":
             pauses.append(acts.every_s)
             does = f"the node does it every {acts.every_s} s while the engine runs"

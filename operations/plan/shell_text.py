@@ -7,14 +7,18 @@ of variables, a sourced file) is not seen.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _HERE = re.compile(r"<<(?P<dash>-?)\s*(?P<quote>['\"\\]?)(?P<word>\w+)['\"]?")
 #: Characters after which a `#` begins a comment.
 _BREAKS = " \t\n;&|()"
+_PLAIN = re.compile(r"[^\\#'\"<\n]+")
+_QUOTES = {"'": re.compile(r"'[^']*'?"), '"': re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)}
+#: What stands before a script for another shell; characters that are looked back for it, and shells in shells.
+_SHELL, _BACK, _DEEP = re.compile(r"(?:\b(?:ba|da)?sh\s+(?:-\w+\s+)*-\w*c|\beval)\s*$"), 80, 8
 
 
-@dataclass
+@dataclass(frozen=True)
 class ShellText:
     """A script, sorted.
 
@@ -24,10 +28,10 @@ class ShellText:
     (`bash -c '...'`), sorted in their turn.
     """
 
-    code: str = ""
-    filled: str = ""
-    said: str = ""
-    inner: list[ShellText] = field(default_factory=list)
+    code: str
+    filled: str
+    said: str
+    inner: tuple[ShellText, ...] = ()
 
     @property
     def all(self) -> list[ShellText]:
@@ -35,77 +39,82 @@ class ShellText:
         return [self, *(deep for each in self.inner for deep in each.all)]
 
 
-def sort_out(text: str) -> ShellText:
+def sort_out(text: str, deep: int = 0) -> ShellText:
     """A script; one that ends inside a quote is taken as far as it goes."""
-    found = ShellText()
-    text = text.replace("\r\n", "\n").replace("\\\n", " ")
-    at, waiting = 0, list[re.Match[str]]()
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            found.code += text[at : at + 2]
-            found.said += text[at : at + 2]
-            at += 2
-        elif char == "#" and (at == 0 or text[at - 1] in _BREAKS):
-            at = _line_end(text, at)
-        elif char in "'\"":
-            at = _quoted(text, at, found)
-        elif here := _HERE.match(text, at) if not text.startswith("<<<", at) else None:
-            waiting.append(here)
-            at = here.end()
+    return _Sorter(text.replace("\r\n", "\n").replace("\\\n", " "), deep).sorted()
+
+
+class _Sorter:
+    """One way through a script. Texts are kept in pieces: such a script may be long."""
+
+    def __init__(self, text: str, deep: int) -> None:
+        self.text, self.deep, self.at = text, deep, 0
+        self.code: list[str] = []
+        self.filled: list[str] = []
+        self.said: list[str] = []
+        self.inner: list[ShellText] = []
+        self.waiting: list[re.Match[str]] = []
+
+    def sorted(self) -> ShellText:
+        while self.at < len(self.text):
+            self._step()
+        return ShellText("".join(self.code), "".join(self.filled), "".join(self.said), tuple(self.inner))
+
+    def _step(self) -> None:
+        text, at = self.text, self.at
+        if plain := _PLAIN.match(text, at):
+            self._take(plain.group())
+        elif text[at] == "\\":
+            self._take(text[at : at + 2])
+        elif text[at] == "#" and (at == 0 or text[at - 1] in _BREAKS):
+            self.at = self._line_end(at)
+        elif text[at] in "'\"":
+            self._quoted()
         elif text.startswith("<<<", at):
-            found.code += "<<<"
-            at += 3
+            self._take("<<<")
+        elif here := _HERE.match(text, at):
+            self.waiting.append(here)
+            self.at = here.end()
+        elif text[at] == "\n" and self.waiting:
+            self._take("\n")
+            self._documents()
         else:
-            found.code += char
-            found.filled += char
-            found.said += char
-            at += 1
-            if char == "\n" and waiting:
-                at = _documents(text, at, waiting, found)
-                waiting = []
-    return found
+            self._take(text[at])
 
+    def _take(self, piece: str) -> None:
+        for each in (self.code, self.filled, self.said):
+            each.append(piece)
+        self.at += len(piece)
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+    def _line_end(self, at: int) -> int:
+        end = self.text.find("\n", at)
+        return len(self.text) if end < 0 else end
 
+    def _quoted(self) -> None:
+        """One word, of one quote or of several: `'...'"$X"'...'`."""
+        content = []
+        while self.at < len(self.text) and self.text[self.at] in "'\"":
+            quote = self.text[self.at]
+            whole = _QUOTES[quote].match(self.text, self.at)
+            assert whole
+            content.append(whole.group().removeprefix(quote).removesuffix(quote))
+            if quote == '"':
+                self.filled.append(content[-1])
+            self.at = whole.end()
+        if self.deep < _DEEP and _SHELL.search("".join(piece[-_BACK:] for piece in self.code[-4:])):
+            self.inner.append(sort_out("".join(content), self.deep + 1))
+        self.code.append('""')
+        self.said.append("".join(content))
 
-def _quoted(text: str, at: int, found: ShellText) -> int:
-    quote = text[at]
-    pattern = r"'[^']*'?" if quote == "'" else r'"(?:[^"\\]|\\.)*"?'
-    whole = re.compile(pattern, re.DOTALL).match(text, at)
-    assert whole
-    content = whole.group().removeprefix(quote).removesuffix(quote)
-    if re.search(r"(?:\b(?:ba|da)?sh\s+(?:-\w+\s+)*-\w*c|\beval)\s*$", found.code[-80:]):
-        # `'...'"$X"'...'`: one word of several quotes is one script.
-        end = whole.end()
-        while end < len(text) and text[end] in "'\"":
-            more = re.compile(r"'[^']*'?" if text[end] == "'" else r'"(?:[^"\\]|\\.)*"?', re.DOTALL).match(text, end)
-            assert more
-            content += more.group()[1:-1]
-            end = more.end()
-        found.inner.append(sort_out(content))
-        found.code += '""'
-        found.said += content
-        return end
-    found.code += '""'
-    found.said += content
-    if quote == '"':
-        found.filled += content
-    return whole.end()
-
-
-def _documents(text: str, at: int, waiting: list[re.Match[str]], found: ShellText) -> int:
-    """Behind the here-documents that the last line has announced."""
-    for here in waiting:
-        while at < len(text):
-            end = _line_end(text, at)
-            line = text[at:end]
-            at = min(end + 1, len(text))
-            if (line.lstrip("\t") if here["dash"] else line) == here["word"]:
-                break
-            if not here["quote"]:
-                found.filled += line + "\n"
-    return at
+    def _documents(self) -> None:
+        """Behind the here-documents that the last line has announced."""
+        for here in self.waiting:
+            while self.at < len(self.text):
+                end = self._line_end(self.at)
+                line = self.text[self.at : end]
+                self.at = min(end + 1, len(self.text))
+                if (line.lstrip("\t") if here["dash"] else line) == here["word"]:
+                    break
+                if not here["quote"]:
+                    self.filled.append(line + "\n")
+        self.waiting = []

@@ -13,7 +13,9 @@ from operations.verbs import recipes
 
 EUGR = 'recipe_version: "1"\nname: x\nmodel: org/model\ncontainer: vllm-node\ncommand: vllm serve org/model\n'
 SPARKRUN = 'recipe_version: "2"\nmodel: org/model\nruntime: vllm\ncontainer: image\n'
-REGISTRY = "registries:\n- {name: one, recipes: a/recipes, mods: a/mods}\n- {name: two, subpath: b, mods_subpath: b-mods}\n"
+REGISTRY = (
+    "registries:\n- {name: one, recipes: a/recipes, mods: a/mods}\n- {name: two, subpath: b, mods_subpath: b-mods}\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -123,9 +125,7 @@ def test_one_that_is_missing_is_refused_with_where_it_goes_and_how_to_get_it(
     assert f"put its folder (run.sh) into {tmp_path}/mods/fix" in told[0]
 
 
-def test_make_recipes_refuses_it_and_takes_what_was_fetched(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_make_recipes_refuses_it_and_takes_what_was_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     read(tmp_path / "in/r.yaml", f"{EUGR}mods: [mods/fix]\n")
     assert recipes.main(str(tmp_path / "in")) == 0
     assert "refused" in (told := capsys.readouterr().out) and "r: error: the mod `mods/fix` is not here" in told
@@ -177,14 +177,16 @@ def test_when_each_acts_is_a_field_of_the_recipe_and_said(tmp_path: Path) -> Non
     mod(tmp_path / "mods/beside", "nohup watcher &\n")
     mod(tmp_path / "mods/drop", "while true; do echo 3 > /proc/sys/vm/drop_caches; sleep 90; done &\n")
     mod(tmp_path / "mods/kernel", "sysctl -w vm.swappiness=1\n")
-    mod(tmp_path / "mods/asks", "[ -n \"$VLLM_X\" ] || exit 1\n")
+    mod(tmp_path / "mods/asks", '[ -n "$VLLM_X" ] || exit 1\n')
     names = "patch, beside, drop, kernel, asks"
     found = read(tmp_path / "r.yaml", f"{SPARKRUN}mods: [{names}]\nenv: {{VLLM_X: '1'}}\n")
     assert [Path(each).name for each in found.mods] == ["patch", "beside", "kernel", "asks"]
     assert found.start_mods == ("beside", "asks") and found.drop_caches_s == 90
     told = [str(each) for each in found.remarks]
     assert any("mod `patch` (beside the recipe); put into a derived image, once" in each for each in told)
-    assert any("the mod `beside` is run at each start: it leaves a process behind: `nohup watcher &`" in each for each in told)
+    assert any(
+        "the mod `beside` is run at each start: it leaves a process behind: `nohup watcher &`" in each for each in told
+    )
     assert any("the mod `drop` acts on the node's kernel" in each and "every 90 s" in each for each in told)
     assert errors(found) == [
         "the mod `kernel` can't act here: it sets `sysctl -w vm.swappiness=`, which is the node's: set it there; "
