@@ -38,6 +38,9 @@ _DROP = "/proc/sys/vm/drop_caches"
 _CHANGES = re.compile(r"\b(?:python3?|pip|uv|patch|git|cp|mv|install|sed|curl|wget|apt|apt-get|ln|tar|unzip)\b")
 #: Variables of sparkrun's hooks, where no default stands in for them.
 _OTHERS = re.compile(r"\$\{?(SPARKRUN_\w+)(?!\w|:?-)")
+_ASKED = re.compile(r"""(?:environ\[|environ\.get\(|getenv\(|env\.get\()\s*["'](SPARKRUN_\w+)""")
+#: In a program that a run.sh runs: it asks the node, or leaves a process behind.
+_PROGRAM = re.compile(r"/sys/class/\w+|\bnetifaces\b|\bibv_devinfo\b|\bstart_new_session\s*=\s*True|\bos\.setsid\b")
 #: What is not there while an image is built, or is hidden behind a mount when it runs.
 _LATER = (
     (re.compile(r"(?:~|/root|\$\{?HOME\}?)/\.cache(?!/(?:pip|uv)\b)(?:/[\w.-]+)?"), "is mounted at each start"),
@@ -70,9 +73,12 @@ def acts(folder: Path, names: Iterable[str] = ()) -> Acts:
             pause = re.search(r"\bsleep\s+(\d{1,5})\b", said)
             return Acts("node", f"it writes {_DROP}", int(pause.group(1)) if pause else DROP_S)
         what = next((each for each in kernel if each != _DROP), _DROP)
-        return Acts("refused", f"it sets `{what}`, which is the node's: set it there")
-    if others := _OTHERS.search(script.filled):
-        return Acts("refused", f"it reads `${others.group(1)}`, which only sparkrun sets")
+        already = " (each start drops the caches already)" if what == _DROP else ": set it there"
+        return Acts("refused", f"it sets `{what}`, which is the node's{already}")
+    programs = [(folder / name).read_text(errors="replace") for name in _beside(folder, said)]
+    for others in (_OTHERS.search(script.filled), *map(_ASKED.search, programs)):
+        if others:
+            return Acts("refused", f"it reads `${others.group(1)}`, which only sparkrun sets")
     return next(_at_start(folder, raw, script, said, names), Acts("build"))
 
 
@@ -80,7 +86,7 @@ def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Itera
     for each in script.all:
         code = _EXPRESSION.sub("", each.code)
         if (_BEHIND.search(code) or _LEFT.search(code)) and not _ENDED.search(code):
-            line = next(line for line in code.splitlines() if _BEHIND.search(line) or _LEFT.search(line))
+            line = next((line for line in code.splitlines() if _BEHIND.search(line) or _LEFT.search(line)), "")
             yield Acts("start", f"it leaves a process behind: `{' '.join(line.split())[:60]}`")
     wanted = [*OWNED_ENV, "NCCL_IB_GID_INDEX", "VLLM_PORT", *names]
     used = re.findall(r"\$\{?[!#]?([A-Za-z_]\w*)", script.filled)
@@ -91,10 +97,14 @@ def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Itera
     for sign, why in _LATER:
         if found := sign.search(said) or (sign is _LATER[0][0] and sign.search(comments)):
             yield Acts("start", f"`{found.group()}` {why}")
-    programs = dict.fromkeys(word for word in re.split(r"[^\w.-]+", said) if word.endswith((".py", ".sh")))
-    for program in programs:
-        beside = folder / program
-        if len(program) < 200 and program != "run.sh" and beside.is_file() and not beside.is_symlink():
-            text = beside.read_text(errors="replace")
-            if found := re.search(r"/sys/class/\w+|\bnetifaces\b|\bibv_devinfo\b", text):
-                yield Acts("start", f"{program} asks the node: `{found.group()}`")
+    for program in _beside(folder, said):
+        text = (folder / program).read_text(errors="replace")
+        if found := _PROGRAM.search(text):
+            yield Acts("start", f"{program} has `{found.group()}`, which is for what runs")
+
+
+def _beside(folder: Path, said: str) -> list[str]:
+    """Names of the folder's own programs that its run.sh names."""
+    words = dict.fromkeys(word for word in re.split(r"[^\w.-]+", said) if word.endswith((".py", ".sh")))
+    names = [word for word in words if len(word) < 200 and word != "run.sh"]
+    return [name for name in names if (folder / name).is_file() and not (folder / name).is_symlink()]

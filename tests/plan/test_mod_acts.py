@@ -51,7 +51,8 @@ START = {
     "stat -c %u /cache/runtime\n": "is a mount of sparkrun's",
     "[ -d \"/sys/class/infiniband/$hca\" ]\n": "is the node's",
     "nvidia-smi -q | grep x\n": "asks the GPU",
-    "python3 asks.py\n": "asks.py asks the node",
+    "python3 asks.py\n": "asks.py has `netifaces`",
+    "python3 ./leaves.py\n": "leaves.py has `start_new_session=True`",
 }  # fmt: skip
 REFUSED = {
     "sysctl -w vm.swappiness=0\n": "it sets `sysctl -w vm.swappiness=`",
@@ -59,6 +60,7 @@ REFUSED = {
     "echo 3 > /proc/sys/vm/drop_caches; cp a b\n": "it sets `/proc/sys/vm/drop_caches`",
     "nvidia-smi -pm 1\n": "it sets `nvidia-smi -pm`",
     "bash -c 'modprobe nvidia_peermem'\n": "it sets `modprobe nvidia_peermem`",
+    "exec python3 hook.py\n": "it reads `$SPARKRUN_NODE_RANK`, which only sparkrun sets",
     "[ $SPARKRUN_NODE_RANK = 0 ] && x\n": "it reads `$SPARKRUN_NODE_RANK`, which only sparkrun sets",
 }
 
@@ -68,6 +70,8 @@ def folder(tmp_path: Path, text: str) -> Path:
     here.mkdir()
     (here / "run.sh").write_text(f"#!/bin/bash\n{text}")
     (here / "asks.py").write_text("import netifaces\n")
+    (here / "leaves.py").write_text("subprocess.Popen(argv, start_new_session=True)\n")
+    (here / "hook.py").write_text("rank = os.environ['SPARKRUN_NODE_RANK']\n")
     return here
 
 
