@@ -45,7 +45,8 @@ doctor: $(VENV)/.deploy ## what no log says, on each node and between them; fail
 check: $(VENV)/.deploy ## all that a deploy checks before its first change, and the recipe against its image
 	$(call ask,check)
 
-recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, and what the lint says
+recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, what the lint says (FETCH=URL@COMMIT: mods)
+	@[ -z "$$FETCH" ] || PYTHONPATH=. $(BIN)/python -m operations.verbs.fetch "$$FETCH"
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes "$$DIR"
 
 verify: $(VENV)/.deploy ## is the model whole and the same on every node; DEEP=1 hashes every byte

@@ -45,7 +45,7 @@ def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
     yield from _from_its_source(image.base)
     if image.mods:
         names = ", ".join(mods.folder_of(mod).name for mod in image.mods)
-        yield _build(image.local, mods.context(image.mods, image.base.local), f"putting {names} into {image.local}")
+        yield _build(image.local, image.context, f"putting {names} into {image.local}")
     if image.archive:
         yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
     yield quietly(lambda _, host: _check_architecture(plan, host, image))

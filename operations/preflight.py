@@ -64,8 +64,8 @@ def _settle(state: State) -> Plan:
         )
     hosts = reach.answering(state.inventory)
     engine = engine_image(recipe, knobs)
-    if missing := mods.missing(engine.mods):
-        raise Refusal(*missing)
+    if found := mods.findings(engine.mods):
+        raise Refusal(*found)
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "

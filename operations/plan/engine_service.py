@@ -48,6 +48,8 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         exports=recipe.exports,
         shell=recipe.shell,
         folders=recipe.folders,
+        mods=recipe.start_mods,
+        mount=environment.MOUNT,
         commands=runs.commands(recipe, knobs, node, serving),
     )
     files = [
@@ -58,6 +60,8 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     ]
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
+    if recipe.start_mods:
+        files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
     if knobs.topology == "cluster":
         meeting = {"address": head.fabric, "port": knobs.port("meeting"), "ranks": ranks, "rank": node.index}
         meeting["mark"] = MEETING
@@ -67,9 +71,9 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
-    files.append(
-        File(f"{folder}/run.sh", render("run.sh.j2", docker=_engine_docker(recipe, knobs, node, image)), "755")
-    )
+    docker = _engine_docker(recipe, knobs, node, image)
+    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
+    files.append(File(f"{folder}/run.sh", run, "755"))
     unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC)
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 

@@ -21,7 +21,8 @@ class Image:
 
     `reference` is what the source calls it, `source` how the head gets it (the knob's text), `local` the tag
     that units use on every node: a digest is known only to nodes that pulled, a tag can be put anywhere.
-    With `mods` it is derived from the image without them, `base`. `kept` is the local name of one that is there
+    With `mods` it is derived from the image without them, `base`; those named in `starts` lie in it, and are run at
+    each start. `kept` is the local name of one that is there
     already and is not obtained again.
     """
 
@@ -30,11 +31,17 @@ class Image:
     source: str
     mods: tuple[str, ...] = ()
     kept: str = ""
+    starts: tuple[str, ...] = ()
 
     @property
     def base(self) -> Image:
         """The image that the mods are put onto; itself when there are none."""
-        return replace(self, mods=())
+        return replace(self, mods=(), starts=())
+
+    @property
+    def context(self) -> list[tuple[str, bytes]]:
+        """Names and contents of the build that puts the mods onto the base."""
+        return mods.context(self.mods, self.base.local, self.starts)
 
     @property
     def kind(self) -> str:
@@ -57,7 +64,7 @@ class Image:
             return self.kept
         origin = f"{self.reference} {self.source} {self.build_digest}"
         if self.mods:
-            origin = f"{self.base.local} {_digest(mods.context(self.mods, self.base.local))}"
+            origin = f"{self.base.local} {_digest(self.context)}"
         return f"tandem/{self.role}:{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
 
     @property
@@ -90,8 +97,12 @@ def engine_image(recipe: Recipe, knobs: Knobs) -> Image:
             problem = f"engine_image_from={knobs.engine_image_from}: {recipe.name} builds its image, it has no name"
             raise Refusal(Finding("data", problem, "set engine_image_from to registry, or name an image in the recipe"))
         if knobs.engine_image_from == "registry":
-            return _or_kept(Image("engine", recipe.image, recipe.image, recipe.mods), recipe)
-    return _or_kept(Image("engine", recipe.image, knobs.engine_image_from, recipe.mods), recipe)
+            return _or_kept(_modded(recipe, recipe.image), recipe)
+    return _or_kept(_modded(recipe, knobs.engine_image_from), recipe)
+
+
+def _modded(recipe: Recipe, source: str) -> Image:
+    return Image("engine", recipe.image, source, recipe.mods, starts=recipe.start_mods)
 
 
 def needed(recipe: Recipe, knobs: Knobs) -> list[str]:
@@ -112,7 +123,7 @@ def by_content(local: str, content: str) -> str:
 
 def _or_kept(image: Image, recipe: Recipe) -> Image:
     kept = recipe.kept_images.get(image.role, "")
-    return replace(image, mods=(), kept=kept) if kept else image
+    return replace(image, mods=(), starts=(), kept=kept) if kept else image
 
 
 def _digest(context: list[tuple[str, bytes]]) -> str:

@@ -148,6 +148,10 @@ class Recipe(Strict):
     image: str
     # Folders in files/mods (or paths), applied to the image once, when it is obtained.
     mods: tuple[str, ...] = ()
+    # Names of those among them that are run at each start of the container; see operations/plan/mod_acts.py.
+    start_mods: tuple[str, ...] = ()
+    # Seconds between two times that the node drops its page cache while the engine runs, as a mod would; 0: never.
+    drop_caches_s: Annotated[int, Field(ge=0)] = 0
     model: Model
     served_name: Annotated[str, Field(pattern=r"^[\w./:+-]+$")]
     topologies: Annotated[tuple[Topology, ...], Field(min_length=1)]

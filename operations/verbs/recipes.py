@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from operations.plan import mods
 from operations.plan.formats import FOLDER, load_file
 from operations.plan.formats.kinds import NoRecipe
 from operations.plan.knobs import Knobs, read_knobs
@@ -116,6 +117,7 @@ def judged(recipe: Recipe) -> tuple[tuple[str, str, str, str], list[str]]:
     """The row of a recipe behind its name, and what is to be said of it."""
     cases = list(_cases(recipe))
     remarks = list(dict.fromkeys(remark for _, said in cases for remark in said))
+    remarks += mods.remarks(recipe.mods)
     engine = f"{recipe.engine} {recipe.engine_version or '(version unknown)'}"
     topologies = ", ".join(name for name, _ in cases)
     if recipe.model.revision is None:

@@ -358,7 +358,7 @@ def test_a_mod_that_is_not_here_is_refused(tmp_path: Path) -> None:
     data = flags(topology="solo", recipe=foreign(tmp_path, "mods: [mods/fix-it]\n"), model_revision="d" * 40)
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
     assert outcome.code == 1 and outcome.commands == []
-    assert "the mod `fix-it` is not here" in outcome.text
+    assert "the mod `mods/fix-it` is not here" in outcome.text
 
 
 def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_a_changed_mod_makes_another_image(tmp_path: Path) -> None:
     (folder / "run.sh").write_text("false\n")
     assert image.local != first
     context = dict(mods.context(image.mods, "base"))
-    assert context["mods/fix/run.sh"] == b"false\n" and b"bash ./run.sh" in context["Dockerfile"]
+    assert context["mods/fix/run.sh"] == b"false\n" and b"&& ./run.sh" in context["Dockerfile"]
 
 
 def test_the_cutlass_image_gets_its_mod() -> None:
@@ -201,7 +201,7 @@ def test_the_cutlass_image_gets_its_mod() -> None:
 
 
 def test_a_mod_that_is_not_here_is_named() -> None:
-    assert [each.problem for each in mods.missing(["sm121-b12x", "no-such"])] == ["the mod `no-such` is not here"]
+    assert [each.problem for each in mods.findings(["sm121-b12x", "no-such"])] == ["the mod `no-such` is not here"]
 
 
 @pytest.mark.parametrize(
@@ -213,3 +213,73 @@ def test_a_faulty_mod_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(Refusal) as refused:
         mods.load(tmp_path / "mod.yaml")
     assert said in str(refused.value)
+
+
+def test_what_can_t_be_in_a_mod_s_folder_gets_a_line_each(tmp_path: Path) -> None:
+    folder = tmp_path / "fix"
+    (folder / "deep/__pycache__").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for name in ("run.sh", "deep/a file.py", "deep/__pycache__/a.pyc", ".git/config", ".hidden"):
+        (folder / name).write_text("true\n")
+    (folder / "again.py").symlink_to("deep/a file.py")
+    assert mods.findings([str(folder)]) == []
+    names = [name for name, _ in mods.files([str(folder)])]
+    assert names == ["mods/apply.py", *(f"mods/fix/{n}" for n in (".hidden", "again.py", "deep/a file.py", "run.sh"))]
+
+    os.mkfifo(folder / "pipe")
+    (folder / "out.py").symlink_to("/etc/hostname")
+    (folder / "gone.py").symlink_to("nowhere")
+    (folder / "loop.py").symlink_to("loop.py")
+    (folder / "folder").symlink_to("deep")
+    (folder / "two\nlines").write_text("")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.py")).write_text("")
+    said = [each.problem for each in mods.findings([str(folder)])]
+    assert sorted(said) == sorted(
+        f"the mod `{folder}`: {problem}"
+        for problem in (
+            "its folder is a link to deep",
+            "its gone.py is a link to nowhere",
+            "its loop.py is a link to loop.py",
+            "its out.py is a link to /etc/hostname",
+            "its pipe is no file",
+            r"the name of its file 'two\nlines' can't be copied",
+            r"the name of its file '\udcff.py' can't be copied",
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["a b", "a;b", "$x", "-x", "ä", "a\nb", '"'])
+def test_a_folder_with_an_odd_name_is_refused_before_a_build(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "run.sh").write_text("true\n")
+    found = mods.findings([str(tmp_path / name)])
+    assert len(found) == 1 and f"its name is {name!r}" in found[0].problem
+
+
+def test_two_mods_of_one_name_are_refused_and_one_twice_is_not(tmp_path: Path) -> None:
+    for place in ("a/fix", "b/fix"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "run.sh").write_text("true\n")
+    (tmp_path / "c").symlink_to("a")
+    one, two, same = (str(tmp_path / f"{place}/fix") for place in "abc")
+    assert [each.problem for each in mods.findings([one, two])] == [f"two mods have the name `fix`: {one} and {two}"]
+    assert mods.findings([one, same]) == []
+
+
+def test_a_mod_of_a_size_that_no_mod_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fix").mkdir()
+    (tmp_path / "fix/run.sh").write_text("true\n")
+    with (tmp_path / "fix/weights").open("wb") as file:
+        file.truncate(300 << 20)
+    assert [each.problem for each in mods.findings([str(tmp_path / "fix")])] == [
+        f"the mod `{tmp_path / 'fix'}`: it is 300 MiB, a mod is 256 at most"
+    ]
+
+
+def test_a_mod_is_the_same_image_wherever_it_was_found(tmp_path: Path) -> None:
+    names = []
+    for place in ("here", "there"):
+        (tmp_path / place / "fix").mkdir(parents=True)
+        (tmp_path / place / "fix/run.sh").write_text("true\n")
+        names.append(Image("engine", "x", "registry", (str(tmp_path / place / "fix"),)).local)
+    assert names[0] == names[1]

@@ -60,7 +60,7 @@ def recipe(document: Document) -> Recipe:
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
         description=str(data.get("description") or data.get("name") or document.path.stem),
-        mods=foreign.mods(document, remarks),
+        **foreign.mods(document, remarks, env),
     )
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import given, parallel
+from operations.plan.formats import given, mod_places, parallel
 from operations.plan.formats.document import Document
 from operations.plan.formats.given import refuse
 from operations.plan.formats.secret import instead, is_secret
 from operations.plan.formats.serve import Served
+from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 
@@ -86,16 +86,26 @@ def version_of(image: str) -> str | None:
     return tagged.group(1) if tagged else None
 
 
-def mods(document: Document, remarks: list[Remark]) -> tuple[str, ...]:
-    """The mods by path: beside the recipe (`../mods/NAME`, `mods/NAME`), or Tandem's own."""
-    found = []
-    for each in as_list(document, "mods"):
-        name = str(each)
-        places = [document.path.parent / name, document.path.parent.parent / name]
-        here = next((place for place in places if place.is_dir()), None)
-        found.append(str(here) if here else Path(name).name)
-        remarks.append(Remark(False, f"mod `{name}`", "baked into a derived image, once, instead of at every start"))
-    return tuple(found)
+def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -> dict[str, Any]:
+    """The recipe's mods by path, and when each acts, as fields of a Recipe; `names`: variables that it sets."""
+    listed = as_list(document, "mods")
+    if not listed and isinstance(nested := document.data.get("runtime_config"), dict):
+        # As sparkrun has it of its first version.
+        listed = nested["mods"] if isinstance(nested.get("mods"), list) else []
+    found = {}
+    for each in listed:
+        here = mod_places.find(document.path, str(each), document.format) if isinstance(each, str) else None
+        if here is None:
+            remarks.append(Remark(True, f"`mods` has {each!r}, which is no name", "name a folder: `mods/NAME`"))
+        elif isinstance(here, mod_places.Missing):
+            remarks.append(Remark(True, here.problem, here.remedy))
+        else:
+            found[here.mod] = f"mod `{each}` ({here.where})"
+    settled = settle(list(found), names)
+    built = [mod for mod in settled.mods if folder_of(mod).name not in settled.starts]
+    remarks += [Remark(False, found[mod], "put into a derived image, once, not at every start") for mod in built]
+    remarks += settled.remarks
+    return {"mods": settled.mods, "start_mods": settled.starts, "drop_caches_s": settled.drop_caches_s}
 
 
 def build(

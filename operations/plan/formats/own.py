@@ -9,11 +9,22 @@ from pydantic import ValidationError
 from operations.plan.engines import ENGINES
 from operations.plan.formats.document import Document
 from operations.plan.formats.secret import instead, is_secret
+from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
 
 #: What readers set, and no file may.
-_INTERNAL = ("format", "remarks", "program", "exports", "shell", "folders", "kept_images")
+_INTERNAL = (
+    "format",
+    "remarks",
+    "program",
+    "exports",
+    "shell",
+    "folders",
+    "kept_images",
+    "start_mods",
+    "drop_caches_s",
+)
 KEYS = tuple(name for name in Recipe.model_fields if name not in _INTERNAL)
 
 
@@ -44,7 +55,9 @@ def recipe(document: Document) -> Recipe:
         raise Refusal(*findings, *(_finding(file, dict(each)) for each in error.errors())) from None
     if findings:
         raise Refusal(*findings)
-    return made_of
+    found = settle(made_of.mods, made_of.env)
+    told = {"mods": found.mods, "start_mods": found.starts, "drop_caches_s": found.drop_caches_s}
+    return made_of.model_copy(update={**told, "remarks": found.remarks})
 
 
 def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:

@@ -103,7 +103,7 @@ def recipe(document: Document) -> Recipe:
         remarks=remarks,
         revision=data.get("model_revision"),
         description=str(data.get("description") or metadata.get("description") or document.path.stem).strip(),
-        mods=foreign.mods(document, remarks),
+        **foreign.mods(document, remarks, env),
         config=options or None,
     )
 

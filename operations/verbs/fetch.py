@@ -1,0 +1,97 @@
+"""`make recipes FETCH=URL@COMMIT`: a public repository, at one commit, into the user's cache; its mods are found there.
+
+It is fetched under another name, its commit is compared, and then it is renamed: what was broken off is never taken
+for the repository. A second fetch of the same commit at the same time waits for the first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from operations.plan.refusal import Finding, Refusal
+from operations.plan.repositories import place
+
+#: Seconds: such a repository is a few MB.
+PATIENCE_S = 300
+
+
+def fetch(wanted: str) -> Path:
+    """The repository `URL@COMMIT`, fetched unless it is here; raises Refusal."""
+    url, commit = _parts(wanted)
+    there = place(url, commit)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    with (there.parent / f".{there.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if there.is_dir():
+            return there
+        aside = there.parent / f".{there.name}.part"
+        # Of a fetch that was killed: nobody else holds the lock.
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            _git(url, "init", "--quiet", str(aside))
+            _git(url, "-C", str(aside), "fetch", "--quiet", "--depth", "1", "--no-tags", "--", url, commit)
+            _git(url, "-C", str(aside), "checkout", "--quiet", "--detach", "FETCH_HEAD")
+            got = _git(url, "-C", str(aside), "rev-parse", "HEAD").strip()
+            if got != commit:
+                raise _refused(f"{url} gave the commit {got}", f"ask for a commit, not for a tag: `{url}@{got}`")
+            aside.rename(there)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return there
+
+
+def _parts(wanted: str) -> tuple[str, str]:
+    url, _, commit = wanted.strip().rpartition("@")
+    if not re.fullmatch(r"(?:https|file)://[^\s@]+", url):
+        # Not repeated: a URL may have a password in it.
+        raise _refused("FETCH= is no public repository at a commit", "FETCH=https://HOST/OWNER/NAME@COMMIT, no login")
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        newest = f"`git ls-remote {url} HEAD` says the newest"
+        raise _refused(f"FETCH=: `{commit}` is no commit of 40 hex digits", newest)
+    return url, commit
+
+
+def _git(url: str, *words: str) -> str:
+    # Nobody is there to be asked for a password.
+    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "LC_ALL": "C", "GIT_LFS_SKIP_SMUDGE": "1"}
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        env.pop(name, None)
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=PATIENCE_S, env=env, check=False)
+    except FileNotFoundError:
+        raise _refused("git is not here", "install git") from None
+    except subprocess.TimeoutExpired:
+        raise _refused(f"{url} has not been fetched in {PATIENCE_S} s", "try again, or clone it yourself") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"git ended with {done.returncode}"]
+        why = next((line for line in said if line.startswith(("fatal:", "error:"))), said[-1])
+        raise _refused(f"{url} can't be fetched: {why}", "is the network there, and has it this commit?")
+    return done.stdout
+
+
+def _refused(problem: str, remedy: str) -> Refusal:
+    return Refusal(Finding("fetch", problem, remedy))
+
+
+def main(wanted: str) -> int:
+    """Says where it lies; 1 when it could not be fetched."""
+    try:
+        print(f"{wanted} is in {fetch(wanted)}")
+    except Refusal as refusal:
+        for finding in refusal.findings:
+            print(f"{finding.problem}; {finding.remedy}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.filename} can't be written: {error.strerror}; XDG_CACHE_HOME= names another", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
