@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from operations.plan.formats import eugr, own, sparkrun
+from operations.plan.formats import eugr, needs, own, sparkrun
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
@@ -33,4 +33,5 @@ def find(name: str, folder: Path = FOLDER) -> Path:
 def load_file(path: Path) -> Recipe:
     """A recipe from a file, in whatever format it is; raises Refusal with every fault in it."""
     document = read(path)
-    return {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format](document)
+    made = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format](document)
+    return needs.complete(made, path.parent)

@@ -122,11 +122,6 @@ def build(
         revision = None
     if "@sha256:" not in image:
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
-    runner, task = command.flag("runner"), command.flag("task")
-    if runner == "pooling" or task in ("embed", "embedding", "score", "reward", "classify"):
-        remarks.append(
-            Remark(True, f"it serves no chat ({runner or task})", "Tandem proves an engine by a chat's token")
-        )
     names = command.owned.get("served-model-name", "").split()
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))

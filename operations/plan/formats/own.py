@@ -12,7 +12,7 @@ from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
 
 #: What readers set, and no file may.
-_INTERNAL = ("format", "remarks", "program", "exports", "folders", "kept_images")
+_INTERNAL = ("format", "remarks", "program", "exports", "folders", "attached", "kept_images")
 KEYS = tuple(name for name in Recipe.model_fields if name not in _INTERNAL)
 
 
