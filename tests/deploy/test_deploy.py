@@ -335,7 +335,7 @@ def foreign(tmp_path: Path, more: str = "") -> str:
 
 def test_a_recipe_without_a_revision_is_refused_with_today_s(tmp_path: Path) -> None:
     data = flags(topology="solo", recipe=foreign(tmp_path))
-    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main="d" * 40)
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main={"org/model": "d" * 40})
     assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
     assert "names no revision of org/model" in outcome.text
     assert f'model_revision = "{"d" * 40}" in group_data/all.py is what `main` is' in outcome.text
@@ -378,7 +378,7 @@ def test_a_cache_that_root_has_made_is_told_with_the_remedy(tmp_path: Path) -> N
 def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Path) -> None:
     changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
     states = as_planned(**changes)
-    states[0]["model"]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
+    states[0]["models"][0]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
     outcome = deploy(tmp_path, states, "-y", *flags(**changes))
     assert outcome.code == 1 and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from operations.plan import mods
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, named
 from operations.plan.engines.named import Named, attached_name, reference
 from operations.plan.recipe import Answers, Kind, Model, Recipe
 from operations.plan.refusal import Remark
@@ -38,38 +38,27 @@ def complete(recipe: Recipe, folder: Path) -> Recipe:
     engine = ENGINES[recipe.engine]
     answers = recipe.answers if "answers" in recipe.model_fields_set else engine.answers(recipe)
     remarks = list(_answered(recipe, answers))
-    named = _named(recipe)
-    models, attached = _further(recipe, named), {}
+    flags_name = named(recipe)
+    models, attached = _further(recipe, flags_name), dict[str, str]()
     recipe = recipe.model_copy(update={"further_models": models, "answers": answers})
-    for each in named:
+    for each in flags_name:
         found = _beside(folder, each.text) if each.kind == "file" and not reference(recipe, each) else None
         content = _content(found) if found else None
         if content is not None and attached.setdefault(attached_name(each.text), content) == content:
             continue
         remarks += _missing(recipe, each, found)
-    unnamed = [model.repo for model in models if not any(_means(recipe, each, model) for each in named)]
+    unnamed = [model.repo for model in models if not any(_means(recipe, each, model) for each in flags_name)]
     remarks += [
         Remark(True, f"further_models: no flag names {repo}", "name it in a flag, or take it out") for repo in unnamed
     ]
     return recipe.model_copy(update={"attached": attached, "remarks": (*recipe.remarks, *remarks)})
 
 
-def _named(recipe: Recipe) -> list[Named]:
-    found: list[Named] = []
-
-    def collect(named: Named) -> str:
-        found.append(named)
-        return named.text
-
-    ENGINES[recipe.engine].placed(recipe, collect)
-    return list(dict.fromkeys(found))
-
-
-def _further(recipe: Recipe, named: list[Named]) -> tuple[Model, ...]:
+def _further(recipe: Recipe, flags_name: list[Named]) -> tuple[Model, ...]:
     """The models that the recipe lists, then those that its flags name; what each is follows from the flags."""
     models = {model.repo: model for model in recipe.further_models}
     kinds: dict[str, set[Kind]] = {}
-    for each in named:
+    for each in flags_name:
         found = reference(recipe, each)
         if found is None or found.repo == recipe.model.repo:
             continue
@@ -85,8 +74,8 @@ def _of_kind(model: Model, kinds: set[Kind]) -> Model:
     return model.model_copy(update={"kind": kind, "ignore": ignore})
 
 
-def _means(recipe: Recipe, named: Named, model: Model) -> bool:
-    found = reference(recipe, named)
+def _means(recipe: Recipe, name: Named, model: Model) -> bool:
+    found = reference(recipe, name)
     return found is not None and found.repo == model.repo
 
 
@@ -107,24 +96,24 @@ def _content(file: Path) -> str | None:
         return None
 
 
-def _missing(recipe: Recipe, named: Named, found: Path | None) -> Iterator[Remark]:
+def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark]:
     """What is to be said of a name that is no file beside the recipe."""
-    what = f"{named.flag} names `{named.text[:120]}`"
-    if reference(recipe, named):
+    what = f"{name.flag} names `{name.text[:120]}`"
+    if reference(recipe, name):
         return
     if found:
         yield Remark(True, f"{what}, which is no text of at most {SMALL >> 20} MiB, or there are two", "give it another")
-    elif named.text.startswith(OF_IMAGES):
+    elif name.text.startswith(OF_IMAGES):
         yield Remark(False, f"{what}: the image has to have it", "nothing to do where the image's makers say so")
-    elif named.text.startswith(("/", "~")):
+    elif name.text.startswith(("/", "~")):
         mounted = "Tandem mounts its model store and the recipe's own files, nothing else"
-        remedy = "name a repository on the Hub (ORG/NAME)" if named.kind != "file" else (
+        remedy = "name a repository on the Hub (ORG/NAME)" if name.kind != "file" else (
             "put the file beside the recipe and name it without a folder"
         )  # fmt: skip
         yield Remark(True, f"{what}, which the container will not have: {mounted}", remedy)
-    elif named.kind != "file":
+    elif name.kind != "file":
         yield Remark(True, f"{what}, which is no repository on the Hub", "write ORG/NAME")
-    elif mod := next((each for each in recipe.mods if _brings(each, attached_name(named.text))), ""):
+    elif mod := next((each for each in recipe.mods if _brings(each, attached_name(name.text))), ""):
         yield Remark(False, f"{what}: the mod `{Path(mod).name}` has to bring it", "nothing to do")
     else:
         remedy = "put it beside the recipe; a file of the model's repository is written `{model}/NAME`"
