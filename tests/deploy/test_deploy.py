@@ -395,3 +395,18 @@ def test_a_head_that_can_t_be_surveyed_is_a_finding_and_no_traceback(tmp_path: P
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), only=answer)
     assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
     assert "sudo wants a password" in outcome.text or "has no python3" in outcome.text
+
+
+def test_a_draft_without_a_revision_is_refused_with_the_knob_that_pins_it(tmp_path: Path) -> None:
+    file = tmp_path / "drafting.yaml"
+    file.write_text(FOREIGN.replace("vllm serve org/model", "vllm serve org/model --spec-model org/draft"))
+    changes = {"topology": "solo", "recipe": str(file), "model_revision": "d" * 40}
+    outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes), main={"org/draft": "e" * 40})
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert "names no revision of org/draft" in outcome.text
+    pin = json.dumps({"org/draft": "e" * 40})
+    assert f"model_revisions = {pin} in group_data/all.py is what `main` is" in outcome.text
+    pinned = [*flags(**changes), "--data", f"model_revisions={pin}"]
+    as_it_is = as_planned(**changes, model_revisions={"org/draft": "e" * 40})
+    done = deploy(tmp_path, as_it_is, "-y", *pinned)
+    assert done.code == 0 and done.commands == [], done.text
