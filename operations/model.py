@@ -112,7 +112,9 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
 def _install(plan: Plan, model: Model, store: str) -> Any:
     source, is_served = plan.knobs.model_from, model == plan.recipe.model
     label = "model" if is_served else model.repo
-    return _followed(f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served)
+    return _followed(
+        f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
+    )
 
 
 def _download(plan: Plan, model: Model, store: str) -> Any:

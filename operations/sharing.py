@@ -71,7 +71,8 @@ def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
     }
 
 
-#: Copies that are going on, by what is copied (`image`, or `model` and which), and whether none is. There is one run in a process.
+#: Copies that are going on, by what is copied (`image`, or `model` and which), and whether none is. There is one run
+#: in a process.
 _going_on: dict[str, int] = {}
 _none: dict[str, Event] = {}
 

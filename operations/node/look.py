@@ -21,7 +21,9 @@ def main(store: str, models: list[dict[str, str]], archives: dict[str, str], pat
             "images": pool.submit(images.states, archives),
             "files": pool.submit(files.main, paths, FOLDERS),
             "links": pool.submit(links.links),
-            "models": pool.submit(lambda: [model_files.main(store, **model) for model in models]),
+            "models": pool.submit(
+                lambda: [model_files.main(store, model["folder"], model["revision"], model["kind"]) for model in models]
+            ),
             "secrets": pool.submit(secrets.hashes),
             "served": pool.submit(served.newest),
         }

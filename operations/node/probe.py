@@ -13,9 +13,8 @@ from typing import Any
 
 from operations.node import unit as units
 
-
 #: What an engine is asked that is asked nothing else: a token.
-CHAT = {
+CHAT: dict[str, Any] = {
     "path": "/v1/chat/completions",
     "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
     "pattern": r'"completion_tokens": ?[1-9]',

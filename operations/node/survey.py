@@ -27,8 +27,8 @@ def main(
     engine: str,
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
-    `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the image whose
-    vocabulary is wanted, or nothing.
+    `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the
+    image whose vocabulary is wanted, or nothing.
     """
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
@@ -133,7 +133,7 @@ def _source_problems(source: str, models: list[dict[str, str]], states: list[dic
 
 
 def source_snapshot(source: str, folder: str, revision: str, plain: bool = True) -> Path | None:
-    """Where a model's files are in a folder: an HF cache, or (`plain`, of the served model alone) the files themselves."""
+    """Where a model's files are in a folder: an HF cache, or (`plain`: of the served one) the files themselves."""
     cached = Path(source) / folder / "snapshots" / revision
     if cached.is_dir():
         return cached

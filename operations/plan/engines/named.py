@@ -45,7 +45,7 @@ Place = Callable[[Named], str]
 def reference(recipe: Recipe, named: Named) -> Reference | None:
     """The repository that is meant; None: it is a path, or a file beside the recipe.
 
-    `org/name.jinja` may be a folder and a file: a file is a repository's where the recipe has that one among its models.
+    `org/name.jinja` may be a folder and a file: a file is a repository's where that is among the recipe's models.
     """
     if named.text == MODEL or named.text.startswith(f"{MODEL}/"):
         return Reference(recipe.model.repo, named.text.removeprefix(MODEL))

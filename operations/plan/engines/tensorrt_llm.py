@@ -21,7 +21,11 @@ OPTIONS = "extra-llm-api-config.yml"
 _STATISTICS = {"enable_iter_perf_stats": True}
 #: Flags that name something to load; in the file of options a draft is `speculative_config.speculative_model`, whose
 #: older name ends in `_dir`.
-_NAMING: dict[str, Kind | Literal["file"]] = {"tokenizer": "files", "custom-tokenizer": "files", "chat-template": "file"}
+_NAMING: dict[str, Kind | Literal["file"]] = {
+    "tokenizer": "files",
+    "custom-tokenizer": "files",
+    "chat-template": "file",
+}
 _DRAFT = ("speculative_model", "speculative_model_dir")
 
 

@@ -1,4 +1,4 @@
-"""What a recipe needs beside its model: found in its flags, read where it lies beside the recipe, or said to be missing.
+"""What a recipe needs beside its model: found in its flags, read beside the recipe, or said to be missing.
 
 The same for every format: a reader makes a recipe of a file, this completes it.
 """
@@ -15,7 +15,16 @@ from operations.plan.recipe import Answers, Kind, Model, Recipe
 from operations.plan.refusal import Remark
 
 #: Weights of a repository of which only a tokenizer or a configuration is wanted.
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.gguf", "*.onnx")
+WEIGHTS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "*.bin",
+    "*.bin.index.json",
+    "*.pt",
+    "*.pth",
+    "*.gguf",
+    "*.onnx",
+)
 #: Bytes of a file beside a recipe: it is kept with each plan that has served.
 SMALL = 1 << 20
 #: Folders in which images have programs and examples of their own. Anything else that has an absolute path would be a
@@ -102,7 +111,9 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
     if reference(recipe, name):
         return
     if found:
-        yield Remark(True, f"{what}, which is no text of at most {SMALL >> 20} MiB, or there are two", "give it another")
+        yield Remark(
+            True, f"{what}, which is no text of at most {SMALL >> 20} MiB, or there are two", "give it another"
+        )
     elif name.text.startswith(OF_IMAGES):
         yield Remark(False, f"{what}: the image has to have it", "nothing to do where the image's makers say so")
     elif name.text.startswith(("/", "~")):
