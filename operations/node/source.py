@@ -20,8 +20,8 @@ TIMEOUT_S = 60
 class Source:
     """A node that files can be had from, over each of its rails.
 
-    `of`: what it has to have, as share.of says it. `part`: which of the workers it is; each has a part of the files that
-    it takes from the head before others do.
+    `of`: what it has to have, as share.of says it. `part`: which of the workers it is; each has a part of the files
+    that it takes from the head before others do.
     """
 
     addresses: list[str]
