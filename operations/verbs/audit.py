@@ -1,5 +1,7 @@
 """`make audit`: what the weights of the recipe's models are made of, from the head's store. It needs the head alone."""
 
+from typing import Any
+
 from pyinfra import host, inventory
 
 from operations import reach
@@ -12,5 +14,5 @@ if reach.speaks(host, inventory):
     for model in recipe.models:
         # A tokenizer and a configuration have none.
         if model.kind != "files":
-            where = {"store": knobs.model_store, "folder": model.folder, "revision": model.revision or "none"}
-            audit_table(everywhere(the_head(), "audit", **where))
+            lies: dict[str, Any] = {"folder": model.folder, "revision": model.revision or "none"}
+            audit_table(everywhere(the_head(), "audit", store=knobs.model_store, **lies))
