@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files, probe, share, status
+from operations.node import model_files, probe, share, status, unit
 from operations.node.source import Source
 from operations.plan.engines import ENGINES
 from tests.lab import further
@@ -49,7 +49,7 @@ def test_a_truncated_adapter_is_none(tmp_path: Path) -> None:
 
 
 def probed(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(probe.units, "main", lambda _unit: {"state": {}, "log": []})
+    monkeypatch.setattr(unit, "main", lambda _unit: {"state": {}, "log": []})
 
     def ask(url: str, body: dict[str, Any] | None, _key: str, _deadline_s: float) -> dict[str, Any]:
         return dict(answers[url.removeprefix("http://h")])

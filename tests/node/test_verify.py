@@ -28,7 +28,8 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verified(snapshot: Path, *, deep: bool) -> dict[str, Any]:
-    return model_verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
+    state: dict[str, Any] = model_verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
+    return state
 
 
 def flip(file: Path) -> None:
