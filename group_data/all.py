@@ -67,6 +67,9 @@ model_from = "hub"
 # A commit of the model's repository, for a recipe that names none (eugr's and most of sparkrun's).
 model_revision = ""
 
+# The same for what a recipe needs beside its model (a draft, an adapter, a tokenizer): {"ORG/NAME": "commit"}.
+model_revisions = {}
+
 # The HF cache on every node; what is in it already is used. ~ is the login's home.
 model_store = "~/.cache/huggingface/hub"
 

@@ -18,7 +18,7 @@ from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.lint import judge_of, lint
 from operations.plan.plan import Plan
-from operations.plan.recipe import Recipe
+from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, as_table
 from operations.remote import ask, ask_or_none
 
@@ -84,13 +84,17 @@ def script() -> str:
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
     """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
     # A node without sudo or python3 has told that and nothing else.
-    files = survey.get("state", {}).get("model", {}).get("files", {})
-    shards = {name: each for name, each in files.items() if name.endswith(".safetensors")}
-    if shards and recipe.model.weights_gib is None and recipe.needs.gpu:
-        weights = sum(each["size"] for each in shards.values()) / 2**30
-        model = recipe.model.model_copy(update={"weights_gib": weights})
-        recipe = recipe.model_copy(update={"model": model})
+    states = survey.get("state", {}).get("models", [{} for _ in recipe.models])
+    if recipe.needs.gpu:
+        model, *further = map(_weighed, recipe.models, states)
+        recipe = recipe.model_copy(update={"model": model, "further_models": tuple(further)})
     return lint(recipe, knobs, image=survey.get("vocabulary") or None, nodes=nodes, mtp=survey.get("mtp"))
+
+
+def _weighed(model: Model, state: dict[str, Any]) -> Model:
+    """With the weights that lie in the store, where the recipe does not say them."""
+    weights = sum(each["size"] for name, each in state.get("files", {}).items() if name.endswith(".safetensors"))
+    return model.model_copy(update={"weights_gib": weights / 2**30}) if weights and not model.weights_gib else model
 
 
 def checked(where: Host, plan: Plan) -> list[str]:

@@ -28,9 +28,7 @@ def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[st
     """What a look needs to know; `archives`: local image name -> archive on that node, or empty."""
     return {
         "store": knobs.model_store,
-        "folder": recipe.model.folder,
-        # A recipe without one gets no further than the survey.
-        "revision": recipe.model.revision or "none",
+        "models": [model.place for model in recipe.models],
         "archives": archives,
         "paths": [*FABRIC, *UNIT_FILES],
     }

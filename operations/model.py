@@ -1,8 +1,12 @@
-"""The model: one pinned revision in the head's store, then, complete and proven, on every node that serves."""
+"""The models: pinned revisions in the head's store, then, complete and proven, on every node that serves.
+
+The served one first, then what the recipe needs beside it: a draft, adapters, a tokenizer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from pyinfra import host
@@ -12,8 +16,10 @@ from pyinfra.api.state import State
 
 from operations import looking
 from operations.patience import follow, quietly
+from operations.plan.engines import missing_files
 from operations.plan.files import as_is
 from operations.plan.plan import Plan
+from operations.plan.recipe import Model
 from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
@@ -21,11 +27,15 @@ from operations.tether import Tether
 
 @looking.step
 def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
-    """On the head: the revision from the Hub or from a folder; what the store has already is used."""
+    """On the head: each revision from the Hub or from a folder; what the store has already is used."""
     if not plan.of(host.name).node.is_head:
         host.noop("the head gets it")
         return
-    if _is_whole(plan, host):
+    states = looking.at(host, plan)["models"]
+    lacking = [
+        model for model, state in zip(plan.recipe.models, states, strict=True) if not _is_whole(plan, model, state)
+    ]
+    if not lacking:
         host.noop("the store has the whole revision")
         return
     store = plan.head.node.path(plan.knobs.model_store)
@@ -33,35 +43,46 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
         home = QuoteString(plan.head.node.home)
         # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
-        # The Hub's client takes a file that is there for a whole one.
-        yield quietly(lambda _, host: _set_aside(plan, host, store))
-        yield quietly(_download(plan, store))
-    else:
-        yield quietly(_install(plan, store))
-    yield quietly(lambda _, host: _prove(plan, host))
+    for model in lacking:
+        if plan.knobs.model_from == "hub":
+            # The Hub's client takes a file that is there for a whole one.
+            yield quietly(partial(_set_aside, model, store))
+            yield quietly(_download(plan, model, store))
+        else:
+            yield quietly(_install(plan, model, store))
+        yield quietly(partial(_prove, plan, model, store))
 
 
 @looking.step
 def copy(plan: Plan) -> Iterator[PyinfraCommand]:
-    """On the other nodes: every file of the head's revision, proven by its hash."""
+    """On the other nodes: every file of the head's revisions, proven by its hash."""
     mine = plan.of(host.name)
     if mine.engine is None or mine.node.is_head:
         host.noop("not needed here")
         return
-    wanted = looking.at(head_of(plan), plan)["model"]
-    found = looking.at(host, plan)["model"]
-    if found["present"] and found["proven"] and not found["problems"] and found["files"] == wanted["files"]:
+    pairs = zip(looking.at(head_of(plan), plan)["models"], looking.at(host, plan)["models"], strict=True)
+    lacking = []
+    for model, (wanted, found) in zip(plan.recipe.models, pairs, strict=True):
+        is_whole = found["present"] and found["proven"] and not found["problems"]
+        if not is_whole or found["files"] != wanted["files"]:
+            _tell(host, found)
+            lacking.append(model)
+    if not lacking:
         host.noop("the store has the whole revision, equal to the head's")
         return
-    _tell(host, found)
-    model = plan.recipe.model
-    yield quietly(lambda _, host: copy_from_head(plan, host, "model", folder=model.folder, revision=model.revision))
+    for model in lacking:
+        yield quietly(partial(_copy, plan, model))
 
 
-def _is_whole(plan: Plan, where: Host) -> bool:
-    state = looking.at(where, plan)["model"]
-    _tell(where, state)
-    return bool(state["present"] and state["proven"] and not state["problems"])
+def _copy(plan: Plan, model: Model, _state: State, where: Host) -> None:
+    copy_from_head(plan, where, "model", **model.place)
+
+
+def _is_whole(plan: Plan, model: Model, state: dict[str, Any]) -> bool:
+    """Whether nothing is to be done for a model on the head; says what had drifted."""
+    _tell(host, state)
+    is_whole = state["present"] and state["proven"] and not state["problems"]
+    return bool(is_whole and not missing_files(plan.recipe, model, state["files"]))
 
 
 def _tell(where: Host, state: dict[str, Any]) -> None:
@@ -72,31 +93,33 @@ def _tell(where: Host, state: dict[str, Any]) -> None:
         where.log(f"{name} has been changed since it was proven")
 
 
-def _prove(plan: Plan, where: Host) -> bool:
-    model, store = plan.recipe.model, plan.of(where.name).node.path(plan.knobs.model_store)
-    state = ask(where, "model_files", store=store, folder=model.folder, revision=model.revision, prove=True)
+def _prove(plan: Plan, model: Model, store: str, _state: State, where: Host) -> bool:
+    state = ask(where, "model_files", store=store, **model.place, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
-        raise RuntimeError(f"the model is not whole: {problems}")
+        raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
+    if missing := missing_files(plan.recipe, model, state["files"]):
+        named = " and ".join(missing)
+        raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe's flags name it")
     return True
 
 
-def _set_aside(plan: Plan, where: Host, store: str) -> None:
-    model = plan.recipe.model
-    answer = ask(where, "model_mend", store=store, folder=model.folder, revision=model.revision)
-    for name in answer["aside"]:
+def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
+    for name in ask(where, "model_mend", store=store, **model.place)["aside"]:
         where.log(f"{name} is not whole: set aside, fetched again")
 
 
-def _install(plan: Plan, store: str) -> Any:
-    model, source = plan.recipe.model, plan.knobs.model_from
-    where = {"store": store, "folder": model.folder, "revision": model.revision}
-    return _followed(f"model from {source}", "model_install", **where, source=source)
+def _install(plan: Plan, model: Model, store: str) -> Any:
+    source, is_served = plan.knobs.model_from, model == plan.recipe.model
+    label = "model" if is_served else model.repo
+    return _followed(
+        f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
+    )
 
 
-def _download(plan: Plan, store: str) -> Any:
+def _download(plan: Plan, model: Model, store: str) -> Any:
     """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
-    model, knobs = plan.recipe.model, plan.knobs
+    knobs = plan.knobs
     argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
     # Each model's blobs in its own folder, under the names of their hashes.
     settings = ["HF_HUB_CACHE=/hub", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1"]
@@ -107,8 +130,8 @@ def _download(plan: Plan, store: str) -> Any:
     argv += [word for setting in settings for word in ("--env", setting)]
     image = plan.head.engine.image.local if plan.head.engine else ""
     argv += ["--entrypoint", "python3", image, "-", model.repo, str(model.revision), *model.ignore]
-    where = {"store": store, "folder": model.folder, "revision": model.revision, "owner": plan.head.node.home}
-    return _followed(f"{model.repo} from the Hub", "hub", argv=argv, script=as_is("model/download.py"), **where)
+    asked = {"argv": argv, "script": as_is("model/download.py"), "owner": plan.head.node.home}
+    return _followed(f"{model.repo} from the Hub", "hub", store=store, **model.place, **asked)
 
 
 def _followed(label: str, program: str, **arguments: Any) -> Any:

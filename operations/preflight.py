@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import gevent
@@ -112,19 +113,24 @@ def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = 
     return Finding(absence.name, absence.why, remedy)
 
 
-def _unpinned(recipe: Recipe, head: dict[str, Any]) -> list[Finding]:
+def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
     """A revision has to be named: what is called main today is another model tomorrow."""
-    if recipe.model.revision is not None:
-        return []
-    known = head.get("main") or ""
-    remedy = f'model_revision = "{known}" in group_data/all.py is what `main` is' if known else (
-        "set model_revision in group_data/all.py to a commit of it: its page on the Hub lists them"
-    )  # fmt: skip
-    return [Finding(recipe.name, f"names no revision of {recipe.model.repo}", remedy)]
+    for model in recipe.models:
+        if model.revision is not None:
+            continue
+        known, is_served = head.get("main", {}).get(model.repo), model is recipe.model
+        knob = "model_revision" if is_served else "model_revisions"
+        value = f'"{known}"' if is_served else f'{{"{model.repo}": "{known}"}}'
+        remedy = f"{knob} = {value} in group_data/all.py is what `main` is" if known else (
+            f"set {knob} in group_data/all.py to a commit of it: its page on the Hub lists them"
+        )  # fmt: skip
+        yield Finding(recipe.name, f"names no revision of {model.repo}", remedy)
 
 
 def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]) -> list[dict[str, Any]]:
     """One round trip to each node, all at once."""
+
+    unpinned = {model.repo: model.folder for model in recipe.models if model.revision is None}
 
     def ask(index: int, host: Host) -> dict[str, Any]:
         on_head = index == 0
@@ -134,9 +140,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "references": {image.local: image.reference for image in here},
             "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
             "token_file": knobs.hub_token_file if on_head else "",
-            "hub": {"endpoint": knobs.hub_endpoint, "repo": recipe.model.repo}
-            if on_head and recipe.model.revision is None
-            else {},
+            "hub": {"endpoint": knobs.hub_endpoint, "unpinned": unpinned} if on_head and unpinned else {},
             "engine": images[0].local if on_head else "",
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)

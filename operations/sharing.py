@@ -49,7 +49,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             **(_among_workers(plan, node) if what == "model" else {}),
         )
         try:
-            with _all_together(what):
+            with _all_together(" ".join(map(str, (what, *arguments.values())))):
                 return follow(host, f"{what} from {head.name}", client)
         finally:
             client.close()
@@ -71,7 +71,8 @@ def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
     }
 
 
-#: Copies that are going on, by what is copied, and whether none is. There is one run in a process.
+#: Copies that are going on, by what is copied (`image`, or `model` and which), and whether none is. There is one run
+#: in a process.
 _going_on: dict[str, int] = {}
 _none: dict[str, Event] = {}
 
@@ -88,5 +89,5 @@ def _all_together(what: str) -> Iterator[None]:
         _going_on[what] -= 1
         if not _going_on[what]:
             none.set()
-    if what == "model":
+    if what.startswith("model"):
         none.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import gevent
@@ -13,6 +14,7 @@ from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch
 from operations.patience import fail
+from operations.plan.engines import ENGINES
 from operations.plan.environment import MOUNT
 from operations.plan.places import ENGINE, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
@@ -68,6 +70,7 @@ def _proof(plan: Plan, where: Host, watch: Watch) -> str:
         gevent.sleep(1)
     proof, url, model = plan.recipe.proof, plan.endpoints[where.name], plan.recipe.served_name
     asked = {"url": url, "model": model, "reasoning": proof.reasoning, "text": proof.text}
+    asked["answers"] = plan.recipe.answers
     deadline = time.monotonic() + WORDS_S
     while (answer := ask(where, "answer", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
         if time.monotonic() > deadline:
@@ -83,7 +86,7 @@ def is_live(plan: Plan, where: Host) -> bool:
     """Whether the engine that runs on this node, be it the plan's or an older one, serves: at once, or when it can."""
     runs = looking.at(where, plan)["services"]["units"][ENGINE]
     url, model = runs.get("url") or plan.endpoints[where.name], runs.get("model") or plan.recipe.served_name
-    answer = _probe(where, ENGINE, url, model, "")
+    answer = _probe(plan, where, ENGINE, url, model, "")
     return bool(answer["ok"] or answer["listens"])
 
 
@@ -126,7 +129,7 @@ def _await(
     wait, said = Wait(patience_s), time.monotonic()
     others = [each for each in parts(plan, where) if each.name != where.name] if unit == ENGINE else []
     while True:
-        answer = _probe(where, unit, url, plan.recipe.served_name, key_file)
+        answer = _probe(plan, where, unit, url, plan.recipe.served_name, key_file)
         if watch and (problem := watch.look()):
             watch.stop()
             return f"{problem}. The engine is stopped"
@@ -147,8 +150,11 @@ def _await(
         gevent.sleep(1)
 
 
-def _probe(where: Host, unit: str, url: str, model: str, key_file: str) -> dict[str, Any]:
-    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S)
+def _probe(plan: Plan, where: Host, unit: str, url: str, model: str, key_file: str) -> dict[str, Any]:
+    """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
+    question = ENGINES[plan.recipe.engine].QUESTIONS.get(plan.recipe.answers)
+    asked = {"question": asdict(question)} if question else {}
+    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, **asked)
 
 
 def _failure(where: Host, unit: str, url: str, why: str) -> str:

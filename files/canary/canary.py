@@ -8,9 +8,10 @@ reached: if they stay away, the ranks' meeting sees it and ends them all.
 
 Runs on the node as `canary.py SPEC`; canary.json beside it has
 
-- `engine`: `url`, `model`; `acts`: whether this node's container is the one that answers; `deadline_s`; `silence_s` and
-  `mute_s`: for how long one with and one without signs of life in its metrics may give none; `start_s`; `signs`:
-  {path, pattern}; `meeting`: {mark, ranks} in a cluster, else null
+- `engine`: `url`, `model`; `question`: {path, body, pattern} where a token is not asked for; `acts`: whether
+  this node's container is the one that answers; `deadline_s`; `silence_s` and `mute_s`: for how long one with and one
+  without signs of life in its metrics may give none; `start_s`; `signs`: {path, pattern}; `meeting`: {mark, ranks} in a
+  cluster, else null
 - `proxy`: its URL for this node itself, or null
 - `rails`: {device: {address, mtu}}, and `peers`: {name: address} of the nodes with the engine's other ranks
 """

@@ -33,6 +33,12 @@ from typing import Any
 from rails import Rails
 from watch import SOON_S, Question, Sight, Watch
 
+#: What is asked of an engine whose class names nothing else (operations/plan/engines): a token.
+CHAT = {
+    "path": "/v1/chat/completions",
+    "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
+    "pattern": r'"completion_tokens": ?[1-9]',
+}
 #: Looks in the time that an answer may take, while all is well.
 LOOKS = 3
 #: Times the deadline for which an idle engine that has given a token is not asked again.
@@ -126,19 +132,21 @@ class Engine(Watch):
         return SOON_S if self.settling else self.deadline_s / LOOKS
 
     def ask(self) -> str:
-        """Why the engine gave no token; empty: it gave one."""
-        body = {"model": self.wanted["model"], "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        """Why the engine gave no token, or nothing of what it is there for; empty: it did."""
+        question = self.wanted.get("question") or CHAT
+        body = {"model": self.wanted["model"], **question["body"]}
         request = urllib.request.Request(
-            f"{self.url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+            f"{self.url}{question['path']}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
             with urllib.request.urlopen(request, timeout=self.silence_s) as response:
-                return "" if json.load(response)["usage"]["completion_tokens"] else "an answer without a token"
+                answer = json.dumps(json.load(response))
+            return "" if re.search(question["pattern"], answer) else "an answer without a token"
         except TimeoutError:
             return f"no answer for {self.silence_s:g} s"
         except urllib.error.HTTPError as error:
             return f"HTTP {error.code}"
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             return str(getattr(error, "reason", error)) or type(error).__name__
 
     def waits(self) -> str:

@@ -61,6 +61,7 @@ def _model(
     store: str,
     folder: str,
     revision: str,
+    kind: str = "model",
     here: dict[str, Any] | None = None,
     peers: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
@@ -69,12 +70,12 @@ def _model(
     """
     with head.get("/model") as body:
         files: dict[str, dict[str, Any]] = json.load(body)
-    installer = Installer(store, folder, revision)
+    installer = Installer(store, folder, revision, kind)
     wanted = installer.missing(files)
     meter = installer.expect(files[name] for name in wanted)
     largest_first = sorted(files, key=lambda name: (-files[name]["size"], name))
     blobs = {name: files[name]["blob"] for name in largest_first}
-    others = [Source(**each) for each in peers or ()]
+    others = [Source(**each, of=share.of(installer.snapshot)) for each in peers or ()]
     swarm = Swarm(head, others, here["part"] if here else 0, blobs, [name for name in largest_first if name in wanted])
     if here and peers:
         allowed = [address for each in peers for address in each["addresses"]]

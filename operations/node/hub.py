@@ -22,7 +22,9 @@ RUN = ["docker", "run", "--name", CONTAINER]
 LOOK_EVERY_S = 1
 
 
-def main(argv: list[str], script: str, store: str, folder: str, revision: str, owner: str) -> dict[str, Any]:
+def main(
+    argv: list[str], script: str, store: str, folder: str, revision: str, owner: str, kind: str = "model"
+) -> dict[str, Any]:
     """Run `argv` (which gets `script` on its standard input, prints the Hub's manifest as its first line and then
     downloads into `store`), say how far it is, and prove that what came is what the Hub has.
 
@@ -63,7 +65,7 @@ def main(argv: list[str], script: str, store: str, folder: str, revision: str, o
     if not files:
         return {"error": "the Hub's client did not say what it would download"}
     model_files.expect_only(repo / "snapshots" / revision, files)
-    if wrong := _unlike(files, repo / "snapshots" / revision) or _bad(store, folder, revision):
+    if wrong := _unlike(files, repo / "snapshots" / revision) or _bad(store, folder, revision, kind):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
     return {"done": True, **meter.state()}
 
@@ -112,10 +114,10 @@ def _unlike(files: dict[str, dict[str, Any]], snapshot: Path) -> list[str]:
     return sorted(name for name, entry in files.items() if here.get(name) != entry)
 
 
-def _bad(store: str, folder: str, revision: str) -> list[str]:
+def _bad(store: str, folder: str, revision: str, kind: str) -> list[str]:
     """Names of files whose content is not what their name says: the client looks at sizes alone. They are set aside."""
-    state = model_files.main(store, folder, revision, prove=True)
-    return list(model_mend.main(store, folder, revision)["aside"]) if state["problems"] else []
+    state = model_files.main(store, folder, revision, kind, prove=True)
+    return list(model_mend.main(store, folder, revision, kind)["aside"]) if state["problems"] else []
 
 
 def _give(owner: str, made: list[Path]) -> None:

@@ -12,8 +12,10 @@ from operations.node import files, images, links, model_files, secrets, served, 
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
 
 
-def main(store: str, folder: str, revision: str, archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
-    """See the keys. `archives`: local image name -> archive on this node, or empty; `paths`: single files."""
+def main(store: str, models: list[dict[str, str]], archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
+    """See the keys. `models`: folder, revision and kind of each; `archives`: local image name -> archive on this node,
+    or empty; `paths`: single files.
+    """
     store = expand(store)
     with ThreadPoolExecutor() as pool:
         tasks: dict[str, Future[Any]] = {
@@ -21,11 +23,15 @@ def main(store: str, folder: str, revision: str, archives: dict[str, str], paths
             "images": pool.submit(images.states, archives),
             "files": pool.submit(files.main, paths, FOLDERS),
             "links": pool.submit(links.links),
-            "model": pool.submit(model_files.main, store, folder, revision),
+            "models": pool.submit(lambda: [_model(store, **model) for model in models]),
             "secrets": pool.submit(secrets.hashes),
             "served": pool.submit(served.newest),
         }
         return {name: task.result() for name, task in tasks.items()}
+
+
+def _model(store: str, folder: str, revision: str, kind: str) -> dict[str, Any]:
+    return model_files.main(store, folder, revision, kind)
 
 
 def expand(path: str) -> str:

@@ -22,10 +22,13 @@ class Problem(NamedTuple):
     text: str
 
 
-def main(store: str, folder: str, revision: str, prove: bool = False, again: bool = False) -> dict[str, Any]:
+def main(
+    store: str, folder: str, revision: str, kind: str = "model", prove: bool = False, again: bool = False
+) -> dict[str, Any]:
     """State of a revision in the store; `prove` hashes what was not hashed before, with `again` everything.
 
-    `touched`: files that were proven and have been written to since.
+    `kind`: what it has to be, see `structure_problems`. `touched`: files that were proven and have been written to
+    since.
     """
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():
@@ -33,7 +36,7 @@ def main(store: str, folder: str, revision: str, prove: bool = False, again: boo
     files = manifest(snapshot)
     changed = unproven_names(snapshot, files)
     unproven = list(files) if again else changed
-    problems = structure_problems(snapshot, proven=set(files) - set(unproven))
+    problems = structure_problems(snapshot, kind, proven=set(files) - set(unproven))
     named = {problem.name for problem in problems}
     problems += [
         Problem(name, f"{snapshot / name} is missing: it was here when the revision was proven")
@@ -94,8 +97,12 @@ def _record(snapshot: Path) -> Path:
     return PROVEN / snapshot.parents[1].name / f"{snapshot.name}.json"
 
 
-def structure_problems(snapshot: Path, proven: Collection[str] = ()) -> list[Problem]:
-    """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again."""
+def structure_problems(snapshot: Path, kind: str = "model", proven: Collection[str] = ()) -> list[Problem]:
+    """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again.
+
+    A `model` has a configuration and all its weights, an `adapter` its own of both; of `files` (a tokenizer, a
+    configuration) nobody but the engine knows which it needs.
+    """
     problems = []
     for file in sorted(snapshot.rglob("*")):
         name = str(file.relative_to(snapshot))
@@ -103,8 +110,11 @@ def structure_problems(snapshot: Path, proven: Collection[str] = ()) -> list[Pro
             problems.append(Problem(name, f"{file}: its blob {os.readlink(file)} is missing"))
         elif file.suffix == ".safetensors" and name not in proven and file.is_file():
             problems += [Problem(name, text) for text in _truncated(file)]
-    if not (snapshot / "config.json").exists():
-        problems.append(Problem("config.json", f"{snapshot}/config.json is missing"))
+    configuration = {"model": "config.json", "adapter": "adapter_config.json"}.get(kind)
+    if not configuration:
+        return problems
+    if not (snapshot / configuration).exists():
+        problems.append(Problem(configuration, f"{snapshot}/{configuration} is missing"))
     for index in sorted(snapshot.glob("*.safetensors.index.json")):
         if not index.exists():
             continue

@@ -24,16 +24,18 @@ AT_ONCE = 4
 Source = Callable[[int, memoryview], Iterator[int]]
 
 
-def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
-    """On the head: take a revision from a folder (an HF cache, or the model's own files)."""
-    snapshot = source_snapshot(source, folder, revision)
+def main(
+    store: str, folder: str, revision: str, source: str, kind: str = "model", plain: bool = True
+) -> dict[str, Any]:
+    """On the head: take a revision from a folder (an HF cache, or, where it may be `plain`, the model's own files)."""
+    snapshot = source_snapshot(source, folder, revision, plain)
     if snapshot is None:
         return {"error": f"{source} has not {folder} at {revision}"}
     files = model_files.manifest(snapshot)
     for name, entry in files.items():
         if len(entry["blob"]) not in (40, 64):
             entry["blob"] = model_files.content_hash(snapshot / name, git=not name.endswith(".safetensors"))
-    installer = Installer(store, folder, revision)
+    installer = Installer(store, folder, revision, kind)
     try:
         missing = installer.missing(files)
         meter = installer.expect(files[name] for name in missing)
@@ -50,11 +52,11 @@ def main(store: str, folder: str, revision: str, source: str) -> dict[str, Any]:
 class Installer:
     """One revision of one model in an HF cache: blobs by their hash, a snapshot of links to them."""
 
-    def __init__(self, store: str, folder: str, revision: str) -> None:
+    def __init__(self, store: str, folder: str, revision: str, kind: str = "model") -> None:
         self._repo = Path(store) / folder
         self.snapshot = self._repo / "snapshots" / revision
         self.meter = Meter()
-        self._folder, self._revision = folder, revision
+        self._folder, self._revision, self._kind = folder, revision, kind
         self._owner = _owner_of(self._repo)
         self._arrived: set[str] = set()
         self._recording = Lock()
@@ -74,7 +76,7 @@ class Installer:
         """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
         model_files.expect_only(self.snapshot, files)
         here = model_files.manifest(self.snapshot)
-        problems = model_files.structure_problems(self.snapshot)
+        problems = model_files.structure_problems(self.snapshot, self._kind)
         # A size says nothing of a flipped bit: what was not proven is hashed before it is taken for good.
         unproven = model_files.unproven_names(self.snapshot, here)
         problems += model_files.prove_content(self.snapshot, here, unproven)
@@ -113,7 +115,7 @@ class Installer:
 
     def finish(self, files: dict[str, dict[str, Any]]) -> None:
         """The whole revision is here: name it, and keep the proof. Raises OSError when it is not whole."""
-        state = model_files.main(str(self._repo.parent), self._folder, self._revision, prove=True)
+        state = model_files.main(str(self._repo.parent), self._folder, self._revision, self._kind, prove=True)
         lacking = sorted(set(files) - set(state["files"]))
         if state["problems"] or lacking:
             raise OSError("; ".join(state["problems"]) or f"missing: {', '.join(lacking)}")

@@ -9,14 +9,14 @@ from typing import Any
 from operations.node import model_files
 
 
-def main(store: str, folder: str, revision: str) -> dict[str, Any]:
+def main(store: str, folder: str, revision: str, kind: str = "model") -> dict[str, Any]:
     """`aside`: the names that were set aside; found by structure, and by content where that was not proven."""
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():
         return {"aside": []}
     files = model_files.manifest(snapshot)
     unproven = model_files.unproven_names(snapshot, files)
-    problems = model_files.structure_problems(snapshot) + model_files.prove_content(snapshot, files, unproven)
+    problems = model_files.structure_problems(snapshot, kind) + model_files.prove_content(snapshot, files, unproven)
     bad = sorted({problem.name for problem in problems} & files.keys())
     for name in bad:
         set_aside(snapshot / name)

@@ -1,4 +1,4 @@
-"""The model on this node, for `make verify`."""
+"""The models on this node, for `make verify`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from operations.node import model_files
 from operations.node.look import expand
 
 
-def main(store: str, folder: str, revision: str, deep: bool = False) -> dict[str, Any]:
-    """model_files' state, and how long it took; `deep` hashes every file, also those that were proven before."""
+def main(store: str, models: list[dict[str, str]], deep: bool = False) -> dict[str, Any]:
+    """`models`: of each what model_files says, `path`, and how long it took; `deep` hashes every file, also those that
+    were proven before.
+    """
+    return {"models": [_verified(expand(store), model, deep) for model in models]}
+
+
+def _verified(store: str, model: dict[str, str], deep: bool) -> dict[str, Any]:
     start = time.monotonic()
-    place = expand(store)
-    state = model_files.main(place, folder, revision, prove=deep, again=deep)
-    return {**state, "path": f"{place}/{folder}/snapshots/{revision}", "seconds": time.monotonic() - start}
+    state = model_files.main(store, **model, prove=deep, again=deep)
+    path = f"{store}/{model['folder']}/snapshots/{model['revision']}"
+    return {**state, "path": path, "seconds": time.monotonic() - start}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -12,9 +13,25 @@ from typing import Any
 
 from operations.node import unit as units
 
+#: What an engine is asked that is asked nothing else: a token.
+CHAT: dict[str, Any] = {
+    "path": "/v1/chat/completions",
+    "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
+    "pattern": r'"completion_tokens": ?[1-9]',
+}
 
-def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float = 30) -> dict[str, Any]:
-    """`ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
+
+def main(
+    unit: str,
+    url: str,
+    model: str,
+    key_file: str = "",
+    deadline_s: float = 30,
+    question: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Whether it gives what it is asked for (`question`: path, body, and a pattern that is found in a good answer).
+
+    `ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
     what it serves, although a prompt before us may keep it from giving a token.
     """
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
@@ -24,10 +41,10 @@ def main(unit: str, url: str, model: str, key_file: str = "", deadline_s: float 
         listens = True
         if model not in served:
             raise ValueError(f"serves {', '.join(served)}, not {model}")
-        body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
-        usage = ask(f"{url}/v1/chat/completions", body, key, deadline_s)["usage"]
-        if usage["completion_tokens"] < 1:
-            raise ValueError("answered without a token")
+        wanted = question or CHAT
+        answer = ask(f"{url}{wanted['path']}", {"model": model, **wanted["body"]}, key, deadline_s)
+        if not re.search(wanted["pattern"], json.dumps(answer)):
+            raise ValueError("answered without a token" if wanted is CHAT else f"answered {json.dumps(answer)[:80]}")
     except urllib.error.HTTPError as error:
         problem = f"HTTP {error.code}: {error.read().decode(errors='replace')[:200]}"
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:

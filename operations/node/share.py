@@ -26,6 +26,7 @@ def main(
     store: str,
     folder: str = "",
     revision: str = "",
+    kind: str = "model",
     image: str = "",
 ) -> dict[str, Any]:
     """Print {"ready": true} and serve until the tether ends."""
@@ -56,6 +57,11 @@ class Shared:
     uploads: threading.Semaphore | None = None
 
 
+def of(snapshot: Path) -> str:
+    """By what workers tell whether they copy the same: one may be a model further than another."""
+    return f"{snapshot.parents[1].name} {snapshot.name}"
+
+
 def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
     """Serve on every address, in threads. Raises OSError when another program is there."""
     for server in [ThreadingHTTPServer((address, port), partial(_Handler, shared)) for address in addresses]:
@@ -81,7 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/model":
             self._json(model_files.manifest(self.shared.snapshot))
         elif self.path == "/have":
-            self._json({"have": self._have(), "coming": self.shared.coming()})
+            have, coming = self._have(), self.shared.coming()
+            self._json({"of": of(self.shared.snapshot), "have": have, "coming": coming})
         elif self.path.startswith("/file/"):
             self._file_if_free(unquote(self.path.removeprefix("/file/")))
         else:

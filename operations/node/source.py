@@ -20,12 +20,14 @@ TIMEOUT_S = 60
 class Source:
     """A node that files can be had from, over each of its rails.
 
-    `part`: which of the workers it is; each has a part of the files that it takes from the head before others do.
+    `of`: what it has to have, as share.of says it. `part`: which of the workers it is; each has a part of the files
+    that it takes from the head before others do.
     """
 
     addresses: list[str]
     port: int
     part: int = -1
+    of: str = ""
     have: dict[str, str] = field(default_factory=dict)
     coming: set[str] = field(default_factory=set)
     answers: bool = True
@@ -66,7 +68,9 @@ class Source:
         try:
             with self.get("/have", timeout_s=LOOK_TIMEOUT_S) as body:
                 told = json.load(body)
-            self.have, self.coming, self.answers = told["have"], set(told["coming"]), True
+            is_same = told["of"] == self.of
+            self.have = told["have"] if is_same else {}
+            self.coming, self.answers = set(told["coming"] if is_same else ()), True
         except (OSError, ValueError):
             self.have, self.coming, self.answers = {}, set(), False
 

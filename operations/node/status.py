@@ -45,6 +45,15 @@ def deployed(run: Path = Path("/etc/tandem/engine/run.sh")) -> str:
     return found.group(1) if found else ""
 
 
+def asked(canary: Path = Path("/etc/tandem/canary/canary.json")) -> dict[str, Any] | None:
+    """What the engine that lies here is asked; None: a token. The canary beside it is told the same."""
+    try:
+        question: dict[str, Any] | None = json.loads(read(canary))["engine"].get("question")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return question
+
+
 def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     row = {
         "unit": unit,
@@ -59,7 +68,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         row["state"] += f", {restarts} restarts"
     if state.get("url"):
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
-        answer = probe.main(unit, state["url"], state["model"], key_file, deadline_s=ANSWER_S)
+        answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked())
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
     elif unit in services.PROGRAMS:
         row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""

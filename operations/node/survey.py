@@ -23,19 +23,19 @@ def main(
     references: dict[str, str],
     model_source: str,
     token_file: str,
-    hub: dict[str, str],
+    hub: dict[str, Any],
     engine: str,
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
-    `hub`: endpoint and repo of a model whose revision is not known yet, or nothing; `engine`: the image whose
-    vocabulary is wanted, or nothing.
+    `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the
+    image whose vocabulary is wanted, or nothing.
     """
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
         state = main_look(**look)
         info = docker.result()
-        store = expand(look["store"])
+        store, served = Path(expand(look["store"])), look["models"][0]
         return {
             "sudo": True,
             "home": home(),
@@ -48,7 +48,7 @@ def main(
             "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
             "memory": _memory() | {"ollama_mib": _ollama_mib()},
             "disks": {
-                "store": _free(store),
+                "store": _free(str(store)),
                 "docker": _free(info.get("DockerRootDir") or "/var/lib/docker"),
                 "files": _free("/etc/tandem"),
             },
@@ -59,15 +59,16 @@ def main(
                 for local, path in look["archives"].items()
                 if path and not state["images"][local]["image"]
             },
-            "source": _source_problems(model_source, look, state["model"]),
+            "source": _source_problems(model_source, look["models"], state["models"]),
             "token": _token_problem(token_file),
-            "foreign": _foreign(Path(store), look["folder"]),
+            "foreign": _foreign(store, [model["folder"] for model in look["models"]]),
             "lock": lock.generation(),
             "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
-            "mtp": model_facts.has_mtp(Path(store) / look["folder"] / "snapshots" / look["revision"]),
-            "main": model_facts.main_commit(Path(store), look["folder"], hub["endpoint"], hub["repo"], token_file)
-            if hub
-            else "",
+            "mtp": model_facts.has_mtp(store / served["folder"] / "snapshots" / served["revision"]),
+            "main": {
+                repo: model_facts.main_commit(store, folder, hub["endpoint"], repo, token_file)
+                for repo, folder in hub.get("unpinned", {}).items()
+            },
             "state": state,
         }
 
@@ -116,32 +117,38 @@ def _free(path: str) -> dict[str, Any]:
     return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
 
 
-def _source_problems(source: str, look: dict[str, Any], model: dict[str, Any]) -> list[str]:
-    """What is wrong with the folder that the model shall come from; nothing when the store has the model."""
-    if not source or (model["present"] and not model["problems"]):
-        return []
-    snapshot = source_snapshot(source, look["folder"], look["revision"])
-    if snapshot is None:
-        return [f"{source} has neither {look['folder']} at {look['revision']} nor a config.json"]
-    return [problem.text for problem in model_files.structure_problems(snapshot)]
+def _source_problems(source: str, models: list[dict[str, str]], states: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with the folder that the models shall come from; nothing when the store has them."""
+    problems = []
+    for number, (model, state) in enumerate(zip(models, states, strict=True)):
+        if not source or (state["present"] and not state["problems"]):
+            continue
+        snapshot = source_snapshot(source, model["folder"], model["revision"], plain=number == 0)
+        if snapshot is None:
+            missing = f"{model['folder']} at {model['revision']}"
+            problems.append(f"{source} has {f'no {missing}' if number else f'neither {missing} nor a config.json'}")
+        else:
+            problems += [each.text for each in model_files.structure_problems(snapshot, model["kind"])]
+    return problems
 
 
-def source_snapshot(source: str, folder: str, revision: str) -> Path | None:
-    """Where the model's files are in a folder: an HF cache, or the files themselves."""
+def source_snapshot(source: str, folder: str, revision: str, plain: bool = True) -> Path | None:
+    """Where a model's files are in a folder: an HF cache, or (`plain`: of the served one) the files themselves."""
     cached = Path(source) / folder / "snapshots" / revision
     if cached.is_dir():
         return cached
-    return Path(source) if (Path(source) / "config.json").exists() else None
+    return Path(source) if plain and (Path(source) / "config.json").exists() else None
 
 
-def _foreign(store: Path, folder: str) -> list[str]:
+def _foreign(store: Path, folders: list[str]) -> list[str]:
     """Parts of a model store in the login's home that are not its own: Docker makes them for root, and the owner's own
     tools can't write there.
     """
     login = os.stat(home()).st_uid
     if not store.is_relative_to(home()):
         return []
-    places = [place for place in (store, store / ".locks", store / folder) if place.exists()]
+    own = [store / folder for folder in folders]
+    places = [place for place in (store, store / ".locks", *own) if place.exists()]
     return [str(place) for place in places if place.stat().st_uid != login]
 
 

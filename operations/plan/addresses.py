@@ -1,11 +1,11 @@
-"""Where engines listen, and where a model lies in their container."""
+"""Where engines listen, and where models lie in their container."""
 
 from __future__ import annotations
 
 from operations.plan.environment import HUB
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
+from operations.plan.recipe import Model, Recipe
 
 
 def engine_address(knobs: Knobs, node: Node) -> str:
@@ -24,5 +24,10 @@ def engine_url(knobs: Knobs, node: Node) -> str:
 
 
 def model_path(recipe: Recipe) -> str:
-    """The pinned snapshot inside the container."""
-    return f"{HUB}/{recipe.model.folder}/snapshots/{recipe.model.revision}"
+    """The served model inside the container."""
+    return snapshot_path(recipe.model)
+
+
+def snapshot_path(model: Model) -> str:
+    """A pinned snapshot inside the container."""
+    return f"{HUB}/{model.folder}/snapshots/{model.revision}"

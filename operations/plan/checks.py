@@ -93,7 +93,7 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
     wanted: dict[int, tuple[str, float]] = {}
     missing_image = any(image.role == "engine" and not _has(survey, image) for image in images)
     for name, size in (
-        ("store", 0 if survey["state"]["model"]["present"] else recipe.needs.model_disk_gib),
+        ("store", sum(_still_to_come(recipe, survey))),
         ("docker", recipe.needs.image_disk_gib if missing_image else SPARE_GIB),
         ("files", SPARE_GIB),
     ):
@@ -107,6 +107,13 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
                 f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
                 "make room" + (", or point model_store at another disk" if shared else ""),
             )
+
+
+def _still_to_come(recipe: Recipe, survey: Survey) -> Iterator[float]:
+    """GiB of each model that is not there: what the recipe says of the served one's, and the others' weights."""
+    for model, state in zip(recipe.models, survey["state"]["models"], strict=True):
+        if not state["present"]:
+            yield recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
 
 
 def _has(survey: Survey, image: Image) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from operations.plan import environment
 from operations.plan.addresses import engine_address, engine_url
 from operations.plan.engines import ENGINES
+from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, render
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
@@ -70,6 +71,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
+    files += [File(f"{folder}/{ATTACHED}{name}", content) for name, content in recipe.attached.items()]
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
     docker = _engine_docker(recipe, knobs, node, image)
     run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
@@ -92,8 +94,13 @@ def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -
         gpu=recipe.needs.gpu,
         ports=_ports(knobs, node, head),
         image=image.local,
-        snapshot=f"{node.path(knobs.model_store)}/{recipe.model.folder}/snapshots/{recipe.model.revision}",
-        record=f"{PROVEN}/{recipe.model.folder}/{recipe.model.revision}.json",
+        models=[
+            {
+                "snapshot": f"{node.path(knobs.model_store)}/{model.folder}/snapshots/{model.revision}",
+                "record": f"{PROVEN}/{model.folder}/{model.revision}.json",
+            }
+            for model in recipe.models
+        ],
     )
 
 

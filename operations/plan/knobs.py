@@ -54,6 +54,7 @@ class Knobs(BaseModel):
     proxy_image: str
     model_from: str
     model_revision: str
+    model_revisions: dict[str, str]
     model_store: str
     hub_endpoint: str
     hub_token_file: str
@@ -101,6 +102,14 @@ class Knobs(BaseModel):
         if text and not re.fullmatch(r"[0-9a-f]{40}", text):
             raise ValueError("expected a commit of the model's repository, 40 hexadecimal digits, or nothing")
         return text
+
+    @field_validator("model_revisions")
+    @classmethod
+    def _commits(cls, revisions: dict[str, str]) -> dict[str, str]:
+        for repo, text in revisions.items():
+            if not re.fullmatch(r"[0-9a-f]{40}", text):
+                raise ValueError(f"expected a commit of {repo}, 40 hexadecimal digits, not {text!r}")
+        return revisions
 
     @field_validator("model_store")
     @classmethod

@@ -1,4 +1,4 @@
-"""LiteLLM's configuration: one model name over the engines of the plan."""
+"""LiteLLM's configuration: the model's name, and those of its adapters, over the engines of the plan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Any
 
+from operations.plan.engines import ENGINES
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
@@ -49,15 +50,18 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
     return {
         "model_list": [
             {
-                "model_name": recipe.served_name,
+                "model_name": name,
                 "litellm_params": {
-                    "model": f"hosted_vllm/{recipe.served_name}",
+                    "model": f"hosted_vllm/{name}",
                     "api_base": f"{engine}/v1",
                     "api_key": "none",
                     "timeout": TIMEOUT_S,
                     "stream_timeout": TIMEOUT_S,
                 },
+                # LiteLLM's own word for what can be asked of it; nothing: chat.
+                **({} if recipe.answers == "chat" else {"model_info": {"mode": recipe.answers}}),
             }
+            for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
             for engine in engines
         ],
         "router_settings": {

@@ -28,6 +28,10 @@ REPOSITORY = r"\w[\w.-]*/\w[\w.-]*"
 MODEL = "{model}"
 
 EngineName = Literal["vllm", "tensorrt-llm"]
+#: What clients can ask for: tokens, vectors, an order of documents, or what only the engine itself would answer.
+Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
+#: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).
+Kind = Literal["model", "adapter", "files"]
 
 
 class Strict(BaseModel):
@@ -50,6 +54,8 @@ class Model(Strict):
     weights_gib: Annotated[float, Field(gt=0)] | None = None
     mtp: bool | None = None
     block_size: Annotated[int, Field(gt=0)] | None = None
+    # Of a further model: follows from the flags that name it.
+    kind: Kind = "model"
 
     @field_validator("revision", mode="before")
     @classmethod
@@ -62,6 +68,12 @@ class Model(Strict):
     def folder(self) -> str:
         """The repository's folder in an HF cache."""
         return "models--" + self.repo.replace("/", "--")
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Where it lies in a store and what it must have, as programs on nodes take it."""
+        # One without a revision gets no further than the survey.
+        return {"folder": self.folder, "revision": self.revision or "none", "kind": self.kind}
 
 
 class Needs(Strict):
@@ -153,6 +165,10 @@ class Recipe(Strict):
     # Seconds between two times that the node drops its page cache while the engine runs, as a mod would; 0: never.
     drop_caches_s: Annotated[int, Field(ge=0)] = 0
     model: Model
+    # What flags name beside it by its repository: a draft, adapters, another tokenizer. Fetched and proven like it.
+    further_models: tuple[Model, ...] = ()
+    # What it is asked for; where a file does not say it, the engine's class tells it by the flags.
+    answers: Answers = "chat"
     served_name: Annotated[str, Field(pattern=r"^[\w./:+-]+$")]
     topologies: Annotated[tuple[Topology, ...], Field(min_length=1)]
     # Nodes that a cluster must have at least.
@@ -171,6 +187,8 @@ class Recipe(Strict):
     flags: tuple[Flag, ...] = ()
     # TensorRT-LLM: the file of extra LLM API options.
     config: dict[str, Any] | None = None
+    # Files beside the recipe that flags name (a chat template, a parser's plugin): name -> content.
+    attached: dict[str, str] = {}
     proof: Proof = Proof()
     remarks: tuple[Remark, ...] = ()
     # Of a plan that is gone back to: role of an image -> the local name under which it is still there. It is taken as
@@ -189,6 +207,17 @@ class Recipe(Strict):
                 if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\n" in value:
                     raise ValueError(f"`{name}` can't be passed as environment: a name, and one line of text")
         return env
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All that the engine loads from the store, the served one first."""
+        return (self.model, *self.further_models)
+
+    @property
+    def weights_gib(self) -> float | None:
+        """GiB of all weights, where those of the served model are known."""
+        first, *others = (each.weights_gib for each in self.models)
+        return None if first is None else first + sum(each or 0 for each in others)
 
     @property
     def flag_argv(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
@@ -49,9 +50,12 @@ def guard(knobs: Knobs) -> Program:
 def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> dict[str, object]:
     engine, answering = ENGINES[recipe.engine], ranks[0]
     silence_s = max(STRIKES * knobs.canary_deadline, engine.step_tokens(recipe) / SLOWEST_TOKENS_S)
+    question = engine.QUESTIONS.get(recipe.answers)
     return {
         "url": engine_url(knobs, answering),
         "model": recipe.served_name,
+        # Without one it asks for a token.
+        **({"question": asdict(question)} if question else {}),
         "acts": node.name == answering.name,
         "deadline_s": knobs.canary_deadline,
         "silence_s": silence_s,

@@ -12,18 +12,28 @@ from operations.plan.refusal import Finding, Refusal
 
 
 def wanted(data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
-    """From a host's data: knobs and recipe, which has the knob's revision when it names none.
+    """From a host's data: knobs and recipe, whose models have the knobs' revisions where it names none.
 
     Raises Refusal with every fault.
     """
     knobs = read_knobs(data)
     recipe = load_recipe(knobs.recipe)
-    if not knobs.model_revision:
-        return knobs, recipe
-    if recipe.model.revision not in (None, knobs.model_revision):
-        problem = (
-            f"model_revision={knobs.model_revision!r}: the recipe {recipe.name} has its own, {recipe.model.revision}"
+    revisions = {each.repo: ("model_revisions", knobs.model_revisions.get(each.repo, "")) for each in recipe.models}
+    if knobs.model_revision:
+        revisions[recipe.model.repo] = ("model_revision", knobs.model_revision)
+    findings = [
+        Finding(
+            "data",
+            f"{knob}={revision!r}: the recipe {recipe.name} has its own of {each.repo}, {each.revision}",
+            f"clear {knob} in group_data/all.py",
         )
-        raise Refusal(Finding("data", problem, "clear model_revision in group_data/all.py"))
-    model = recipe.model.model_copy(update={"revision": knobs.model_revision})
-    return knobs, recipe.model_copy(update={"model": model})
+        for each in recipe.models
+        for knob, revision in [revisions[each.repo]]
+        if revision and each.revision not in (None, revision)
+    ]
+    if findings:
+        raise Refusal(*findings)
+    model, *further = (
+        each.model_copy(update={"revision": each.revision or revisions[each.repo][1] or None}) for each in recipe.models
+    )
+    return knobs, recipe.model_copy(update={"model": model, "further_models": tuple(further)})

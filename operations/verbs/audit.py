@@ -1,4 +1,4 @@
-"""`make audit`: what the weights of the recipe's model are made of, from the head's store. It needs the head alone."""
+"""`make audit`: what the weights of the recipe's models are made of, from the head's store. It needs the head alone."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ from operations.verbs.report import audit_table, everywhere, refusals_told, the_
 if reach.speaks(host, inventory):
     with refusals_told():
         knobs, recipe = wanted(dict(host.data.dict()))
-    revision = recipe.model.revision or "none"
-    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": revision}
-    audit_table(everywhere(the_head(), "audit", **where))
+    for model in recipe.models:
+        # A tokenizer and a configuration have none.
+        if model.kind != "files":
+            lies: dict[str, Any] = {"folder": model.folder, "revision": model.revision or "none"}
+            audit_table(everywhere(the_head(), "audit", store=knobs.model_store, **lies))

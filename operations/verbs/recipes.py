@@ -120,8 +120,10 @@ def judged(recipe: Recipe) -> tuple[tuple[str, str, str, str], list[str]]:
     remarks += mods.remarks(recipe.mods)
     engine = f"{recipe.engine} {recipe.engine_version or '(version unknown)'}"
     topologies = ", ".join(name for name, _ in cases)
-    if recipe.model.revision is None:
-        remarks.append(Remark(False, f"it names no revision of {recipe.model.repo}", "set the knob model_revision"))
+    for model in recipe.models:
+        if model.revision is None:
+            knob = "model_revision" if model is recipe.model else "model_revisions"
+            remarks.append(Remark(False, f"it names no revision of {model.repo}", f"set the knob {knob}"))
     errors, others = [r for r in remarks if r.error], [r for r in remarks if not r.error]
     verdict = "refused" if errors else f"ok, {len(others)} remark(s)" if others else "ok"
     lines = [f"error: {remark}" for remark in errors] + [f"remark: {remark}" for remark in others]

@@ -109,22 +109,23 @@ def status_table(answers: dict[str, dict[str, Any]], absent: Sequence[str] = ())
             print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
 
 
-def verify_table(answers: dict[str, dict[str, Any]]) -> None:
-    """A row for each node; under it what is wrong. Raises DeployError when a node has not the whole model.
+def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> None:
+    """A row for each node and model; under it what is wrong. Raises DeployError when a node has not all of them whole.
 
     Nodes are held against the first that answers: the head, unless that is away.
     """
     first, reference = next(iter(answers.items()))
-    table = Table("node", "files", "GB", "verdict", "seconds", box=None, pad_edge=False)
+    table = Table("node", "model", "files", "GB", "verdict", "seconds", box=None, pad_edge=False)
     problems = []
     for name, answer in answers.items():
-        said = [f"{answer['path']} is not there"] if not answer["present"] else list(answer["problems"])
-        said += [f"{file} is not {first}'s" for file in _unlike(answer["files"], reference["files"])]
-        problems += [f"{name}: {problem}" for problem in said]
-        how = "whole, every byte proven" if answer["proven"] else "whole by structure; DEEP=1 hashes it"
-        size = sum(file["size"] for file in answer["files"].values()) / 1e9
-        verdict = f"{len(said)} problem(s)" if said else how
-        table.add_row(name, str(len(answer["files"])), f"{size:.2f}", verdict, f"{answer['seconds']:.1f}")
+        for repo, state, wanted in zip(repos, answer["models"], reference["models"], strict=True):
+            said = [f"{state['path']} is not there"] if not state["present"] else list(state["problems"])
+            said += [f"{file} is not {first}'s" for file in _unlike(state["files"], wanted["files"])]
+            problems += [f"{name}: {problem}" for problem in said]
+            how = "whole, every byte proven" if state["proven"] else "whole by structure; DEEP=1 hashes it"
+            size = sum(file["size"] for file in state["files"].values()) / 1e9
+            verdict = f"{len(said)} problem(s)" if said else how
+            table.add_row(name, repo, str(len(state["files"])), f"{size:.2f}", verdict, f"{state['seconds']:.1f}")
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     if problems:
         raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")

@@ -1,4 +1,4 @@
-"""`make verify`: is the model whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
+"""`make verify`: are the models whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
 
 from typing import Any
 
@@ -16,8 +16,7 @@ if reach.speaks(host, inventory):
     hosts = [each for each in reach.answering(inventory) if each in serving]
     if not hosts:
         raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=knobs.topology)))
-    revision = recipe.model.revision or "none"
-    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder, "revision": revision}
+    where: dict[str, Any] = {"store": knobs.model_store, "models": [model.place for model in recipe.models]}
     answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
     say(absent_lines(topology=knobs.topology))
-    verify_table(answers)
+    verify_table([model.repo for model in recipe.models], answers)

@@ -89,13 +89,16 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             }
             for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)
         },
-        "model": {
-            "present": True,
-            "problems": [],
-            "files": {"a": {"size": 1, "blob": "b"}},
-            "proven": True,
-            "touched": [],
-        },
+        "models": [
+            {
+                "present": True,
+                "problems": [],
+                "files": {"a": {"size": 1, "blob": "b"}},
+                "proven": True,
+                "touched": [],
+            }
+            for _ in plan.recipe.models
+        ],
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
         "served": record(plan, contents_of(plan))["id"],
     }

@@ -27,7 +27,7 @@ MODEL = {"present": True, "problems": [], "files": {"a": {"size": 1, "blob": "b"
 PROGRAMS = {
     "status": STATUS,
     "endpoint": {"url": "http://h:8000/v1", "key": "k", "model": "m"},
-    "model_verify": {**MODEL, "seconds": 0.1},
+    "model_verify": {"models": [{**MODEL, "seconds": 0.1}]},
     "old_images": {"images": [], "removed": [], "problems": []},
     "services": {"units": {unit: {"UnitFileState": "enabled"} for unit in UNITS}},
 }

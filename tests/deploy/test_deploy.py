@@ -335,7 +335,7 @@ def foreign(tmp_path: Path, more: str = "") -> str:
 
 def test_a_recipe_without_a_revision_is_refused_with_today_s(tmp_path: Path) -> None:
     data = flags(topology="solo", recipe=foreign(tmp_path))
-    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main="d" * 40)
+    outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main={"org/model": "d" * 40})
     assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
     assert "names no revision of org/model" in outcome.text
     assert f'model_revision = "{"d" * 40}" in group_data/all.py is what `main` is' in outcome.text
@@ -378,7 +378,7 @@ def test_a_cache_that_root_has_made_is_told_with_the_remedy(tmp_path: Path) -> N
 def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Path) -> None:
     changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
     states = as_planned(**changes)
-    states[0]["model"]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
+    states[0]["models"][0]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
     outcome = deploy(tmp_path, states, "-y", *flags(**changes))
     assert outcome.code == 1 and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
@@ -395,3 +395,18 @@ def test_a_head_that_can_t_be_surveyed_is_a_finding_and_no_traceback(tmp_path: P
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), only=answer)
     assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
     assert "sudo wants a password" in outcome.text or "has no python3" in outcome.text
+
+
+def test_a_draft_without_a_revision_is_refused_with_the_knob_that_pins_it(tmp_path: Path) -> None:
+    file = tmp_path / "drafting.yaml"
+    file.write_text(FOREIGN.replace("vllm serve org/model", "vllm serve org/model --spec-model org/draft"))
+    changes = {"topology": "solo", "recipe": str(file), "model_revision": "d" * 40}
+    outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes), main={"org/draft": "e" * 40})
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert "names no revision of org/draft" in outcome.text
+    pin = json.dumps({"org/draft": "e" * 40})
+    assert f"model_revisions = {pin} in group_data/all.py is what `main` is" in outcome.text
+    pinned = [*flags(**changes), "--data", f"model_revisions={pin}"]
+    as_it_is = as_planned(**changes, model_revisions={"org/draft": "e" * 40})
+    done = deploy(tmp_path, as_it_is, "-y", *pinned)
+    assert done.code == 0 and done.commands == [], done.text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import yaml
 
 from operations.plan.formats import FOLDER
@@ -17,7 +18,7 @@ from operations.plan.lint.subject import FOLDER as VOCABULARIES
 from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import model
+from tests.lab import chat, further, model
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 MODS = Path(__file__).parents[1] / "lab/mods"
@@ -152,6 +153,56 @@ def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
     assert f"spark-1: removed {old}" in said and needed not in said
     assert needed in on(HEAD, "docker images --format '{{.Repository}}:{{.Tag}}'").split()
     assert old not in make("status")
+
+
+def test_a_draft_an_adapter_and_a_template_are_served(tmp_path: Path) -> None:
+    (tmp_path / "many.jinja").write_text("{{ 'x' * 60 }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    needs = {
+        "further_models": [{"repo": repo, "revision": further.revision()} for repo in (further.DRAFT, further.ADAPTER)],
+        "flags": {
+            "speculative-config": {"model": further.DRAFT, "num_speculative_tokens": 2},
+            "chat-template": "many.jinja",
+            "enable-lora": True,
+            "max-lora-rank": further.RANK,
+            "lora-modules": [f"poet={further.ADAPTER}"],
+        },
+    }
+    needy = recipe(tmp_path, "needy", **needs)
+    done = deploy(topology="replicas", recipe=needy)
+    assert done.code == 0, done.text
+    at = chat.endpoint()
+    told = [chat.ask(at["OPENAI_BASE_URL"], at["OPENAI_API_KEY"], name, "Hello") for name in ("tiny-llama", "poet")]
+    for answer in told:
+        assert answer["usage"]["prompt_tokens"] > 60, "the template is the recipe's"  # type: ignore[index]
+    words = [answer["choices"][0]["message"]["content"] for answer in told]  # type: ignore[index]
+    assert words[0] != words[1], "the adapter changes what is said"
+    metrics = on(HEAD, "curl -s http://127.0.0.1:8001/metrics")
+    assert "vllm:spec_decode_num_drafts" in metrics
+    for node in (HEAD, WORKER):
+        for repo in (further.DRAFT, further.ADAPTER):
+            folder = "models--" + repo.replace("/", "--")
+            assert on(node, f"ls /var/lib/tandem/models/{folder}/{further.revision()}.json")
+    again = deploy(topology="replicas", recipe=needy)
+    assert again.code == 0 and again.changes == 0, again.text
+
+
+def test_an_embedding_model_is_proven_and_served_through_the_proxy(tmp_path: Path) -> None:
+    pooled = recipe(tmp_path, "pooled", flags={"runner": "pooling", "convert": "embed"})
+    done = deploy(topology="solo", recipe=pooled)
+    assert done.code == 0, done.text
+    at = chat.endpoint()
+    answer = requests.post(
+        f"{at['OPENAI_BASE_URL']}/embeddings",
+        headers={"Authorization": f"Bearer {at['OPENAI_API_KEY']}"},
+        json={"model": at["OPENAI_MODEL"], "input": ["One Spark", "another"]},
+        timeout=60,
+    )
+    answer.raise_for_status()
+    vectors = [each["embedding"] for each in answer.json()["data"]]
+    assert [len(each) for each in vectors] == [model.HIDDEN] * 2 and vectors[0] != vectors[1]
+    assert make("status").count("answers in") == 2
+    again = deploy(topology="solo", recipe=pooled)
+    assert again.code == 0 and again.changes == 0, again.text
 
 
 def test_a_line_that_must_not_be_said_ends_the_deploy(tmp_path: Path) -> None:

@@ -62,3 +62,32 @@ def test_only_words_are_judged(status: int, body: str, missing: int, problem: st
 def test_a_server_that_is_not_there_has_said_nothing() -> None:
     found = answer.main("http://127.0.0.1:9", "m", None, True, 5)
     assert found["problem"] and not found["judged"]
+
+
+def vectors(*values: object) -> str:
+    return json.dumps({"data": [{"embedding": value} for value in values]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "problem"),
+    [
+        ("embedding", vectors([0.1, 0.2], [0.2, 0.1]), ""),
+        ("embedding", vectors([0.1, 0.2], [0.1, 0.2]), "two texts that have nothing in common get the same numbers"),
+        ("embedding", vectors([float("nan"), 0.2], [0.1, 0.2]), "numbers that are none"),
+        ("embedding", vectors([None], [None]), "its answer is none (TypeError"),
+        ("embedding", vectors([0.1]), "1 results for 2 texts"),
+        ("embedding", vectors([], []), "2 results for 2 texts"),
+        ("rerank", json.dumps({"results": [{"relevance_score": 0.9}, {"relevance_score": 0.1}]}), ""),
+        ("rerank", json.dumps({"results": [{"relevance_score": 0.5}] * 2}), "get the same numbers"),
+    ],
+)
+def test_numbers_are_judged_where_there_are_no_words(kind: str, body: str, problem: str) -> None:
+    with scripted(200, body.encode(), len(body)) as url:
+        found = answer.main(url, "m", None, True, 5, kind)
+    assert problem in found["problem"] and bool(problem) == bool(found["problem"]) and found["judged"]
+
+
+def test_noise_is_not_judged_where_the_recipe_says_so() -> None:
+    body = vectors([0.1, 0.2], [0.1, 0.2])
+    with scripted(200, body.encode(), len(body)) as url:
+        assert answer.main(url, "m", None, False, 5, "embedding")["problem"] == ""

@@ -14,6 +14,7 @@ from operations.verbs.report import pruned_lines, verify_table
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
+PLACE = {"folder": FOLDER, "revision": model.revision(), "kind": "model"}
 SHARD = "model-00002-of-00002.safetensors"
 
 
@@ -27,7 +28,8 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verified(snapshot: Path, *, deep: bool) -> dict[str, Any]:
-    return model_verify.main(str(snapshot.parents[2]), FOLDER, model.revision(), deep)
+    state: dict[str, Any] = model_verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
+    return state
 
 
 def flip(file: Path) -> None:
@@ -86,7 +88,7 @@ def test_a_store_whose_path_has_a_blank_is_verified_like_any_other(
 
 def test_a_whole_model_is_a_row_for_each_node(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = verified(snapshot, deep=True)
-    verify_table({"spark-1": state, "spark-2": state})
+    verify_table([model.REPO], {"spark-1": {"models": [state]}, "spark-2": {"models": [state]}})
     out = capsys.readouterr().out
     assert out.count("whole, every byte proven") == 2
 
@@ -94,9 +96,9 @@ def test_a_whole_model_is_a_row_for_each_node(snapshot: Path, capsys: pytest.Cap
 def test_what_is_wrong_is_named_with_node_file_and_remedy(snapshot: Path) -> None:
     head = verified(snapshot, deep=True)
     other = {**head, "files": {**head["files"], SHARD: {"size": 1, "blob": "x"}}}
-    absent = model_verify.main("/nowhere", FOLDER, model.revision())
+    absent = model_verify.main("/nowhere", [PLACE])
     with pytest.raises(DeployError) as said:
-        verify_table({"spark-1": head, "spark-2": other, "spark-3": absent})
+        verify_table([model.REPO], {"spark-1": {"models": [head]}, "spark-2": {"models": [other]}, "spark-3": absent})
     assert f"spark-2: {SHARD} is not spark-1's" in str(said.value)
     assert f"spark-3: /nowhere/{FOLDER}/snapshots/{model.revision()} is not there" in str(said.value)
     assert "`make apply` fetches what is wrong" in str(said.value)

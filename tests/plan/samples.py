@@ -73,7 +73,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "lock": "",
         "vocabulary": {},
         "mtp": None,
-        "main": "",
+        "main": {},
         "state": {
             "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
             "images": {},
@@ -82,7 +82,7 @@ def survey(**changes: Any) -> dict[str, Any]:
                 "enp1s0f0np0": link | {"mac": "30:c5:99:00:00:01"},
                 "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02"},
             },
-            "model": {"present": False, "problems": [], "files": {}, "proven": False, "touched": []},
+            "models": [{"present": False, "problems": [], "files": {}, "proven": False, "touched": []}],
             "secrets": {},
             "served": "",
         },

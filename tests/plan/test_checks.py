@@ -93,7 +93,7 @@ def test_a_full_disk_is_named(disk: str) -> None:
 
 def test_what_is_there_needs_no_room() -> None:
     found = survey()
-    found["state"]["model"]["present"] = True
+    found["state"]["models"][0]["present"] = True
     found["disks"]["store"]["free"] = found["disks"]["docker"]["free"] = 30 << 30
     assert findings(found) == ""
 

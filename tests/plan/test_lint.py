@@ -178,7 +178,6 @@ def test_tensorrt_llm_s_flags_are_known() -> None:
         ({"gpu-memory-utilization": 0.9}, "freezes the node"),
         ({"gpu-memory-utilization": 0.8, "speculative-config": {"method": "mtp"}}, "comes out negative"),
         ({"speculative-config": {"method": "ngram"}}, "cost a quarter of the speed on prose"),
-        ({"speculative-config": {"method": "eagle", "model": "some/draft"}}, "names a second model, some/draft"),
     ],
 )
 def test_a_warning_is_shown(flags: dict[str, Any], said: str) -> None:

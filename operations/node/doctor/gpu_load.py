@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from operations.node import lock
+from operations.node import lock, status
 from operations.node.commands import docker_inspect
 from operations.node.doctor import container, gpu, memory
 from operations.node.probe import ask
@@ -88,6 +88,8 @@ def _in_the_midst(labels: dict[str, str] | None) -> str:
             ask(f"{url}/v1/models", None, "", ANSWER_S)
         except (OSError, ValueError) as error:
             return f"{ENGINE} does not answer: {getattr(error, 'reason', error)}"
+        if status.asked():
+            return f"{ENGINE} gives no tokens, by which the GPU would be kept at work"
     return ""
 
 

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from operations.plan.engines.base import Engine
+from operations.plan.engines.named import Named, reference
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
+from operations.plan.recipe import Model, Recipe
 
 ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm()}
+
+
+def named(recipe: Recipe) -> list[Named]:
+    """What the recipe's flags name beside the model, each once."""
+    found: list[Named] = []
+
+    def collect(each: Named) -> str:
+        found.append(each)
+        return each.text
+
+    ENGINES[recipe.engine].placed(recipe, collect)
+    return list(dict.fromkeys(found))
+
+
+def missing_files(recipe: Recipe, model: Model, files: Container[str]) -> list[str]:
+    """Files of a model that flags name, and that are not among those that it has."""
+    references = [reference(recipe, each) for each in named(recipe) if each.kind == "file"]
+    names = [each.rest.lstrip("/") for each in references if each and each.repo == model.repo]
+    return [name for name in names if name and name not in files]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from operations.plan.engines.named import Place
 from operations.plan.knobs import Knobs, Topology
 from operations.plan.nodes import Node
-from operations.plan.recipe import MODEL, Recipe
+from operations.plan.recipe import Answers, Recipe
 
 #: Tokens of the longest prompt, where a recipe does not say.
 CONTEXT_TOKENS = 262_144
@@ -26,9 +27,22 @@ class Signs:
     pattern: str
 
 
+@dataclass(frozen=True)
+class Question:
+    """What an engine is asked to show that it works: POST `body` and the served name to `path`, of the engine as of the
+    proxy; `pattern` is found in a good answer.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    pattern: str
+
+
 class Engine(Protocol):
     """One serving program."""
 
+    #: What is asked of it, by what it is there for; it can't be proven to give any other kind of answer.
+    QUESTIONS: Mapping[Answers, Question]
     #: By which the canary knows that it works.
     SIGNS: Signs
     #: Topologies that it can take part in here.
@@ -40,6 +54,18 @@ class Engine(Protocol):
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """What follows the program's name in a command line; None: it is another program's."""
+        ...
+
+    def placed(self, recipe: Recipe, place: Place) -> list[str]:
+        """The recipe's flags, with what `place` says for each model, adapter and file that they name."""
+        ...
+
+    def answers(self, recipe: Recipe) -> Answers:
+        """What the recipe's flags, or else its model's name, say that clients can ask for."""
+        ...
+
+    def adapters(self, recipe: Recipe) -> tuple[str, ...]:
+        """Names under which it serves adapters beside the model."""
         ...
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
@@ -65,11 +91,6 @@ class Engine(Protocol):
     def context_tokens(self, recipe: Recipe) -> int:
         """Tokens of the longest prompt that it takes."""
         ...
-
-
-def with_model(recipe: Recipe, path: str) -> list[str]:
-    """The recipe's flags, with the path of the model where they name a file of it."""
-    return [word.replace(MODEL, path, 1) if word.startswith(f"{MODEL}/") else word for word in recipe.flag_argv]
 
 
 def count(value: object) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from operations.plan import environment, ray
 from operations.plan.addresses import engine_address, model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Signs, count, with_model
+from operations.plan.engines import vllm_flags
+from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
+from operations.plan.engines.named import Place, place
 from operations.plan.knobs import Knobs, Topology
 from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
+from operations.plan.recipe import Answers, Recipe
 
 
 class Vllm:
@@ -22,6 +25,11 @@ class Vllm:
         r"^vllm:(?:prompt_tokens_total|generation_tokens_total|iteration_tokens_total_count|kv_cache_usage_perc"
         r"|num_requests_running|num_requests_waiting)(?:\{.*\})? \S+$",
     )
+    #: LiteLLM has no way for `/classify` and `/pooling`, and a transcription wants a recording.
+    QUESTIONS: Mapping[Answers, Question] = {
+        "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
+        "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
+    }
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
@@ -75,6 +83,18 @@ class Vllm:
             return [word for word in words[3:] if word != "serve"]
         return None
 
+    def placed(self, recipe: Recipe, place: Place) -> list[str]:
+        """Drafts, tokenizers, templates, parsers' plugins, adapters."""
+        return vllm_flags.placed(recipe, place)
+
+    def answers(self, recipe: Recipe) -> Answers:
+        """By `runner`, `convert`, `task` and `pooler-config`."""
+        return vllm_flags.answers(recipe)
+
+    def adapters(self, recipe: Recipe) -> tuple[str, ...]:
+        """LoRA modules."""
+        return vllm_flags.adapters(recipe)
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """One engine; or a rank: with Ray the worker only joins, without it each serves its share."""
         head, ranks = serving[0], len(serving)
@@ -115,13 +135,12 @@ class Vllm:
 
     def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, tensor_parallel: int) -> list[str]:
         """One engine that answers on this node."""
-        path = model_path(recipe)
         return [
             *(recipe.program or ("vllm", "serve")),
-            *(path, "--served-model-name", recipe.served_name),
+            *(model_path(recipe), "--served-model-name", recipe.served_name),
             *("--host", engine_address(knobs, node), "--port", str(knobs.engine_port)),
             *("--tensor-parallel-size", str(tensor_parallel)),
-            *with_model(recipe, path),
+            *self.placed(recipe, partial(place, recipe)),
         ]
 
     def _rank(self, recipe: Recipe, knobs: Knobs, head: Node, rank: int, ranks: int) -> list[str]:

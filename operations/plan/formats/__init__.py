@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from operations.plan.formats import eugr, own, secret, sparkrun
+from operations.plan.formats import eugr, needs, own, secret, sparkrun
 from operations.plan.formats.bounds import Beyond
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
@@ -42,7 +42,7 @@ def load_file(path: Path) -> Recipe:
     reader = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format]
     known = secret.known(document.data)
     try:
-        return secret.without(reader(document), known)
+        return secret.without(needs.complete(reader(document), path.parent), known)
     except Refusal as refusal:
         raise secret.shown(refusal, known) from None
     except Beyond as beyond:

@@ -136,11 +136,6 @@ def build(
         revision = None
     if "@sha256:" not in image:
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
-    runner, task = command.flag("runner"), command.flag("task")
-    if runner == "pooling" or task in ("embed", "embedding", "score", "reward", "classify"):
-        remarks.append(
-            Remark(True, f"it serves no chat ({runner or task})", "Tandem proves an engine by a chat's token")
-        )
     names = command.owned.get("served-model-name", "").split()
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
@@ -191,6 +186,12 @@ def build(
         ) from None
 
 
+def _is_called(path: str, repo: str) -> bool:
+    """Whether a path may be where somebody has mounted this model: by its name, or a folder for any (`/model`)."""
+    last, name = path.rstrip("/").rpartition("/")[2].lower(), repo.rpartition("/")[2].lower()
+    return last in (name, "model", "models", repo.lower().replace("/", "--"), repo.lower().replace("/", "_"))
+
+
 def _repository(document: Document, served: str, named: str, remarks: list[Remark]) -> str:
     """The model on the Hub: what the command serves, unless that is a path and `model` names a repository."""
     on_the_hub = REPOSITORY
@@ -198,9 +199,15 @@ def _repository(document: Document, served: str, named: str, remarks: list[Remar
         if named and named != served and re.fullmatch(on_the_hub, named):
             remarks.append(Remark(False, f"`model` is {named}, the command serves {served}", "the command counts"))
         return served
+    if cached := re.search(r"models--([\w.-]+?)--([\w.-]+)(/|$)", served):
+        # A path in the Hub client's cache says the repository.
+        return f"{cached[1]}/{cached[2]}"
     if re.fullmatch(on_the_hub, named):
         if served:
-            remarks.append(Remark(False, f"the command serves the path {served}", f"{named} from the model store"))
+            is_it = _is_called(served, named)
+            problem = f"the command serves the path {served}" + ("" if is_it else f", and `model` is {named}")
+            remedy = f"{named} from the model store" if is_it else "the container has no such path: name one model"
+            remarks.append(Remark(not is_it, problem, remedy))
         return named
     if not (served or named):
         raise refuse(document, "it names no model", "add `model: ORG/NAME`")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
+from operations.plan.engines import vllm_flags
 from operations.plan.lint.subject import Subject
 from operations.plan.refusal import Remark
 
@@ -62,7 +62,7 @@ def share_of(of: Subject) -> float:
 
 def fits(of: Subject) -> Iterator[Remark]:
     """Weights and a pinned KV cache against a node: whole, or one share of a cluster."""
-    weights = of.recipe.model.weights_gib
+    weights = of.recipe.weights_gib
     if weights is None or not of.recipe.needs.gpu:
         return
     parts = of.nodes if of.knobs.topology == "cluster" else 1
@@ -114,22 +114,11 @@ def speculation(of: Subject) -> Iterator[Remark]:
     if method == "ngram":
         problem = "speculative-config: n-grams that never repeat cost a quarter of the speed on prose"
         yield Remark(False, problem, "measure it with your own prompts ([B]: 74.75 -> 55.70 tokens/s)")
-    draft = config.get("model")
-    if isinstance(draft, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", draft) and draft != of.recipe.model.repo:
-        problem = f"speculative-config names a second model, {draft}: Tandem fetches the recipe's own alone"
-        yield Remark(False, problem, f"put it into the model store of each node: hf download {draft}")
 
 
 def speculative(of: Subject) -> dict[str, object] | None:
     """The speculative configuration; None: there is none."""
-    text = of.recipe.flag("speculative-config")
-    if not isinstance(text, str):
-        return None
-    try:
-        config = json.loads(text)
-    except ValueError:
-        return {}
-    return config if isinstance(config, dict) else {}
+    return vllm_flags.speculative(of.recipe)
 
 
 def ray(of: Subject) -> Iterator[Remark]:

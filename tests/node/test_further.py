@@ -1,0 +1,92 @@
+"""What a recipe needs beside its model, on a node: what makes it whole, how it is asked, and copies side by side."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from operations.node import model_files, probe, share, status, unit
+from operations.node.source import Source
+from operations.plan.engines import ENGINES
+from tests.lab import further
+from tests.node.shipped import part
+from tests.node.test_proof import serving
+
+node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
+QUESTION = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
+VECTOR = {"data": [{"embedding": [0.25, -1.5]}], "usage": {"prompt_tokens": 2}}
+MODELS = {"data": [{"id": "m"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "problem"),
+    [
+        ("adapter", "", ""),
+        ("adapter", "adapter_config.json", "adapter_config.json is missing"),
+        ("adapter", "adapter_model.safetensors", "has no weights"),
+        ("model", "", "/config.json is missing"),
+        ("files", "adapter_model.safetensors", ""),
+    ],
+)
+def test_what_makes_an_adapter_and_a_tokenizer_whole(tmp_path: Path, kind: str, taken: str, problem: str) -> None:
+    further._write_adapter(tmp_path)
+    if taken:
+        (tmp_path / taken).unlink()
+    said = [each.text for each in model_files.structure_problems(tmp_path, kind)]
+    assert bool(said) == bool(problem) and problem in "".join(said)
+
+
+def test_a_truncated_adapter_is_none(tmp_path: Path) -> None:
+    further._write_adapter(tmp_path)
+    file = tmp_path / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-4])
+    assert "its header says" in model_files.structure_problems(tmp_path, "adapter")[0].text
+
+
+def probed(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(unit, "main", lambda _unit: {"state": {}, "log": []})
+
+    def ask(url: str, body: dict[str, Any] | None, _key: str, _deadline_s: float) -> dict[str, Any]:
+        return dict(answers[url.removeprefix("http://h")])
+
+    monkeypatch.setattr(probe, "ask", ask)
+    return probe.main("tandem-engine", "http://h", "m", question=QUESTION)
+
+
+def test_an_embedding_engine_is_asked_for_a_vector_and_not_for_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert probed({"/v1/models": MODELS, "/v1/embeddings": VECTOR}, monkeypatch)["ok"]
+    nothing = probed({"/v1/models": MODELS, "/v1/embeddings": {"data": []}}, monkeypatch)
+    assert not nothing["ok"] and nothing["listens"] and nothing["problem"] == 'answered {"data": []}'
+
+
+def test_status_asks_what_the_canary_asks(tmp_path: Path) -> None:
+    file = tmp_path / "canary.json"
+    assert status.asked(file) is None
+    for wanted, question in (({"question": QUESTION}, QUESTION), ({}, None)):
+        file.write_text(json.dumps({"engine": wanted}))
+        assert status.asked(file) == question
+
+
+@pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])
+def test_the_canary_asks_an_embedding_engine_for_a_vector(told: dict[str, Any], problem: str) -> None:
+    with serving({"/v1/embeddings": told}) as (url, _):
+        watch = SimpleNamespace(wanted={"model": "m", "question": QUESTION}, url=url, silence_s=5)
+        assert engine.Engine.ask(watch) == problem
+
+
+def test_a_worker_that_copies_another_model_has_nothing_for_this_one(tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--org--draft/snapshots/abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    share.serve(["127.0.0.1"], 26988, share.Shared(["127.0.0.1"], snapshot, coming=lambda: ["model.safetensors"]))
+    same = Source(["127.0.0.1"], 26988, of=share.of(snapshot))
+    other = Source(["127.0.0.1"], 26988, of="models--org--model abc")
+    for source in (same, other):
+        source.look()
+    assert list(same.have) == ["config.json"] and same.coming == {"model.safetensors"}
+    assert other.answers and not other.have and not other.coming
