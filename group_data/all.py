@@ -6,7 +6,7 @@ _sudo = True
 # --- What is served ----------------------------------------------------------------------------------------------
 
 # A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
-# This one: the newest release that public runs on a GB10 prove, with kernels that vLLM chooses ([N] in docs/sources.md).
+# This one: the newest release that public runs on a GB10 prove ([N] in docs/sources.md), kernels chosen by vLLM.
 recipe = "nemotron-3-super-nvfp4-auto"
 
 # How engines lie on nodes.

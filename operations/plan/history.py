@@ -52,7 +52,8 @@ class Wanted:
     def served(self) -> dict[str, Any]:
         """As JSON, without what makes no difference to who asks the engine; a remark may be worded anew."""
         knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
-        return {"knobs": knobs, "recipe": self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks", *TOLD})}
+        recipe = self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks", *TOLD})
+        return {"knobs": knobs, "recipe": recipe}
 
 
 def declared(knobs: Knobs, recipe: Recipe, contents: Contents) -> Wanted:

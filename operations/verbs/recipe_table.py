@@ -13,9 +13,9 @@ from operations.plan.recipe import Figure, Recipe
 PAGE = Path(__file__).parents[2] / "docs/recipes.md"
 HEAD = """# The recipes
 
-Made of `files/recipes` by `make recipes-table`. Figures are others', tokens a second of all answers together; letters are
-those of [sources.md](sources.md). None of these has been started by us: no GB10 was at hand. Their commands are compared
-with their sources word by word (`tests/plan/test_golden.py`), their words with the release that their image has.
+Made of `files/recipes` by `make recipes-table`. Figures are others', tokens a second of all answers together; letters
+are those of [sources.md](sources.md). None of these has been started by us: no GB10 was at hand. Their commands are
+compared with their sources word by word (`tests/plan/test_golden.py`), their words with the release in their image.
 
 """
 COLUMNS = ("recipe", "what for", "release", "runs in", "published", "known against the release")

@@ -144,8 +144,8 @@ def test_ray_is_not_in_the_images_of_today() -> None:
 
 def test_an_image_that_says_it_has_no_ray_is_believed() -> None:
     told = shipped(MARLIN) | {"ray": False}
-    assert any("no Ray in this image" in str(each) for each in lint(MARLIN, knobs(), image=told))
-    assert not any("no Ray" in str(each) for each in lint(MARLIN, knobs(), image=told | {"ray": True}))
+    assert any("no Ray in this image" in str(each) for each in lint(MARLIN, knobs(executor="ray"), image=told))
+    assert not any("no Ray" in str(each) for each in lint(MARLIN, knobs(executor="ray"), image=told | {"ray": True}))
 
 
 def test_tensorrt_llm_is_refused_in_a_cluster() -> None:
