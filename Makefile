@@ -3,7 +3,7 @@
 INVENTORY ?= inventory.py
 LAB := tests/lab/inventory.py
 TOPOLOGY ?= cluster
-EXECUTOR ?= ray
+EXECUTOR ?= mp
 DATA ?=
 CHAOS ?=
 
@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ check: $(VENV)/.deploy ## all that a deploy checks before its first change, and 
 recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, what the lint says (FETCH=URL@COMMIT: mods)
 	@[ -z "$$FETCH" ] || PYTHONPATH=. $(BIN)/python -m operations.verbs.fetch "$$FETCH"
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes "$$DIR"
+
+recipes-table: $(VENV)/.deploy ## write docs/recipes.md anew: what each recipe is for, its release, figures, known holes
+	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipe_table > docs/recipes.md.new && mv docs/recipes.md.new docs/recipes.md
 
 verify: $(VENV)/.deploy ## is the model whole and the same on every node; DEEP=1 hashes every byte
 	$(call ask,verify,$(if $(DEEP),--data _deep=1))

@@ -6,7 +6,8 @@ _sudo = True
 # --- What is served ----------------------------------------------------------------------------------------------
 
 # A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
-recipe = "nemotron-3-super-nvfp4-marlin"
+# This one: the newest release that public runs on a GB10 prove ([N] in docs/sources.md), kernels chosen by vLLM.
+recipe = "nemotron-3-super-nvfp4-auto"
 
 # How engines lie on nodes.
 #   solo      one engine, on the head
@@ -15,9 +16,9 @@ recipe = "nemotron-3-super-nvfp4-marlin"
 topology = "cluster"
 
 # What joins the ranks of a cluster.
-#   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
 #   mp   vLLM's own launcher, without Ray
-executor = "ray"
+#   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
+executor = "mp"
 
 # How the proxy chooses among engines.
 #   simple-shuffle  at random

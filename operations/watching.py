@@ -7,6 +7,7 @@ from typing import Any
 from pyinfra import state
 from pyinfra.api.host import Host
 
+from operations.plan import nccl
 from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden
@@ -35,7 +36,7 @@ class Watch:
         self.hosts = parts(plan, where)
         proof = plan.recipe.proof
         self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
-        self.expected = proof.expect
+        self.expected = (*proof.expect, *nccl.expected(plan.recipe, plan.knobs))
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
         self._places: dict[str, dict[str, Any]] = {}

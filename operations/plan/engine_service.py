@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from operations.plan import environment
+from operations.plan import environment, nccl
 from operations.plan.addresses import engine_address, engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
@@ -41,6 +41,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         env |= environment.rank_environment(node)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, head, knobs)
+    env |= nccl.variables(recipe, knobs)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= recipe.env
     folder = folder_of(ENGINE)
@@ -51,7 +52,7 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         folders=recipe.folders,
         mods=recipe.start_mods,
         mount=environment.MOUNT,
-        commands=runs.commands(recipe, knobs, node, serving),
+        commands=[*nccl.commands(recipe, knobs), *runs.commands(recipe, knobs, node, serving)],
     )
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
@@ -70,6 +71,8 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
+        if nccl.is_swapped(recipe, knobs):
+            files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     files += [File(f"{folder}/{ATTACHED}{name}", content) for name, content in recipe.attached.items()]
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology

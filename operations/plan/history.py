@@ -20,7 +20,7 @@ from operations.plan.files import File
 from operations.plan.images import by_content, engine_image, needed, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.plan import NodePlan, Plan
-from operations.plan.recipe import Recipe
+from operations.plan.recipe import TOLD, Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Service
 
@@ -52,7 +52,8 @@ class Wanted:
     def served(self) -> dict[str, Any]:
         """As JSON, without what makes no difference to who asks the engine; a remark may be worded anew."""
         knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
-        return {"knobs": knobs, "recipe": self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks"})}
+        recipe = self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks", *TOLD})
+        return {"knobs": knobs, "recipe": recipe}
 
 
 def declared(knobs: Knobs, recipe: Recipe, contents: Contents) -> Wanted:

@@ -32,6 +32,8 @@ EngineName = Literal["vllm", "tensorrt-llm"]
 Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
 #: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).
 Kind = Literal["model", "adapter", "files"]
+#: Of a recipe, what says nothing about what is served.
+TOLD = frozenset({"figures", "known"})
 
 
 class Strict(BaseModel):
@@ -114,6 +116,15 @@ class Proof(Strict):
         return patterns
 
 
+class Figure(Strict):
+    """A published figure: tokens a second of all answers together. `source` is a letter in docs/sources.md."""
+
+    topology: Topology
+    users: Annotated[int, Field(ge=1)]
+    tokens_per_second: Annotated[float, Field(gt=0)]
+    source: Annotated[str, Field(pattern=r"^[A-Z]$")]
+
+
 class Flag(Strict):
     """One flag of the engine's command line: its name in one spelling, and its words as they were written."""
 
@@ -175,6 +186,12 @@ class Recipe(Strict):
     min_nodes: Annotated[int, Field(ge=1)] = 1
     needs: Needs = Needs()
     load_minutes: Annotated[float, Field(gt=0)]
+    # What others measured, and what is known against the release in the image, each in one line with its source: for
+    # the table in docs/recipes.md.
+    figures: tuple[Figure, ...] = ()
+    known: tuple[str, ...] = ()
+    # Whose NCCL the ranks of a cluster load: the one of torch's wheel, or the system's in the same image ([M]).
+    nccl: Literal["wheel", "system"] = "wheel"
     env: dict[str, str] = {}
     # How the engine is called where it is not by its own name (`/opt/venv/bin/vllm serve`).
     program: tuple[str, ...] = ()

@@ -15,9 +15,11 @@ from tests.plan.samples import ROOT
 START = "systemctl start --no-block tandem-engine.service"
 STOP = "systemctl stop tandem-engine.service"
 
+#: A cluster that Ray joins, in an image that has it.
+RAY = {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"}
 EVERY = [
     {"topology": "solo"},
-    {"topology": "cluster", "executor": "ray"},
+    RAY,
     {"topology": "cluster", "executor": "mp"},
     {"topology": "replicas"},
 ]
@@ -43,8 +45,8 @@ def test_nodes_that_are_as_planned_see_no_change(tmp_path: Path, changes: dict[s
 
 
 def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
-    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y")
+    plan = planned(**RAY)
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", *flags(**RAY))
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, "ray.token") < outcome.position(2, START) < outcome.position(1, START)
     assert outcome.position(1, START) < outcome.position(1, "systemctl start --no-block tandem-proxy.service")
@@ -365,7 +367,7 @@ def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
     told = {"version": "0.17.1", "flags": {"dtype": {"choices": None}}}
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), vocabulary=told)
     assert outcome.code == 1 and outcome.commands == []
-    assert "vLLM 0.17.1 (the image) has no flag `--moe-backend`" in outcome.text
+    assert "vLLM 0.17.1 (the image) has no flag `--trust-remote-code`" in outcome.text
 
 
 def test_a_cache_that_root_has_made_is_told_with_the_remedy(tmp_path: Path) -> None:

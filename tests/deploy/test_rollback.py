@@ -48,7 +48,7 @@ def test_a_plan_that_does_not_come_up_names_the_way_back(tmp_path: Path) -> None
     outcome = broken(tmp_path)
     assert outcome.code == 1
     assert "does not serve: its unit is failed" in outcome.text
-    way = f"`make rollback INVENTORY={tmp_path}/nodes.py` goes back to nemotron-3-super-nvfp4-marlin, solo"
+    way = f"`make rollback INVENTORY={tmp_path}/nodes.py` goes back to nemotron-3-super-nvfp4-auto, solo"
     assert way in outcome.text
     assert "Traceback" not in outcome.text
 
@@ -83,9 +83,9 @@ def test_the_first_plan_of_all_has_no_way_back(tmp_path: Path) -> None:
 def test_rollback_auto_takes_it_when_the_deploy_is_over(tmp_path: Path) -> None:
     outcome = broken(tmp_path, "--data", "rollback=auto", before=("replicas", "solo"))
     assert outcome.code == 1
-    said = outcome.text.split("rollback=auto: going back to nemotron-3-super-nvfp4-marlin, solo")
+    said = outcome.text.split("rollback=auto: going back to nemotron-3-super-nvfp4-auto, solo")
     # The second run is there, and fails as the first: this engine answers nobody. It does not go back any further.
-    assert "going back to nemotron-3-super-nvfp4-marlin, solo" in "".join(said[1:])
+    assert "going back to nemotron-3-super-nvfp4-auto, solo" in "".join(said[1:])
     assert "does not come up either" in outcome.text
     assert "replicas, which served" not in outcome.text
 
@@ -96,7 +96,7 @@ def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -
     before = {"served": served("solo", "cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
     assert outcome.code == 0, outcome.text
-    assert "going back to nemotron-3-super-nvfp4-marlin, solo, which served on 2026-01-02" in outcome.text
+    assert "going back to nemotron-3-super-nvfp4-auto, solo, which served on 2026-01-02" in outcome.text
     assert outcome.position(1, f"systemctl stop {ENGINE}") < outcome.position(1, "engine.env")
     assert outcome.position(2, f"systemctl disable --now --quiet {ENGINE}")
 

@@ -22,9 +22,14 @@ RECIPES = GOLDEN / "recipes"
 CASES: dict[str, dict[str, Any]] = {
     "solo": {"topology": "solo"},
     "solo-lone-node": {"topology": "solo", "count": 1},
-    "cluster-ray": {"topology": "cluster"},
+    "cluster-ray": {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"},
     "cluster-mp": {"topology": "cluster", "executor": "mp"},
-    "cluster-ray-3-nodes": {"topology": "cluster", "count": 3},
+    "cluster-ray-3-nodes": {
+        "topology": "cluster",
+        "executor": "ray",
+        "recipe": "nemotron-3-super-nvfp4-marlin",
+        "count": 3,
+    },
     "replicas": {"topology": "replicas"},
     "replicas-lab": {
         "topology": "replicas",
@@ -84,9 +89,10 @@ def test_what_each_recipe_runs(name: str) -> None:
         recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update={"revision": "0" * 40})})
     parts = []
     for topology in recipe.topologies:
-        executor = "mp" if any("no Ray" in str(each) for each in lint(recipe, knobs(topology=topology))) else "ray"
+        by_ray = lint(recipe, knobs(topology=topology, executor="ray"))
+        executor = "mp" if any("no Ray" in str(each) for each in by_ray) else "ray"
         wanted = knobs(topology=topology, executor=executor)
-        for planned in make_plan(recipe, wanted, nodes(2, wanted)).serving:
+        for planned in make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).serving:
             files = planned.engine.files if planned.engine else ()
             shown = [file for file in files if file.path.endswith(("run.sh", "start.sh", ".env", ".yml"))]
             parts += [f"#### {topology} {planned.node.name} {file.path}\n{file.content}\n" for file in shown]

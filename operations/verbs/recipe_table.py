@@ -1,0 +1,64 @@
+"""`make recipes-table`: docs/recipes.md, made of the recipe files. A test compares it with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.recipe import Figure, Recipe
+
+PAGE = Path(__file__).parents[2] / "docs/recipes.md"
+HEAD = """# The recipes
+
+Made of `files/recipes` by `make recipes-table`. Figures are others', tokens a second of all answers together; letters
+are those of [sources.md](sources.md). None of these has been started by us: no GB10 was at hand. Their commands are
+compared with their sources word by word (`tests/plan/test_golden.py`), their words with the release in their image.
+
+"""
+COLUMNS = ("recipe", "what for", "release", "runs in", "published", "known against the release")
+FOOT = """
+What is known was looked for on 2026-11-23 in public lists [Q]; an empty field says that nothing was found there.
+`nothing` under `published`: the source has no figure.
+"""
+
+
+def page(recipes: Iterable[Recipe]) -> str:
+    """The whole file."""
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *map(row, recipes)]
+    return HEAD + "".join(f"| {' | '.join(cells)} |\n" for cells in rows) + FOOT
+
+
+def row(recipe: Recipe) -> Sequence[str]:
+    """A recipe's cells."""
+    runs = [f"{name} of {recipe.min_nodes}" if recipe.min_nodes > 2 else name for name in recipe.topologies]
+    release = f"{recipe.engine} {recipe.engine_version}"
+    return (
+        f"`{recipe.name}`",
+        recipe.description,
+        release + (", built" if recipe.image.startswith("build:") else ", with a mod" if recipe.mods else ""),
+        ", ".join(runs),
+        "; ".join(published(recipe.figures)) or "nothing",
+        "<br>".join(recipe.known),
+    )
+
+
+def published(figures: Sequence[Figure]) -> list[str]:
+    """`solo: 23 for one user, 57 for 4 [N]`, a topology and source at a time."""
+    told = []
+    for (topology, source), group in groupby(figures, key=lambda each: (each.topology, each.source)):
+        values = [f"{each.tokens_per_second:g} for {each.users if each.users > 1 else 'one user'}" for each in group]
+        told.append(f"{topology}: {', '.join(values)} [{source}]")
+    return told
+
+
+def shipped() -> list[Recipe]:
+    """All that come with Tandem and are for Sparks, by name."""
+    found = [load_recipe(file.stem) for file in sorted(FOLDER.glob("*.yaml"))]
+    return [recipe for recipe in found if recipe.needs.gpu]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(shipped()))

@@ -1,0 +1,55 @@
+"""What the shipped recipes say of themselves, and the page that is made of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from operations.plan.lint.subject import parse
+from operations.plan.recipe import Recipe
+from operations.verbs import recipe_table
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = recipe_table.shipped()
+#: Holes of vLLM that docs/sources.md names under [Q], by the release without them.
+FIXED = {
+    "CVE-2026-27893": "0.18",
+    "CVE-2026-48746": "0.22",
+    "CVE-2026-55574": "0.24",
+    "CVE-2026-73558": "0.27",
+}
+
+
+def test_the_page_of_recipes_is_what_the_recipes_say() -> None:
+    assert recipe_table.PAGE.read_text() == recipe_table.page(SHIPPED), "make recipes-table"
+
+
+@pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.name)
+def test_a_recipe_names_the_holes_of_its_release_and_no_others(recipe: Recipe) -> None:
+    if recipe.engine != "vllm":
+        assert recipe.known
+        return
+    version = parse(recipe.engine_version or "")
+    named = re.findall(r"CVE-\d+-\d+", " ".join(recipe.known))
+    assert sorted(named) == sorted(cve for cve, without in FIXED.items() if version < parse(without))
+
+
+@pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.name)
+def test_every_letter_that_a_recipe_cites_is_a_source(recipe: Recipe) -> None:
+    sources = set(re.findall(r"^\| \[([A-Z])\]", (ROOT / "docs/sources.md").read_text(), re.M))
+    text = (ROOT / f"files/recipes/{recipe.name}.yaml").read_text()
+    cited = set(re.findall(r"\[([A-Z])\]", text)) | {each.source for each in recipe.figures}
+    assert cited <= sources
+
+
+@pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.name)
+def test_an_image_is_named_by_its_content(recipe: Recipe) -> None:
+    assert recipe.image.startswith("build:") or re.search(r"@sha256:[0-9a-f]{64}$", recipe.image)
+
+
+def test_the_default_recipe_has_no_hole_that_is_known() -> None:
+    text = (ROOT / "group_data/all.py").read_text()
+    default = re.findall(r'^recipe = "(.+)"', text, re.M)[0]
+    assert not next(each for each in SHIPPED if each.name == default).known
