@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyinfra import host, state
@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 
 from operations import looking
 from operations.patience import fail
+from operations.plan import holes
 from operations.plan.files import as_is
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
@@ -69,6 +70,15 @@ def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> l
         model = recipe.model.model_copy(update={"weights_gib": weights})
         recipe = recipe.model_copy(update={"model": model})
     return lint(recipe, knobs, image=survey.get("vocabulary") or None, nodes=nodes, mtp=survey.get("mtp"))
+
+
+def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, Any]]) -> holes.Verdict:
+    """The verdict on what the plan would run, by what the nodes have told in their surveys, the head first."""
+    head: dict[str, Any] = next(iter(surveys.values()), {})
+    told = head.get("inside", {})
+    inside = {role: told[local] for role, local in holes.roles(recipe, knobs).items() if told.get(local)}
+    nodes = {name: survey.get("software", {}) for name, survey in surveys.items()}
+    return holes.judge(recipe, knobs, inside=holes.by_role(inside), nodes=nodes)
 
 
 def checked(where: Host, plan: Plan) -> list[str]:

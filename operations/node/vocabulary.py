@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from operations.node import kept as keeping
 from operations.node.services import image_states
 
 KEPT = Path("/var/lib/tandem/vocabularies")
@@ -33,21 +34,10 @@ def main(local: str, script: str) -> dict[str, Any]:
         subprocess.run(["docker", "rm", "--force", "tandem-vocabulary"], capture_output=True, check=False)
         return {"error": f"{local} can't be asked what it understands: {error}"}
     if found:
-        KEPT.mkdir(parents=True, exist_ok=True)
-        aside = _file(image["id"]).with_suffix(".new")
-        aside.write_text(json.dumps(found))
-        aside.replace(_file(image["id"]))
+        keeping.write(KEPT, image["id"], found)
     return dict(found)
 
 
 def kept(image_id: str) -> dict[str, Any]:
     """What an image has told before; empty: it was not asked."""
-    try:
-        found: dict[str, Any] = json.loads(_file(image_id).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
-
-
-def _file(image_id: str) -> Path:
-    return KEPT / f"{image_id.rpartition(':')[2]}.json"
+    return keeping.read(KEPT, image_id)
