@@ -66,9 +66,7 @@ def main(
             "foreign": _foreign(Path(store), look["folder"]),
             "lock": lock.generation(),
             "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
-            "inside": {
-                local: packages.versions(each["image"].get("id", "")) for local, each in state["images"].items()
-            }
+            "inside": {local: packages.versions(each["image"].get("id", "")) for local, each in state["images"].items()}
             if engine
             else {},
             "mtp": model_facts.has_mtp(Path(store) / look["folder"] / "snapshots" / look["revision"]),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from operations.plan.holes import reach
 from operations.plan.holes.advisory import CRITICAL, Advisory, by_package, normal
-from operations.plan.holes.parts import Inside, Part, parts, roles
+from operations.plan.holes.parts import Inside, Part, every_part, roles
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
@@ -86,7 +86,7 @@ def judge(
     recipe: Recipe, knobs: Knobs, *, inside: Inside | None = None, nodes: Mapping[str, Mapping[str, str]] | None = None
 ) -> Verdict:
     """The verdict on a plan. `inside`: packages that images told, by role; `nodes`: Docker and the like, by node."""
-    every = parts(recipe, knobs, inside or {}, nodes or {})
+    every = every_part(recipe, knobs, inside or {}, nodes or {})
     holes = [hole for part in every for hole in _of(part, recipe, knobs)]
     named = {name for hole in holes for name in hole.advisory.names}
     unknown = tuple(part for part in every if not part.version)

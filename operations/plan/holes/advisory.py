@@ -70,15 +70,19 @@ class Advisory:
 
     def fixed(self, package: str, version: str) -> str:
         """The first release after this one that is not affected; empty: none is known."""
-        at = number(version)
-        ends = [event["fixed"] for each in self._of(package) for event in _events(each) if "fixed" in event]
-        later = [end for end in ends if at is None or (found := number(end)) is not None and found > at]
-        return min(later, key=lambda end: number(end) or Version("0"), default="")
+        ends, at = self._ends(package, "fixed"), number(version)
+        # What pip-audit has found: no range, but the release that mends it.
+        said = [str(each.get("database_specific", {}).get("fixed", "")) for each in self._of(package)]
+        return next((text for end, text in ends if at is None or end > at), next(filter(None, said), ""))
 
     def last_affected(self, package: str) -> str:
         """The last release that is known to be affected, where no advisory names the one that mends it."""
-        ends = [str(event["last_affected"]) for each in self._of(package) for event in _events(each) if "last_affected" in event]
-        return max(ends, key=lambda end: number(end) or Version("0"), default="")
+        return next((text for _, text in reversed(self._ends(package, "last_affected"))), "")
+
+    def _ends(self, package: str, kind: str) -> list[tuple[Version, str]]:
+        """Events of a kind, the earliest first."""
+        said = [str(event[kind]) for each in self._of(package) for event in _events(each) if kind in event]
+        return sorted((end, text) for text in said if (end := number(text)) is not None)
 
     def _of(self, package: str) -> list[Mapping[str, Any]]:
         return [each for each in self.record["affected"] if normal(each.get("package", {}).get("name", "")) == package]
@@ -107,11 +111,9 @@ def _in_ranges(affected: Mapping[str, Any], at: Version) -> bool:
 
 def _in_range(events: list[Mapping[str, Any]], at: Version) -> bool:
     """OSV's rule: the events in their order, the last one that is not after the version decides."""
+    known = [(end, kind) for event in events for kind, text in event.items() if (end := number(text)) is not None]
     inside = False
-    for event in sorted(events, key=lambda each: number(next(iter(each.values()))) or Version("0")):
-        (kind, text), end = next(iter(event.items())), number(next(iter(event.values())))
-        if end is None:
-            continue
+    for end, kind in sorted(known):
         if kind == "introduced" and at >= end:
             inside = True
         elif (kind == "fixed" and at >= end) or (kind == "last_affected" and at > end):

@@ -41,7 +41,7 @@ class Part:
         return TITLES.get(self.package, self.package)
 
 
-def parts(recipe: Recipe, knobs: Knobs, inside: Inside, nodes: Mapping[str, Mapping[str, str]]) -> list[Part]:
+def every_part(recipe: Recipe, knobs: Knobs, inside: Inside, nodes: Mapping[str, Mapping[str, str]]) -> list[Part]:
     """All parts that an advisory may name. `inside`: what images told, by role; `nodes`: software by node."""
     return [
         *_engine(recipe, knobs, inside.get("engine")),
