@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from operations.node import packages
+from operations.node.doctor import container
 from operations.plan.formats import FOLDER
+from operations.plan.history import record
 from operations.plan.holes import parts
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 
@@ -83,8 +85,6 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, keyed: str) -> None:
     now, past = planned(), planned(recipe=keyed)
     engine, proxy = past.head.engine, past.head.proxy
     assert engine is not None and proxy is not None
-    from operations.plan.history import record
-
     served = record(past, {engine.image.local: "c1", proxy.image.local: "c1"}) | {"when": "2026-11-01"}
     state = {"image": {"content": "c1"}, "replaced": False}
     told = {"plans": [served], "images": {engine.image.local: state, proxy.image.local: state}}
@@ -97,7 +97,7 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, keyed: str) -> None:
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:
     answers = {"runtimes": SOFTWARE, "packages": {"engine": {}, "proxy": {}}} | programs
     states = [look(planned(), name) for name in NAMES]
-    return deploy(tmp_path, states, *data, file="operations/verbs/audit_security.py", programs=answers)
+    return deploy(tmp_path, states, "-y", *data, file="operations/verbs/audit_security.py", programs=answers)
 
 
 def test_the_audit_judges_by_the_recipe_and_the_locks_where_no_image_is_there(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def sbom(tmp_path: Path, told: dict[str, Any]) -> Outcome:
     model = {"present": True, "path": "/hub/m", "files": {"a.safetensors": {"size": 1, "blob": "b" * 64}}}
     programs = {"packages": told, "model_verify": model}
     to = ("--data", f"_to={tmp_path / 'out'}")
-    return deploy(tmp_path, states, *to, file="operations/verbs/sbom.py", programs=programs)
+    return deploy(tmp_path, states, "-y", *to, file="operations/verbs/sbom.py", programs=programs)
 
 
 def test_the_document_of_what_the_head_runs_is_written_here(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_an_image_is_asked_once_and_kept_by_its_id(tmp_path: Path, monkeypatch: 
         return RunDouble()
 
     monkeypatch.setattr(packages, "KEPT", tmp_path)
-    monkeypatch.setattr(packages.container, "run", run_double)
+    monkeypatch.setattr(container, "run", run_double)
     monkeypatch.setattr(packages, "image_states", lambda _: {"engine:1": {"id": "sha256:ab", "content": "c"}})
     images = {"engine": "engine:1", "proxy": "proxy:1"}
     first = packages.main(images, "script")
