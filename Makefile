@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,15 @@ prune: $(VENV)/.deploy ## remove images of Tandem's that no unit needs any more;
 
 audit: $(VENV)/.deploy ## what the model's weights are made of: modules by quantisation and bytes, from the head's store
 	$(call ask,audit)
+
+audit-security: $(VENV)/.deploy ## known holes of what runs: engine, Ray, proxy, Docker, ours (RECIPE=name or DIR=folder: without a node)
+	$(if $(RECIPE)$(DIR),@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipe_holes $(or $(RECIPE),$(DIR)),$(call ask,audit_security))
+
+sbom: $(VENV)/.deploy ## what the head runs, as CycloneDX: packages read in the images, the model's files (TO=sbom)
+	$(call ask,sbom,$(if $(TO),--data _to=$(TO)))
+
+holes: $(VENV)/.dev ## renew the list of known holes: FROM= a file, folder, zip or URL of OSV records, or pip-audit's JSON
+	@PYTHONPATH=. $(BIN)/python -m operations.verbs.renew_holes $(FROM)
 
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py

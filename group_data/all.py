@@ -93,3 +93,9 @@ memory_floor_gib = 4.0
 #   offer  the deploy says why, and that `make rollback` goes back to the plan that served last
 #   auto   it goes back by itself, and still ends as a failure
 rollback = "offer"
+
+# --- What is accepted ---------------------------------------------------------------------------------------------
+
+# Critical known holes that this deployment can be reached by and that you live with, by name: ["CVE-2026-12345"].
+# `make audit-security` lists them; without your word a deploy refuses them.
+accept_risk = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyinfra import host, logger, state
@@ -13,6 +13,7 @@ from pyinfra.api.host import Host
 from operations import looking
 from operations.image import without_tag
 from operations.patience import fail
+from operations.plan import holes
 from operations.plan.files import as_is
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
@@ -95,6 +96,15 @@ def _weighed(model: Model, state: dict[str, Any]) -> Model:
     """With the weights that lie in the store, where the recipe does not say them."""
     weights = sum(each["size"] for name, each in state.get("files", {}).items() if name.endswith(".safetensors"))
     return model.model_copy(update={"weights_gib": weights / 2**30}) if weights and not model.weights_gib else model
+
+
+def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, Any]]) -> holes.Verdict:
+    """The verdict on what the plan would run, by what the nodes have told in their surveys, the head first."""
+    head: dict[str, Any] = next(iter(surveys.values()), {})
+    told = head.get("inside", {})
+    inside = {role: told[local] for role, local in holes.roles(recipe, knobs).items() if told.get(local)}
+    nodes = {name: survey.get("software", {}) for name, survey in surveys.items()}
+    return holes.judge(recipe, knobs, inside=holes.by_role(inside), nodes=nodes)
 
 
 def checked(where: Host, plan: Plan) -> list[str]:

@@ -16,7 +16,7 @@ from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
 from operations import judging, lock, looking, reach, rollback
-from operations.plan import mods
+from operations.plan import holes, mods
 from operations.plan.absence import Absence
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
@@ -90,6 +90,7 @@ def _settle(state: State) -> Plan:
                 f'sudo chown -R "$USER": {place}'
             )
     findings = [*missed, *judging.errors(remarks, recipe.name), *_unpinned(recipe, head)]
+    findings += _holes(recipe, knobs, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
@@ -125,6 +126,19 @@ def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
             f"set {knob} in group_data/all.py to a commit of it: its page on the Hub lists them"
         )  # fmt: skip
         yield Finding(recipe.name, f"names no revision of {model.repo}", remedy)
+
+
+def _holes(recipe: Recipe, knobs: Knobs, surveys: dict[str, dict[str, Any]], head: Host) -> list[Finding]:
+    """Known holes that want the owner's word. The way back is not shut by them: what is gone back to has served."""
+    verdict = judging.known_holes(recipe, knobs, surveys)
+    for line in holes.stale_lines(verdict.stale):
+        logger.warning(line)
+    refused = holes.refusals(verdict)
+    if not head.data.get(rollback.ASKED):
+        return refused
+    for finding in refused:
+        logger.warning(f"{finding.where}: {finding.problem}")
+    return []
 
 
 def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import archive, links, lock, model_facts, model_files, netplan, vocabulary
+from operations.node import archive, links, lock, model_facts, model_files, netplan, packages, runtimes, vocabulary
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
@@ -33,6 +33,7 @@ def main(
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
+        software = pool.submit(runtimes.main)
         state = main_look(**look)
         info = docker.result()
         store, served = Path(expand(look["store"])), look["models"][0]
@@ -44,6 +45,7 @@ def main(
             "machine": platform.machine(),
             "kernel": platform.release(),
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
+            "software": software.result(),
             "nvidia": _nvidia(),
             "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
             "memory": _memory() | {"ollama_mib": _ollama_mib()},
@@ -64,6 +66,9 @@ def main(
             "foreign": _foreign(store, [model["folder"] for model in look["models"]]),
             "lock": lock.generation(),
             "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
+            "inside": {local: packages.versions(each["image"].get("id", "")) for local, each in state["images"].items()}
+            if engine
+            else {},
             "mtp": model_facts.has_mtp(store / served["folder"] / "snapshots" / served["revision"]),
             "main": {
                 repo: model_facts.main_commit(store, folder, hub["endpoint"], repo, token_file)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from operations.node import kept as keeping
 from operations.node.commands import docker_inspect
 
 KEPT = Path("/var/lib/tandem/vocabularies")
@@ -42,21 +43,11 @@ def main(names: list[str], script: str) -> dict[str, Any]:
         return {"error": f"{here} can't be asked what it understands: {error}"}
     if not found:
         return {}
-    KEPT.mkdir(parents=True, exist_ok=True)
-    aside = _file(image_id).with_suffix(".new")
-    aside.write_text(json.dumps(found))
-    aside.replace(_file(image_id))
+    keeping.write(KEPT, image_id, found)
     return {**found, "asked": here}
 
 
 def kept(image_id: str) -> dict[str, Any]:
     """What an image has told before; empty: it was not asked, or by another Tandem."""
-    try:
-        found: dict[str, Any] = json.loads(_file(image_id).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and found.get("format") == FORMAT else {}
-
-
-def _file(image_id: str) -> Path:
-    return KEPT / f"{image_id.rpartition(':')[2]}.json"
+    found = keeping.read(KEPT, image_id)
+    return found if found.get("format") == FORMAT else {}

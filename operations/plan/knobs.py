@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -32,6 +32,9 @@ PORT_OFFSETS = {
     # The copy to the first worker listens one further on, that to the second two, and so on.
     "share": 30,
 }
+
+#: How advisories are called.
+_ADVISORY = r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}"
 
 
 class Knobs(BaseModel):
@@ -61,6 +64,7 @@ class Knobs(BaseModel):
     canary_deadline: float = Field(gt=0)
     memory_floor_gib: float = Field(ge=0)
     rollback: Literal["offer", "auto"]
+    accept_risk: tuple[str, ...]
 
     @field_validator("fabric_subnets")
     @classmethod
@@ -118,6 +122,15 @@ class Knobs(BaseModel):
             raise ValueError("expected an absolute path, or one that begins with ~/ (the login's home)")
         return text
 
+    @field_validator("accept_risk", mode="before")
+    @classmethod
+    def _accepted(cls, names: Any) -> Any:
+        """A list; with --data, words with a comma between them."""
+        words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
+        if not isinstance(words, list | tuple) or not all(re.fullmatch(_ADVISORY, str(word)) for word in words):
+            raise ValueError('expected names of advisories: ["CVE-2026-12345", "GHSA-abcd-1234-wxyz"]')
+        return tuple(words)
+
     @model_validator(mode="after")
     def _ports_apart(self) -> Knobs:
         if self.proxy_port == self.engine_port:
@@ -166,6 +179,7 @@ def _finding(error: dict[str, Any]) -> Finding:
     name = str(error["loc"][0])
     if error["type"] == "missing":
         return Finding("data", f"the knob `{name}` is not set", f"set `{name}` in group_data/all.py")
-    choices = get_args(Knobs.model_fields[name].annotation)
+    annotation = Knobs.model_fields[name].annotation
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
     expected = f"expected one of: {', '.join(choices)}" if choices else error["msg"].removeprefix("Value error, ")
     return Finding("data", f"{name}={error['input']!r}: {expected}", f"change `{name}` in group_data/all.py or --data")

@@ -58,6 +58,7 @@ def test_every_recipe_comes_back_as_it_was(name: str) -> None:
 def test_what_is_served_makes_the_plan_and_how_it_is_gone_back_from_does_not() -> None:
     one = kept(plan(recipe="lab-tiny-llama"))
     assert kept(plan(recipe="lab-tiny-llama", rollback="auto"))["id"] == one["id"]
+    assert kept(plan(recipe="lab-tiny-llama", accept_risk=["CVE-2026-48746"]))["id"] == one["id"]
     assert kept(plan(recipe="lab-tiny-llama", topology="solo"))["id"] != one["id"]
     assert kept(plan(recipe="lab-tiny-llama"), "c2")["id"] != one["id"], "images by content"
     assert kept(plan(recipe="lab-tiny-llama"), "c2")["way"] != one["way"]

@@ -31,6 +31,9 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"proxy_image_from": "docker.io"}, ["proxy_image_from='docker.io'"]),
     ({"model_from": "models"}, ["model_from='models'", "`hub`, or an absolute path"]),
     ({"model_store": "models"}, ["model_store='models'"]),
+    ({"accept_risk": ["ShadowRay"]}, ["accept_risk=['ShadowRay']", 'names of advisories: ["CVE-2026-12345"']),
+    ({"accept_risk": "CVE-2026-1 CVE-2026-2"}, ["accept_risk='CVE-2026-1 CVE-2026-2'"]),
+    ({"accept_risk": 7}, ["accept_risk=7", "change `accept_risk` in group_data/all.py or --data"]),
     ({"model_revision": "main"}, ["model_revision='main'", "expected a commit of the model's repository"]),
 ]
 
@@ -41,6 +44,12 @@ def test_a_wrong_knob_is_named_with_its_remedy(changes: dict[str, Any], said: li
         read_knobs(knob_data(**changes))
     for words in said:
         assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [["CVE-2026-48746", "GHSA-94f4-hr76-p5j6"], "CVE-2026-48746, GHSA-94f4-hr76-p5j6"])
+def test_accepted_risks_are_a_list_or_words_for_one_run(given: Any) -> None:
+    assert read_knobs(knob_data(accept_risk=given)).accept_risk == ("CVE-2026-48746", "GHSA-94f4-hr76-p5j6")
+    assert read_knobs(knob_data(accept_risk="")).accept_risk == ()
 
 
 def test_all_wrong_knobs_are_named_at_once() -> None:

@@ -1,0 +1,49 @@
+"""`make sbom`: what the head runs, as CycloneDX 1.6, into a folder here (TO=sbom)."""
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
+
+from operations import reach
+from operations.plan.files import as_is
+from operations.plan.images import engine_image, proxy_image
+from operations.plan.sbom import document
+from operations.plan.wanted import wanted
+from operations.verbs.report import everywhere, refusals_told, say, the_head
+
+if reach.speaks(host, inventory):
+    with refusals_told():
+        knobs, recipe = wanted(dict(host.data.dict()))
+        images = {image.role: image for image in (engine_image(recipe, knobs), proxy_image(recipe, knobs))}
+    hosts = the_head()
+    name = hosts[0].name
+    local = {role: image.local for role, image in images.items()}
+    told: dict[str, Any] = everywhere(hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
+    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder}
+    model = everywhere(hosts, "model_verify", **where, revision=recipe.model.revision or "none")[name]
+    missing = [
+        each.get("error", f"{images[role].local} is not on {name}")
+        for role, each in told.items()
+        if not each.get("python")
+    ]
+    if not model["present"]:
+        missing.append(f"{model['path']} is not there")
+    if missing:
+        raise DeployError("; ".join(missing) + "; `make apply` fetches what is missing")
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    bom = document(name, recipe, knobs, images, told, model["files"], now)
+    folder = Path(str(host.data.get("_to") or "sbom"))
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name.rpartition('/')[2]}.cdx.json"
+    aside = file.with_suffix(".new")
+    aside.write_text(json.dumps(bom, indent=1) + "\n")
+    aside.replace(file)
+    counts = [
+        f"{role}: {len(each['deb']) + len(each['apk'])} packages of the system, {len(each['python'])} of Python"
+        for role, each in told.items()
+    ]
+    say([f"{file}: {'; '.join(counts)}; {len(model['files'])} files of {recipe.model.repo}"])
