@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from yaml.constructor import ConstructorError
 
-from operations.plan.formats.bounds import CHARACTERS, DEPTH, DIGITS, VALUES
+from operations.plan.formats.bounds import CHARACTERS, DEPTH, DIGITS, KEYS, VALUES
 
 _TAG = "tag:yaml.org,2002:"
 #: Control characters, and halves of a surrogate pair, which no file can have.
@@ -61,6 +61,8 @@ class Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             return super().construct_mapping(node, deep)
+        if len(node.value) > KEYS:
+            raise ConstructorError(None, None, f"a mapping has more than {KEYS} keys", node.start_mark)
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
