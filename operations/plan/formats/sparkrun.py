@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import foreign, given, parallel
+from operations.plan.formats import foreign, given, parallel, sparkrun_env
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served, take_apart
@@ -68,14 +68,14 @@ def recipe(document: Document) -> Recipe:
     """The recipe; raises Refusal when it can't be one."""
     data = document.data
     remarks = _other_keys(data)
-    defaults = foreign.as_dict(document, "defaults")
+    defaults = {name: _unescaped(value) for name, value in foreign.as_dict(document, "defaults").items()}
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     runtime = str(data.get("runtime") or "vllm").strip().lower()
     engine = _ENGINES.get(runtime) or ("vllm" if runtime.startswith("vllm") else "")
     if not engine:
         remedy = f"Tandem serves with {' or '.join(ENGINES)}: choose a recipe of one of them"
         raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
-    env = foreign.environment(foreign.as_dict(document, "env"), remarks)
+    env = foreign.environment(sparkrun_env.filled(foreign.as_dict(document, "env"), defaults, remarks), remarks)
     remarks += _without_effect(foreign.as_dict(document, "runtime_config"))
     try:
         if template := given.text(document, "command"):
@@ -120,6 +120,13 @@ def _other_keys(data: dict[str, Any]) -> list[Remark]:
         named = f"`{key}`" + (f" ({', '.join(map(str, value))})" if isinstance(value, dict) else "")
         remarks.append(Remark(False, named, _INSTEAD.get(key, "no key that Tandem knows: left out")))
     return remarks
+
+
+def _unescaped(value: Any) -> Any:
+    """A default's doubled braces are one each where `{{` occurs, as in a command."""
+    if isinstance(value, str) and "{{" in value:
+        return value.replace("{{", "{").replace("}}", "}")
+    return value
 
 
 def _filled(document: Document, command: str, defaults: dict[str, Any], remarks: list[Remark]) -> str:
