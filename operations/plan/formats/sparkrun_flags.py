@@ -92,8 +92,8 @@ def left_out(defaults: Mapping[str, Any], engine: str, options: Mapping[str, Any
 
 
 def _is_on(value: Any) -> bool:
-    """A switch as sparkrun's library reads it."""
-    return str(value).strip().lower() in ("1", "true", "yes", "t", "y")
+    """A switch as sparkrun's library reads it: on with a 1, a t or a y anywhere in it."""
+    return value is True or (bool(value) and any(each in str(value).lower() for each in "1ty"))
 
 
 def _value(value: Any) -> Iterator[Word]:
