@@ -15,7 +15,7 @@ from operations.plan.formats.document import Document
 from operations.plan.formats.given import refuse
 from operations.plan.formats.secret import instead, is_secret
 from operations.plan.formats.serve import Served
-from operations.plan.recipe import OWNED_ENV, REPOSITORY, Model, Needs, Recipe
+from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
@@ -132,6 +132,8 @@ def build(
             Remark(True, f"it serves no chat ({runner or task})", "Tandem proves an engine by a chat's token")
         )
     names = command.owned.get("served-model-name", "").split()
+    if names and not re.fullmatch(SERVED_NAME, names[0]):
+        raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
     able = ENGINES[command.engine].TOPOLOGIES
