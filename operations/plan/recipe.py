@@ -24,6 +24,8 @@ OWNED_ENV = (
 )
 #: A repository on the Hub, whose parts are never `.` or `..`.
 REPOSITORY = r"\w[\w.-]*/\w[\w.-]*"
+#: What clients call a model.
+SERVED_NAME = r"[\w./:+-]+"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
@@ -180,7 +182,7 @@ class Recipe(Strict):
     further_models: tuple[Model, ...] = ()
     # What it is asked for; where a file does not say it, the engine's class tells it by the flags.
     answers: Answers = "chat"
-    served_name: Annotated[str, Field(pattern=r"^[\w./:+-]+$")]
+    served_name: Annotated[str, Field(pattern=rf"^{SERVED_NAME}$")]
     topologies: Annotated[tuple[Topology, ...], Field(min_length=1)]
     # Nodes that a cluster must have at least.
     min_nodes: Annotated[int, Field(ge=1)] = 1

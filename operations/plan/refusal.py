@@ -57,7 +57,7 @@ def as_table(findings: tuple[Finding, ...]) -> str:
     return "\n" + "\n".join(f"    {line}" for line in lines)
 
 
-def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """`did you mean ...?` with the known word that is closest; `otherwise` when none is."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+def nearest(word: str, known: Iterable[str], otherwise: str, least: float = 0.6) -> str:
+    """`did you mean ...?` with the closest known word; `otherwise` when none is. `least`: 1 is the same word."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=least)
     return f"did you mean `{close[0]}`?" if close else otherwise

@@ -92,6 +92,19 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
         + "  vllm serve org/model --a ${{H}}\n",
         "more than 65,536 characters when it is filled in",
     ),
+    "a thousand keys": (V1 + "".join(f"k{n}: 1\n" for n in range(1000)), "line 1: a mapping has more than 200 keys"),
+    "a thousand placeholders": (
+        f"{V1}command: vllm serve org/model {' '.join(f'{{b{n}}}' for n in range(1000))}\n",
+        "more than 100 placeholders of its command have no default",
+    ),
+    "JSON without end": (
+        f"{V1}command: vllm serve org/model --speculative-config {'[' * 5_000}\n",
+        "more than 100 brackets in each other",
+    ),
+    "numbers that are none": (
+        f"{V1}command: vllm serve org/model --kv-cache-memory-bytes 1.1.1G --max-num-batched-tokens ²\n",
+        "remark",
+    ),
     "quotes that nothing closes": (f"{V1}command: vllm serve 'org/model\n", "a single quote is not closed"),
     "braces that nothing closes": (f"{V2}command: vllm serve org/model --a {'${' * 30_000}\n", "remark"),
     "a here-document": (

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from operations.plan.formats import eugr, needs, own, secret, sparkrun
-from operations.plan.formats.bounds import Beyond
+from operations.plan.formats.bounds import Beyond, check_nesting
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
@@ -42,7 +42,10 @@ def load_file(path: Path) -> Recipe:
     reader = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format]
     known = secret.known(document.data)
     try:
-        return secret.without(needs.complete(reader(document), path.parent), known)
+        recipe = reader(document)
+        for word in (*recipe.flag_argv, *recipe.env.values()):
+            check_nesting(word)
+        return secret.without(needs.complete(recipe, path.parent), known)
     except Refusal as refusal:
         raise secret.shown(refusal, known) from None
     except Beyond as beyond:

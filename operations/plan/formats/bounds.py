@@ -7,14 +7,19 @@ FILE_KIB = 256
 #: Values of a file, keys included, and what they are together in characters: each alias counts as what it stands for.
 VALUES = 5_000
 CHARACTERS = 1_048_576
-#: Mappings and lists within each other.
+#: Keys of one mapping.
+KEYS = 200
+#: Mappings and lists within each other, in YAML, and in a word of the command that may be JSON.
 DEPTH = 20
+JSON_DEPTH = 100
 #: Digits of a number, and of the width that a placeholder asks for (`{port:>8}`).
 DIGITS = 30
 WIDTH = 1_000
 #: Of a command, when its placeholders and variables are filled in.
 COMMAND_CHARACTERS = 65_536
 COMMAND_WORDS = 4_000
+#: Placeholders without a value.
+MISSING = 100
 
 
 class Beyond(Exception):
@@ -31,3 +36,13 @@ def too_long() -> Beyond:
         f"its command has more than {COMMAND_CHARACTERS:,} characters when it is filled in",
         "put what is no flag of the engine into a mod (files/mods)",
     )
+
+
+def check_nesting(word: str) -> None:
+    """Raises Beyond for a word with brackets deeper in each other than any JSON that an engine takes."""
+    depth = 0
+    for each in word:
+        depth += (each in "[{") - (each in "]}")
+        if depth > JSON_DEPTH:
+            problem = f"a word of its command or a variable has more than {JSON_DEPTH} brackets in each other"
+            raise Beyond(problem, "close them")

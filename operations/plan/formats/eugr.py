@@ -15,7 +15,7 @@ from operations.plan.refusal import Remark, nearest
 
 KEYS = (
     *("name", "recipe_version", "container", "command", "description", "model", "mods"),
-    *("defaults", "env", "build_args", "cluster_only", "solo_only"),
+    *("defaults", "env", "build_args", "cluster_only", "solo_only", "model_revision"),
 )
 
 
@@ -59,6 +59,7 @@ def recipe(document: Document) -> Recipe:
         exports=exports,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
+        revision=data.get("model_revision"),
         description=str(data.get("description") or data.get("name") or document.path.stem),
         **foreign.mods(document, remarks, env),
     )

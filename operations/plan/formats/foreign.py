@@ -15,7 +15,7 @@ from operations.plan.formats.given import refuse
 from operations.plan.formats.secret import instead, is_secret
 from operations.plan.formats.serve import Served
 from operations.plan.mods import folder_of, settle
-from operations.plan.recipe import OWNED_ENV, REPOSITORY, Model, Needs, Recipe
+from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
@@ -137,6 +137,8 @@ def build(
     if "@sha256:" not in image:
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
     names = command.owned.get("served-model-name", "").split()
+    if names and not re.fullmatch(SERVED_NAME, names[0]):
+        raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
     able = ENGINES[command.engine].TOPOLOGIES

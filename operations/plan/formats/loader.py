@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from yaml.constructor import ConstructorError
 
-from operations.plan.formats.bounds import CHARACTERS, DEPTH, DIGITS, VALUES
+from operations.plan.formats.bounds import CHARACTERS, DEPTH, DIGITS, KEYS, VALUES
 
 _TAG = "tag:yaml.org,2002:"
 #: Control characters, and halves of a surrogate pair, which no file can have.
@@ -29,7 +29,7 @@ class Loader(yaml.SafeLoader):
         self._sizes: dict[yaml.Node, tuple[int, int]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
         before = self._values, self._characters
         if isinstance(event, yaml.AliasEvent):
             node = super().compose_node(parent, index)
@@ -61,6 +61,8 @@ class Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             return super().construct_mapping(node, deep)
+        if len(node.value) > KEYS:
+            raise ConstructorError(None, None, f"a mapping has more than {KEYS} keys", node.start_mark)
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):

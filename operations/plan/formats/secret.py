@@ -20,6 +20,8 @@ _VALUE = re.compile(
 _QUOTED = r"""(?:"[^"]*"|'[^']*'|[^\s"'`]+)"""
 _FLAG = re.compile(rf"((?<![\w-])--?(?:[\w-]*[_-])?{_WORDS})(=|\s+)(?!--){_QUOTED}", re.IGNORECASE)
 _ASSIGNED = re.compile(rf"(\b(?:\w*_)?(?:{_WORDS}|\w+_KEY))(=|\s*:\s+)(?![\s;]){_QUOTED}", re.IGNORECASE)
+_LONGEST = 1000
+_LONG = re.compile(rf"[\w.-]{{{_LONGEST},}}")
 #: Characters by which a message that has cut a secret is known.
 _BEGINNING = 6
 _BEARER = re.compile(r"(\bBearer\s+)[^\s\"'`]+", re.IGNORECASE)
@@ -27,7 +29,7 @@ _BEARER = re.compile(r"(\bBearer\s+)[^\s\"'`]+", re.IGNORECASE)
 
 def is_secret(name: str, value: str = "") -> bool:
     """Whether a variable or a flag of this name, or with this value, is somebody's key."""
-    return bool(_NAME.fullmatch(name) or _VALUE.search(value))
+    return bool(_NAME.fullmatch(name) or _VALUE.search(_short(value)))
 
 
 def instead(name: str) -> str:
@@ -37,6 +39,11 @@ def instead(name: str) -> str:
     if re.search(r"API_?KEY$", name, re.IGNORECASE):
         return "remove it: the proxy has a key of its own (`make endpoint`), the engine needs none"
     return "remove it: a recipe is no place for secrets"
+
+
+def _short(text: str) -> str:
+    """The text with the beginning alone of words that no name and no token is as long as: patterns try each place."""
+    return _LONG.sub(lambda word: word.group()[:_LONGEST], text)
 
 
 def known(value: Any, name: str = "") -> set[str]:
@@ -49,9 +56,9 @@ def known(value: Any, name: str = "") -> set[str]:
         return set()
     if is_secret(name):
         return {str(value)}
-    looks = set(_VALUE.findall(str(value)))
-    given = [found for pattern in (_FLAG, _ASSIGNED, _BEARER) for found in pattern.finditer(str(value))]
-    return looks | {found.group()[len("".join(found.groups())) :].strip("'\"") for found in given}
+    text = _short(str(value))
+    given = [found for pattern in (_FLAG, _ASSIGNED, _BEARER) for found in pattern.finditer(text)]
+    return set(_VALUE.findall(text)) | {found.group()[len("".join(found.groups())) :].strip("'\"") for found in given}
 
 
 def hidden(text: str, secrets: Iterable[str] = ()) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import foreign, given, parallel
+from operations.plan.formats import foreign, given, parallel, sparkrun_env, variables
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served, take_apart
@@ -68,20 +68,22 @@ def recipe(document: Document) -> Recipe:
     """The recipe; raises Refusal when it can't be one."""
     data = document.data
     remarks = _other_keys(data)
-    defaults = foreign.as_dict(document, "defaults")
+    # A default without a value is none: what names it is left as it is written.
+    given_defaults = foreign.as_dict(document, "defaults").items()
+    defaults = {name: _unescaped(value) for name, value in given_defaults if value is not None}
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     runtime = str(data.get("runtime") or "vllm").strip().lower()
     engine = _ENGINES.get(runtime) or ("vllm" if runtime.startswith("vllm") else "")
     if not engine:
         remedy = f"Tandem serves with {' or '.join(ENGINES)}: choose a recipe of one of them"
         raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
-    env = foreign.environment(foreign.as_dict(document, "env"), remarks)
+    env = foreign.environment(sparkrun_env.filled(foreign.as_dict(document, "env"), defaults, remarks), remarks)
     remarks += _without_effect(foreign.as_dict(document, "runtime_config"))
     try:
         if template := given.text(document, "command"):
             command = served(_filled(document, template, defaults, remarks), env)
         else:
-            command = _from_defaults(str(data.get("model") or ""), engine, defaults, remarks)
+            command = _from_defaults(str(data.get("model") or ""), engine, defaults, env, remarks)
     except ValueError as error:
         raise given.refuse(document, f"command: {error}", "close it") from None
     for hook in foreign.as_list(document, "pre_exec"):
@@ -122,6 +124,13 @@ def _other_keys(data: dict[str, Any]) -> list[Remark]:
     return remarks
 
 
+def _unescaped(value: Any) -> Any:
+    """A default's doubled braces are one each where `{{` occurs, as in a command."""
+    if isinstance(value, str) and "{{" in value:
+        return value.replace("{{", "{").replace("}}", "}")
+    return value
+
+
 def _filled(document: Document, command: str, defaults: dict[str, Any], remarks: list[Remark]) -> str:
     model = document.data.get("model") or ""
     # Those of the plan's own flags: what a recipe says of them does not matter.
@@ -142,11 +151,14 @@ def _before(document: Document, hook: str, env: dict[str, str], command: Served)
     command.remarks += found.remarks
 
 
-def _from_defaults(model: str, engine: str, defaults: dict[str, Any], remarks: list[Remark]) -> Served:
+def _from_defaults(
+    model: str, engine: str, defaults: dict[str, Any], env: dict[str, str], remarks: list[Remark]
+) -> Served:
     """The command that sparkrun would generate."""
     found = Served(engine=engine)
     options = _TRT_OPTIONS if engine == "tensorrt-llm" else {}
-    take_apart(engine, [Word(model), *words(defaults, engine, options)], found)
+    flags = [variables.expanded(word, env) for word in words(defaults, engine, options)]
+    take_apart(engine, [Word(model), *flags], found)
     remarks += left_out(defaults, engine, options)
     return found
 

@@ -49,6 +49,8 @@ _VLLM_LONG = {"tensor_parallel": "tensor-parallel-size", "pipeline_parallel": "p
 _VLLM_LONG |= {"data_parallel": "data-parallel-size"}
 _TRT_LONG = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "expert_parallel": "ep_size"}
 _TRT_LONG |= {"max_model_len": "max_seq_len"}
+#: How like a known name another has to be to be taken for its misspelling.
+_NEAR = 0.8
 #: Read by name elsewhere in sparkrun: no flags, and nothing to be said.
 CONSUMED = (
     *("api_key", "benchmark_framework", "benchmark_output_dir", "data_parallel", "ep_size", "executor"),
@@ -84,14 +86,14 @@ def left_out(defaults: Mapping[str, Any], engine: str, options: Mapping[str, Any
     said = []
     for key, value in defaults.items():
         if value is not None and key not in known and key not in CONSUMED:
-            remedy = nearest(key, known, f"write a `command` with --{key.replace('_', '-')} if it is meant")
+            remedy = nearest(key, known, f"write a `command` with --{key.replace('_', '-')} if it is meant", _NEAR)
             said.append(Remark(False, f"`{key}` under `defaults` is no flag that sparkrun makes: left out", remedy))
     return said
 
 
 def _is_on(value: Any) -> bool:
-    """A switch as sparkrun's library reads it."""
-    return str(value).strip().lower() in ("1", "true", "yes", "t", "y")
+    """A switch as sparkrun's library reads it: on with a 1, a t or a y anywhere in it."""
+    return value is True or (bool(value) and any(each in str(value).lower() for each in "1ty"))
 
 
 def _value(value: Any) -> Iterator[Word]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from operations.plan.formats.bounds import COMMAND_CHARACTERS, WIDTH, Beyond, too_long
+from operations.plan.formats.bounds import COMMAND_CHARACTERS, MISSING, WIDTH, Beyond, too_long
 
 _NAME = r"[A-Za-z_][\w-]*"
 #: `${X}` is the shell's.
@@ -31,7 +31,7 @@ def fill_like_format(text: str, values: Mapping[str, Any]) -> tuple[str, list[st
     names = [name for _, name, _, _ in parts if name is not None]
     if not all(re.fullmatch(_NAME, name) or _WITHIN.fullmatch(name) for name in names):
         return fill(text, values)
-    out, missing = _Text(), []
+    out = _Text()
     for literal, name, spec, conversion in parts:
         out.add(literal)
         if name is None:
@@ -41,9 +41,9 @@ def fill_like_format(text: str, values: Mapping[str, Any]) -> tuple[str, list[st
         elif name in values:
             out.add(_formatted(name, values[name], spec or "", conversion))
         else:
-            missing.append(name)
+            out.miss(name)
             out.add("{" + name + "}")
-    return out.text, missing
+    return out.text, list(out.missing)
 
 
 def fill(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -52,7 +52,6 @@ def fill(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
     Where `{{` occurs, doubled braces are one brace each, in all of the text.
     """
     doubled = "{{" in text
-    missing: list[str] = []
     out = _Text()
     at = 0
     for found in _PLACEHOLDER.finditer(text):
@@ -64,10 +63,10 @@ def fill(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
         elif name in values:
             _nested(str(values[name]), values, _DEPTH, out)
         else:
-            missing.append(name)
+            out.miss(name)
             out.add(found.group())
     out.add(text[at:])
-    return out.text, missing
+    return out.text, list(out.missing)
 
 
 class _Text:
@@ -76,6 +75,13 @@ class _Text:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.size = 0
+        #: Names without a value, in their order.
+        self.missing: dict[str, None] = {}
+
+    def miss(self, name: str) -> None:
+        self.missing[name] = None
+        if len(self.missing) > MISSING:
+            raise Beyond(f"more than {MISSING} placeholders of its command have no default", "add them to `defaults`")
 
     def add(self, part: str) -> None:
         self.size += len(part) or 1

@@ -81,7 +81,9 @@ def fits(of: Subject) -> Iterator[Remark]:
 
 def kv_gib(of: Subject) -> float:
     """GiB of a pinned KV cache; 0: it is not pinned."""
-    found = re.fullmatch(r"([\d.]+)([kmgtKMGT]i?)?[bB]?", str(of.recipe.flag("kv-cache-memory-bytes") or ""))
+    found = re.fullmatch(
+        r"([0-9]+(?:\.[0-9]*)?)([kmgtKMGT]i?)?[bB]?", str(of.recipe.flag("kv-cache-memory-bytes") or "")
+    )
     return float(found.group(1)) * _UNITS.get(found.group(2) or "", 1) / 2**30 if found else 0.0
 
 
@@ -90,7 +92,7 @@ def blocks(of: Subject) -> Iterator[Remark]:
     block, batched = of.recipe.model.block_size, of.recipe.flag("max-num-batched-tokens")
     if block is None or of.recipe.flag("enable-prefix-caching") is None:
         return
-    if isinstance(batched, str) and batched.isdigit() and int(batched) < block:
+    if isinstance(batched, str) and re.fullmatch(r"[0-9]{1,18}", batched) and int(batched) < block:
         problem = f"max-num-batched-tokens is {batched}, the Mamba block of this hybrid has {block} tokens"
         yield Remark(True, problem, f"set it to {block} or more ([E])")
 
