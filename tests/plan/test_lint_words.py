@@ -176,6 +176,7 @@ def test_releases_around_a_version_stand_in_for_it_where_it_lies_between_two(
     ("word", "meant"),
     [
         ("maxmodellen", "max-model-len"),
+        ("model-len", "max-model-len"),
         ("model-max-len", "max-model-len"),
         ("max-model-length", "max-model-len"),
         ("kv-cache-dtyp", "kv-cache-dtype"),
