@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from operations import watching
+from operations.plan import nccl
 from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden, Proof
 from tests.plan.samples import plan
@@ -41,6 +42,18 @@ def watch() -> watching.Watch:
 
 def said(invocation: str, **seen: str) -> dict[str, Any]:
     return {"seen": seen, "invocation": invocation, "cursor": "c"}
+
+
+def test_where_the_system_s_nccl_is_wanted_a_log_without_it_is_missed(
+    journals: dict[str, list[dict[str, Any]]],
+) -> None:
+    made = plan(topology="cluster")
+    recipe = made.recipe.model_copy(update={"proof": Proof(), "nccl": "system"})
+    host: Any = SimpleNamespace(name="spark-1")
+    looking = watching.Watch(Plan(made.knobs, recipe, made.nodes), host)
+    ours, version = nccl.expected(recipe, made.knobs)
+    journals["spark-1"] = [said("a", **{version: "NCCL version 2.28.9+cuda13.0"})]
+    assert looking.look() == "" and looking.missing() == [ours]
 
 
 def test_a_line_of_any_rank_counts(journals: dict[str, list[dict[str, Any]]]) -> None:

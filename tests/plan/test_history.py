@@ -76,6 +76,16 @@ def test_a_remark_that_is_worded_otherwise_makes_no_other_plan() -> None:
     assert restore(old, {}, {})[1].remarks == one.recipe.remarks, "it comes back with what was said of it"
 
 
+@pytest.mark.parametrize(
+    "told", [{"known": ("CVE-1 (below 0.18): a hole",)}, {"figures": ()}], ids=lambda told: next(iter(told))
+)
+def test_what_others_have_measured_or_found_since_makes_no_other_plan(told: dict[str, Any]) -> None:
+    of = plan(topology="solo")
+    newer = replace(of, recipe=of.recipe.model_copy(update=told))
+    assert kept(newer)["id"] == kept(of)["id"] and kept(newer)["way"] == kept(of)["way"]
+    assert previous([kept(of)], declared(newer.knobs, newer.recipe, contents(newer)), contents(newer)) is None
+
+
 def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_that_served(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM one\n")
     one = build_from(tmp_path)
