@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -119,11 +120,20 @@ def test_one_that_was_killed_half_way_is_no_repository_and_the_next_fetch_makes_
     assert not (cache / f".{there.name}.part").exists()
 
 
-def test_two_at_once_make_one(repository: tuple[str, str, str]) -> None:
+def test_a_second_fetch_waits_for_the_first(repository: tuple[str, str, str], cache: Path) -> None:
     url, _, commit = repository
-    argv = [sys.executable, "-m", "operations.verbs.fetch", f"{url}@{commit}"]
-    both = [subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [each.communicate()[0] for each in both] == [f"{url}@{commit} is in {place(url, commit)}\n"] * 2
+    there = place(url, commit)
+    cache.mkdir(parents=True)
+    with (cache / f".{there.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        argv = [sys.executable, "-m", "operations.verbs.fetch", f"{url}@{commit}"]
+        second = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=5)
+        # What the first leaves under the final name is taken as it is.
+        there.mkdir()
+    assert second.communicate()[0] == f"{url}@{commit} is in {there}\n"
+    assert list(there.iterdir()) == []
 
 
 def test_the_verb_says_it_in_a_line_and_fails(capsys: pytest.CaptureFixture[str]) -> None:

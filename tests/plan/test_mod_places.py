@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from operations.plan import repositories
-from operations.plan.formats import load_file, mod_places
+from operations.plan.formats import FOLDER, load_file, mod_places
 from operations.plan.recipe import Recipe
 from operations.verbs import recipes
 
@@ -192,3 +192,16 @@ def test_when_each_acts_is_a_field_of_the_recipe_and_said(tmp_path: Path) -> Non
         "the mod `kernel` can't act here: it sets `sysctl -w vm.swappiness=`, which is the node's: set it there; "
         "take it out of `mods`"
     ]
+
+
+def test_make_recipes_refuses_what_can_t_be_put_into_an_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (mod(tmp_path / "in/mods/fix") / "out.py").symlink_to("/etc/hostname")
+    read(tmp_path / "in/r.yaml", f"{SPARKRUN}mods: [fix]\n")
+    own = (FOLDER / "lab-tiny-llama.yaml").read_text()
+    (tmp_path / "in/own.yaml").write_text(f"{own}\nmods: [no-such]\n")
+    assert recipes.main(str(tmp_path / "in")) == 0
+    told = capsys.readouterr().out
+    assert "r: error: the mod `" in told and "its out.py is a link to /etc/hostname" in told
+    assert "own: error: the mod `no-such` is not here" in told and told.count("refused") == 2
