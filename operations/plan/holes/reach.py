@@ -56,7 +56,7 @@ def judge(name: str, of: Situation) -> Reach:
     if entry is None:
         return Reach(True, "not judged yet for this layout, so it counts")
     who = entry["who"]
-    obstacle = _obstacle(_IMPLIED.get(who, {}), of) or _obstacle(entry.get("when", {}), of)
+    obstacle = _obstacle(entry.get("when", {}), of) or _obstacle(_IMPLIED.get(who, {}), of)
     return Reach(not obstacle, obstacle or WHO[who])
 
 
