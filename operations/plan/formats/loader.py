@@ -18,6 +18,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _NAMES = {"int": "number", "float": "number", "bool": "boolean"}
 
 
+def _refused(problem: str, at: yaml.Event | yaml.Node) -> ConstructorError:
+    where: Any = at.start_mark
+    return ConstructorError(None, None, problem, where)
+
+
 class Loader(yaml.SafeLoader):
     """SafeLoader that counts, and notes in `twice` keys that are given twice: YAML keeps the last one in silence."""
 
@@ -34,14 +39,12 @@ class Loader(yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             node = super().compose_node(parent, index)
             if node not in self._sizes:
-                raise ConstructorError(None, None, "an anchor contains itself", event.start_mark)
+                raise _refused("an anchor contains itself", event)
             self._count(event, *self._sizes[node])
             return node
         self._depth += 1
         if self._depth > DEPTH:
-            raise ConstructorError(
-                None, None, f"lists and mappings lie more than {DEPTH} deep in each other", event.start_mark
-            )
+            raise _refused(f"lists and mappings lie more than {DEPTH} deep in each other", event)
         self._count(event, 1, len(event.value) if isinstance(event, yaml.ScalarEvent) else 0)
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -56,17 +59,17 @@ class Loader(yaml.SafeLoader):
             problem = (
                 f"up to here it has more than {VALUES:,} values or {CHARACTERS:,} characters, its aliases told out"
             )
-            raise ConstructorError(None, None, problem, event.start_mark)
+            raise _refused(problem, event)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             return super().construct_mapping(node, deep)
         if len(node.value) > KEYS:
-            raise ConstructorError(None, None, f"a mapping has more than {KEYS} keys", node.start_mark)
+            raise _refused(f"a mapping has more than {KEYS} keys", node)
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ConstructorError(None, None, "a key is not a word", key_node.start_mark)
+                raise _refused("a key is not a word", key_node)
             if key_node.tag == f"{_TAG}merge":
                 continue
             if (first := seen.get(key_node.value)) is not None:
@@ -85,7 +88,7 @@ class Loader(yaml.SafeLoader):
 def _word(loader: Loader, node: yaml.ScalarNode) -> str:
     text = str(loader.construct_scalar(node))
     if _CONTROL.search(text):
-        raise ConstructorError(None, None, "a text has a control character in it", node.start_mark)
+        raise _refused("a text has a control character in it", node)
     return text
 
 
@@ -96,14 +99,14 @@ def _plain(of: str) -> Callable[[Loader, yaml.ScalarNode], Any]:
         digits = sum(each.isalnum() for each in node.value) if isinstance(node, yaml.ScalarNode) else 0
         if digits > DIGITS and of != "bool":
             problem = f"a number has {digits:,} digits, more than {DIGITS}: quote it if it is a text"
-            raise ConstructorError(None, None, problem, node.start_mark)
+            raise _refused(problem, node)
         try:
             value = construct(loader, node)
         except (ValueError, KeyError, IndexError, OverflowError):
-            raise ConstructorError(None, None, f"what is said to be a {_NAMES[of]} is none", node.start_mark) from None
+            raise _refused(f"what is said to be a {_NAMES[of]} is none", node) from None
         if isinstance(value, float) and not math.isfinite(value):
             problem = "`.inf` and `.nan` are no numbers that a recipe can use: quote it if it is a text"
-            raise ConstructorError(None, None, problem, node.start_mark)
+            raise _refused(problem, node)
         return value
 
     return made
@@ -111,7 +114,7 @@ def _plain(of: str) -> Callable[[Loader, yaml.ScalarNode], Any]:
 
 def _tagged(loader: Loader, node: yaml.Node) -> Any:
     problem = "a value has a tag, or begins with an exclamation mark: quote it, or remove the tag"
-    raise ConstructorError(None, None, problem, node.start_mark)
+    raise _refused(problem, node)
 
 
 for _of in _NAMES:
@@ -121,4 +124,4 @@ for _of in ("str", "timestamp", "value", "merge"):
     Loader.add_constructor(_TAG + _of, _word)
 for _of in ("binary", "omap", "pairs", "set"):
     Loader.add_constructor(_TAG + _of, _tagged)
-Loader.add_constructor(None, _tagged)  # type: ignore[type-var]
+Loader.add_constructor(None, _tagged)
