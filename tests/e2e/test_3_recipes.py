@@ -139,6 +139,22 @@ def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path)
     assert again.code == 0 and again.changes == 0, again.text
 
 
+def test_a_mod_that_acts_at_run_time_runs_beside_the_engine(tmp_path: Path) -> None:
+    beside = recipe(tmp_path, "beside", mods=[str(MODS / "lab-beside")])
+    done = deploy(topology="solo", recipe=beside)
+    assert done.code == 0, done.text
+    assert "the mod `lab-beside` is run at each start: it leaves a process behind" in done.text
+    beat = "docker exec tandem-engine cat /tmp/lab-beside"
+    first = on(HEAD, beat)
+    assert on(HEAD, f"sleep 2; {beat}") != first
+    on(HEAD, "docker exec tandem-engine sh -c 'kill $(cat /tmp/lab-beside.pid)'")
+    time.sleep(2)
+    said = on(HEAD, "journalctl -u tandem-engine -o cat --no-pager")
+    assert "what the mod lab-beside has left running has failed" in said and "ended with signal SIGTERM" in said
+    again = deploy(topology="solo", recipe=beside)
+    assert again.code == 0 and again.changes == 0, again.text
+
+
 def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
     """The derived image is now the unit's; for the plan of the inventory it is the other way round."""
     old = on(HEAD, "docker inspect --format '{{.Config.Image}}' tandem-engine").strip()
