@@ -173,6 +173,8 @@ class Recipe(Strict):
     image: str
     # Folders in files/mods (or paths), applied to the image once, when it is obtained.
     mods: tuple[str, ...] = ()
+    # Mods that the recipe names and that are not here: it can't be deployed without them.
+    absent_mods: tuple[str, ...] = ()
     # Names of those among them that are run at each start of the container; see operations/plan/mod_acts.py.
     start_mods: tuple[str, ...] = ()
     # Seconds between two times that the node drops its page cache while the engine runs, as a mod would; 0: never.

@@ -287,9 +287,10 @@ def test_a_mistake_is_one_message_and_no_change(tmp_path: Path, changes: dict[st
 
 
 def test_findings_of_all_nodes_come_in_one_table(tmp_path: Path) -> None:
-    plan = planned(topology="cluster")
+    plan = planned(**RAY)
     ports = [{"port": 26003, "address": "*", "process": "nginx", "pid": "7", "ours": False}]
-    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", kernel="7.0.0-1019-nvidia", ports=ports)
+    states = [fresh(plan, name) for name in NAMES]
+    outcome = deploy(tmp_path, states, "-y", *flags(**RAY), kernel="7.0.0-1019-nvidia", ports=ports)
     assert outcome.code == 1
     assert outcome.text.count("port 26003 is held by nginx") == 2
     assert outcome.text.count("runs the kernel 7.0.0-1019-nvidia") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from operations.plan.history import record
 from operations.plan.holes import parts
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 
-BYPASS = "CVE-2026-48746"
+PICTURES = "CVE-2026-22778"
 MARLIN = FOLDER / "nemotron-3-super-nvfp4-marlin.yaml"
 TOLD: dict[str, Any] = {
     "system": {"ID": "ubuntu", "VERSION_ID": "24.04"},
@@ -32,11 +33,12 @@ SOFTWARE = {"docker": "28.0.4", "runc": "1.3.6", "nvidia-container-toolkit": "1.
 
 
 @pytest.fixture
-def keyed(tmp_path: Path) -> str:
-    """A recipe on vLLM 0.17.1 whose engine has a key."""
-    file = tmp_path / "keyed.yaml"
-    text = MARLIN.read_text().replace("name: nemotron-3-super-nvfp4-marlin", "name: keyed")
-    file.write_text(text.replace("env:\n", "env:\n  VLLM_API_KEY: k\n"))
+def seeing(tmp_path: Path) -> str:
+    """A recipe on vLLM 0.14.0 whose model takes pictures."""
+    file = tmp_path / "seeing.yaml"
+    text = MARLIN.read_text().replace("name: nemotron-3-super-nvfp4-marlin", "name: seeing")
+    text = re.sub(r"repo: \S+", "repo: tandem/pictures-vl", text)
+    file.write_text(text.replace("engine_version: 0.17.1", "engine_version: 0.14.0"))
     return str(file)
 
 
@@ -46,19 +48,19 @@ def run(tmp_path: Path, recipe: str, *data: str, **surveys: Any) -> Outcome:
     return deploy(tmp_path, [look(plan, name) for name in NAMES], "-y", *flags, **surveys)
 
 
-def test_a_critical_hole_is_refused_in_one_line_before_the_first_change(tmp_path: Path, keyed: str) -> None:
-    outcome = run(tmp_path, keyed)
+def test_a_critical_hole_is_refused_in_one_line_before_the_first_change(tmp_path: Path, seeing: str) -> None:
+    outcome = run(tmp_path, seeing)
     assert outcome.code != 0 and outcome.commands == []
     assert "nothing was changed; this has to be put right first" in outcome.text
-    [line] = [line for line in outcome.text.splitlines() if "has CVE-2026-48746" in line]
-    assert "vLLM 0.17.1" in line and "passes the engine's own API key" in line and "anybody on the fabric" in line
-    assert 'or accept_risk = ["CVE-2026-48746"] in group_data/all.py' in outcome.text
+    [line] = [line for line in outcome.text.splitlines() if f"has {PICTURES}" in line]
+    assert "vLLM 0.14.0" in line and "a client with a key" in line
+    assert f'or accept_risk = ["{PICTURES}"] in group_data/all.py' in outcome.text
 
 
-def test_with_the_owners_word_it_is_deployed(tmp_path: Path, keyed: str) -> None:
-    outcome = run(tmp_path, keyed, f"accept_risk={BYPASS}")
+def test_with_the_owners_word_it_is_deployed(tmp_path: Path, seeing: str) -> None:
+    outcome = run(tmp_path, seeing, f"accept_risk={PICTURES}")
     assert outcome.code == 0, outcome.text
-    assert BYPASS not in "".join(line for line in outcome.text.splitlines() if "[33m" in line or "has CVE" in line)
+    assert PICTURES not in "".join(line for line in outcome.text.splitlines() if "[33m" in line or "has CVE" in line)
 
 
 def test_a_word_that_is_needed_no_more_is_told(tmp_path: Path) -> None:
@@ -74,15 +76,15 @@ def test_a_node_with_an_old_toolkit_is_refused_by_its_name(tmp_path: Path) -> No
     assert "full-upgrade on @fake/spark-2" in outcome.text
 
 
-def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(tmp_path: Path, keyed: str) -> None:
-    image = planned(recipe=keyed).head.engine
+def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(tmp_path: Path, seeing: str) -> None:
+    image = planned(recipe=seeing).head.engine
     assert image is not None
-    outcome = run(tmp_path, keyed, inside={image.image.local: {"vllm": "0.33.0"}})
+    outcome = run(tmp_path, seeing, inside={image.image.local: {"vllm": "0.33.0"}})
     assert outcome.code == 0, outcome.text
 
 
-def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, keyed: str) -> None:
-    now, past = planned(), planned(recipe=keyed)
+def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None:
+    now, past = planned(), planned(recipe=seeing)
     engine, proxy = past.head.engine, past.head.proxy
     assert engine is not None and proxy is not None
     served = record(past, {engine.image.local: "c1", proxy.image.local: "c1"}) | {"when": "2026-11-01"}
@@ -90,13 +92,14 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, keyed: str) -> None:
     told = {"plans": [served], "images": {engine.image.local: state, proxy.image.local: state}}
     states = [fresh(now, name) for name in NAMES]
     outcome = deploy(tmp_path, states, "--dry", "-y", "--data", "_rollback=1", programs={"served": told})
-    assert "has CVE-2026-48746" in outcome.text
+    assert f"has {PICTURES}" in outcome.text
     assert "this has to be put right first" not in outcome.text, outcome.text
 
 
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:
     answers = {"runtimes": SOFTWARE, "packages": {"engine": {}, "proxy": {}}} | programs
-    states = [look(planned(), name) for name in NAMES]
+    states = [look(planned(recipe=str(MARLIN)), name) for name in NAMES]
+    data = ("--data", f"recipe={MARLIN}", "--data", "executor=ray", *data)
     return deploy(tmp_path, states, "-y", *data, file="operations/verbs/audit_security.py", programs=answers)
 
 

@@ -230,7 +230,7 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ("command: vllm serve org/model\nname: Other", "`name` in line 7 is given twice, with different values", False),
     ("command: vllm serve org/model --served-model-name a b", "served under `a` alone, not under `b` as well", False),
     ("command: vllm serve other/model", "`model` is org/model, the command serves other/model", False),
-    ("command: vllm serve /models/x", "the command serves the path /models/x", False),
+    ("command: vllm serve /models/x", "the command serves the path /models/x, and `model` is org/model", True),
     ('command: "vllm serve org/model | tee /tmp/log"', "pipes its output into tee", False),
 ]
 

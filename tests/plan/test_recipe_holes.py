@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,12 @@ def test_every_shipped_recipe_has_a_row(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_folder_with_a_recipe_that_is_critical_fails_and_one_that_can_t_be_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "keyed.yaml").write_text(MARLIN.read_text().replace("env:\n", "env:\n  VLLM_API_KEY: k\n"))
+    text = re.sub(r"repo: \S+", "repo: tandem/pictures-vl", MARLIN.read_text())
+    (tmp_path / "seeing.yaml").write_text(text.replace("engine_version: 0.17.1", "engine_version: 0.14.0"))
     (tmp_path / "broken.yaml").write_text("name: x\n")
     assert recipe_holes.main(str(tmp_path)) == 1
     said = capsys.readouterr()
-    assert "nobody has accepted them: CVE-2026-48746" in said.err and "broken.yaml: refused" in said.err
+    assert "nobody has accepted them: CVE-2026-22778" in said.err and "broken.yaml: refused" in said.err
 
 
 def test_what_one_topology_can_be_reached_by_counts() -> None:

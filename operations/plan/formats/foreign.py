@@ -92,20 +92,22 @@ def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -
     if not listed and isinstance(nested := document.data.get("runtime_config"), dict):
         # As sparkrun has it of its first version.
         listed = nested["mods"] if isinstance(nested.get("mods"), list) else []
-    found = {}
+    found, absent = {}, []
     for each in listed:
         here = mod_places.find(document.path, str(each), document.format) if isinstance(each, str) else None
         if here is None:
             remarks.append(Remark(True, f"`mods` has {each!r}, which is no name", "name a folder: `mods/NAME`"))
         elif isinstance(here, mod_places.Missing):
             remarks.append(Remark(True, here.problem, here.remedy))
+            absent.append(str(each))
         else:
             found[here.mod] = f"mod `{each}` ({here.where})"
     settled = settle(list(found), names)
     built = [mod for mod in settled.mods if folder_of(mod).name not in settled.starts]
     remarks += [Remark(False, found[mod], "put into a derived image, once, not at every start") for mod in built]
     remarks += settled.remarks
-    return {"mods": settled.mods, "start_mods": settled.starts, "drop_caches_s": settled.drop_caches_s}
+    named = {"mods": settled.mods, "start_mods": settled.starts, "absent_mods": tuple(absent)}
+    return {**named, "drop_caches_s": settled.drop_caches_s}
 
 
 def build(

@@ -124,7 +124,9 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
         yield Remark(True, f"{what}, which the container will not have: {mounted}", remedy)
     elif name.kind != "file":
         yield Remark(True, f"{what}, which is no repository on the Hub", "write ORG/NAME")
-    elif mod := next((each for each in recipe.mods if _brings(each, attached_name(name.text))), ""):
+    elif mod := next(
+        (each for each in (*recipe.absent_mods, *recipe.mods) if _brings(each, attached_name(name.text))), ""
+    ):
         yield Remark(False, f"{what}: the mod `{Path(mod).name}` has to bring it", "nothing to do")
     else:
         remedy = "put it beside the recipe; a file of the model's repository is written `{model}/NAME`"
