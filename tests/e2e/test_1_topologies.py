@@ -61,7 +61,7 @@ def test_a_cluster_is_settled(at: dict[str, str]) -> None:
 
 
 def test_without_y_it_says_what_it_will_do_and_asks() -> None:
-    argv = [sys.executable, "-m", "pyinfra", cluster.INVENTORY, "deploy.py"]
+    argv = [sys.executable, "-m", "pyinfra", cluster.INVENTORY, "deploy.py", "--data", "executor=ray"]
     asked = subprocess.run(argv, input="\n", capture_output=True, text=True, cwd=cluster.ROOT, check=False)
     assert asked.returncode == 0, asked.stderr
     assert "Press enter to execute" in asked.stderr
