@@ -156,7 +156,7 @@ class Recipe(Strict):
     # Nodes that a cluster must have at least.
     min_nodes: Annotated[int, Field(ge=1)] = 1
     needs: Needs = Needs()
-    load_minutes: Annotated[float, Field(gt=0)]
+    load_minutes: Annotated[float, Field(gt=0, le=10_080)]
     env: dict[str, str] = {}
     # How the engine is called where it is not by its own name (`/opt/venv/bin/vllm serve`).
     program: tuple[str, ...] = ()
