@@ -15,7 +15,7 @@ KEYS = 200
 DEPTH = 20
 JSON_DEPTH = 100
 #: Digits of a number, and of the width that a placeholder asks for (`{port:>8}`).
-DIGITS = 30
+DIGITS = 64
 WIDTH = 1_000
 #: Of a command, when its placeholders and variables are filled in.
 COMMAND_CHARACTERS = 65_536
