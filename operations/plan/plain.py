@@ -7,10 +7,11 @@ LONGEST = 1500
 
 
 def plain(text: str) -> str:
-    """One line of at most LONGEST characters, all of them printable; the middle of a longer one is left out."""
-    if len(text) > 2 * LONGEST:
-        text = f"{text[:LONGEST]} ... {text[-LONGEST:]}"
+    """One line of printable characters; the middle of one that has more than LONGEST is left out."""
     text = " ".join(text.split())
-    if not text.isprintable():
-        text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 305]} ... {text[-300:]}"
+    if len(text) > LONGEST:
+        # The end begins with a whole word: half of one could be half of a secret that nobody knows any more.
+        text = f"{text[: LONGEST - 305]} ... {text[-300:].partition(' ')[2]}"
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -189,7 +189,7 @@ class Recipe(Strict):
     # Nodes that a cluster must have at least.
     min_nodes: Annotated[int, Field(ge=1)] = 1
     needs: Needs = Needs()
-    load_minutes: Annotated[float, Field(gt=0)]
+    load_minutes: Annotated[float, Field(gt=0, le=10_080)]
     # What others measured, and what is known against the release in the image, each in one line with its source: for
     # the table in docs/recipes.md.
     figures: tuple[Figure, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from operations.plan.plain import plain
+from operations.plan.secret import hidden
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Finding:
     def __post_init__(self) -> None:
         # They quote what anybody may have written.
         for name in ("where", "problem", "remedy"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, hidden(plain(getattr(self, name))))
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Remark:
 
     def __post_init__(self) -> None:
         for name in ("problem", "remedy"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, hidden(plain(getattr(self, name))))
 
     def __str__(self) -> str:
         return f"{self.problem}; {self.remedy}"

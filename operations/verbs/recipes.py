@@ -87,12 +87,16 @@ def yaml_files(place: Path, told: list[str]) -> list[Path]:
     return sorted(found[:FILES])
 
 
+class TooSlow(Exception):
+    """No TimeoutError, which is an OSError, and so what a reader may take for a file that is not there."""
+
+
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Seconds of this process's own computing; raises TimeoutError behind them."""
+    """Seconds of this process's own computing; raises TooSlow behind them."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError
+        raise TooSlow
 
     before = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

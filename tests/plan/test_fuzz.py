@@ -42,9 +42,9 @@ def check(file: Path, text: str) -> str:
     told = "\n".join(said)
     told.encode()
     # Where a change has torn a secret from what stands before it, or joined it to a word, nobody can know it.
-    if not re.search(r"[A-Za-z0-9]hf_Planted0|(?<!hf_)Planted0", text):
+    if not re.search(r"[A-Za-z0-9]['\"\\]*hf_Planted0|(?<!hf_)Planted0", text):
         assert SHAPED[:11] not in told
-    if not re.search(r"(?<!--api-key )(?<!_API_KEY=)(?<!TOKEN=)(?<!_API_KEY: )(?<!PASSWORD: )Planted1", text):
+    if not re.search(r"(?<![ ']--api-key )(?<!_API_KEY=)(?<!TOKEN=)(?<!_API_KEY: )(?<!PASSWORD: )Planted1", text):
         assert NAMED[:8] not in told
     return became
 

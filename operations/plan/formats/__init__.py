@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from operations.plan.formats import eugr, needs, own, secret, sparkrun
-from operations.plan.formats.bounds import Beyond, check_nesting
+from operations.plan.formats import eugr, needs, own, sparkrun
+from operations.plan.formats.bounds import Beyond, check_words
 from operations.plan.formats.document import read
 from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.refusal import Finding, Refusal, Remark, nearest
+from operations.plan.secret import hidden, known
 
 FOLDER = Path(__file__).parents[3] / "files/recipes"
 
@@ -40,13 +41,17 @@ def load_file(path: Path) -> Recipe:
     """
     document = read(path)
     reader = {"tandem": own.recipe, "eugr": eugr.recipe, "sparkrun": sparkrun.recipe}[document.format]
-    known = secret.known(document.data)
+    secrets = known(document.data)
     try:
         recipe = reader(document)
-        for word in (*recipe.flag_argv, *recipe.env.values()):
-            check_nesting(word)
-        return secret.without(needs.complete(recipe, path.parent), known)
+        check_words(recipe)
+        recipe = needs.complete(recipe, path.parent)
     except Refusal as refusal:
-        raise secret.shown(refusal, known) from None
+        said = ((each.where, hidden(each.problem, secrets), hidden(each.remedy, secrets)) for each in refusal.findings)
+        raise Refusal(*(Finding(*each) for each in said)) from None
     except Beyond as beyond:
         raise Refusal(Finding(document.file, beyond.problem, beyond.remedy)) from None
+    remarks = (
+        Remark(each.error, hidden(each.problem, secrets), hidden(each.remedy, secrets)) for each in recipe.remarks
+    )
+    return recipe.model_copy(update={"remarks": tuple(remarks)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operations.plan.recipe import Recipe
+
 #: KiB of a file.
 FILE_KIB = 256
 #: Values of a file, keys included, and what they are together in characters: each alias counts as what it stands for.
@@ -13,11 +15,14 @@ KEYS = 200
 DEPTH = 20
 JSON_DEPTH = 100
 #: Digits of a number, and of the width that a placeholder asks for (`{port:>8}`).
-DIGITS = 30
+DIGITS = 64
 WIDTH = 1_000
 #: Of a command, when its placeholders and variables are filled in.
 COMMAND_CHARACTERS = 65_536
 COMMAND_WORDS = 4_000
+#: Flags of it, and characters of a flag's name.
+FLAGS = 150
+FLAG_CHARACTERS = 100
 #: Placeholders without a value.
 MISSING = 100
 
@@ -38,11 +43,16 @@ def too_long() -> Beyond:
     )
 
 
-def check_nesting(word: str) -> None:
-    """Raises Beyond for a word with brackets deeper in each other than any JSON that an engine takes."""
-    depth = 0
-    for each in word:
-        depth += (each in "[{") - (each in "]}")
-        if depth > JSON_DEPTH:
-            problem = f"a word of its command or a variable has more than {JSON_DEPTH} brackets in each other"
-            raise Beyond(problem, "close them")
+def check_words(recipe: Recipe) -> None:
+    """Raises Beyond for more flags, or longer ones, than an engine has, and for words that no parser comes through."""
+    if len(recipe.flags) > FLAGS or any(len(each.name) > FLAG_CHARACTERS for each in recipe.flags):
+        raise Beyond(
+            f"it has more than {FLAGS} flags, or one of more than {FLAG_CHARACTERS} characters", "give those it needs"
+        )
+    for word in (*recipe.flag_argv, *recipe.env.values()):
+        depth = 0
+        for each in word:
+            depth += (each in "[{") - (each in "]}")
+            if depth > JSON_DEPTH:
+                problem = f"a word of its command or a variable has more than {JSON_DEPTH} brackets in each other"
+                raise Beyond(problem, "close them")

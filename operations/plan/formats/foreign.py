@@ -12,11 +12,11 @@ from operations.plan.engines import ENGINES
 from operations.plan.formats import given, mod_places, parallel
 from operations.plan.formats.document import Document
 from operations.plan.formats.given import refuse
-from operations.plan.formats.secret import instead, is_secret
 from operations.plan.formats.serve import Served
 from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
+from operations.plan.secret import instead, is_secret
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30

@@ -18,9 +18,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _NAMES = {"int": "number", "float": "number", "bool": "boolean"}
 
 
-def _refused(problem: str, at: yaml.Event | yaml.Node) -> ConstructorError:
-    where: Any = at.start_mark
-    return ConstructorError(None, None, problem, where)
+def _fault(problem: str, mark: Any) -> ConstructorError:
+    return ConstructorError(None, None, problem, mark)
 
 
 class Loader(yaml.SafeLoader):
@@ -39,12 +38,12 @@ class Loader(yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             node = super().compose_node(parent, index)
             if node not in self._sizes:
-                raise _refused("an anchor contains itself", event)
+                raise _fault("an anchor contains itself", event.start_mark)
             self._count(event, *self._sizes[node])
             return node
         self._depth += 1
         if self._depth > DEPTH:
-            raise _refused(f"lists and mappings lie more than {DEPTH} deep in each other", event)
+            raise _fault(f"lists and mappings lie more than {DEPTH} deep in each other", event.start_mark)
         self._count(event, 1, len(event.value) if isinstance(event, yaml.ScalarEvent) else 0)
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -59,18 +58,14 @@ class Loader(yaml.SafeLoader):
             problem = (
                 f"up to here it has more than {VALUES:,} values or {CHARACTERS:,} characters, its aliases told out"
             )
-            raise _refused(problem, event)
+            raise _fault(problem, event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             return super().construct_mapping(node, deep)
-        if len(node.value) > KEYS:
-            raise _refused(f"a mapping has more than {KEYS} keys", node)
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise _refused("a key is not a word", key_node)
-            if key_node.tag == f"{_TAG}merge":
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == f"{_TAG}merge":
                 continue
             if (first := seen.get(key_node.value)) is not None:
                 where = f"{key_node.value}` in line {key_node.start_mark.line + 1}"
@@ -78,17 +73,23 @@ class Loader(yaml.SafeLoader):
                 self.twice[where] = self.twice.get(where, False) or differ
             seen[key_node.value] = value_node
         self.flatten_mapping(node)
-        # `on`, `no` and `1` are keys as they are written.
-        node.value = [
-            (yaml.ScalarNode(f"{_TAG}str", key.value, key.start_mark, key.end_mark), value) for key, value in node.value
-        ]
+        if len(node.value) > KEYS:
+            raise _fault(f"a mapping has more than {KEYS} keys", node.start_mark)
+        node.value = [(_as_word(key), value) for key, value in node.value]
         return super().construct_mapping(node, deep)
+
+
+def _as_word(key: yaml.Node) -> yaml.ScalarNode:
+    """`on`, `no` and `1` are keys as they are written."""
+    if not isinstance(key, yaml.ScalarNode):
+        raise _fault("a key is not a word", key.start_mark)
+    return yaml.ScalarNode(f"{_TAG}str", key.value, key.start_mark, key.end_mark)
 
 
 def _word(loader: Loader, node: yaml.ScalarNode) -> str:
     text = str(loader.construct_scalar(node))
     if _CONTROL.search(text):
-        raise _refused("a text has a control character in it", node)
+        raise _fault("a text has a control character in it", node.start_mark)
     return text
 
 
@@ -99,14 +100,14 @@ def _plain(of: str) -> Callable[[Loader, yaml.ScalarNode], Any]:
         digits = sum(each.isalnum() for each in node.value) if isinstance(node, yaml.ScalarNode) else 0
         if digits > DIGITS and of != "bool":
             problem = f"a number has {digits:,} digits, more than {DIGITS}: quote it if it is a text"
-            raise _refused(problem, node)
+            raise _fault(problem, node.start_mark)
         try:
             value = construct(loader, node)
         except (ValueError, KeyError, IndexError, OverflowError):
-            raise _refused(f"what is said to be a {_NAMES[of]} is none", node) from None
+            raise _fault(f"what is said to be a {_NAMES[of]} is none", node.start_mark) from None
         if isinstance(value, float) and not math.isfinite(value):
             problem = "`.inf` and `.nan` are no numbers that a recipe can use: quote it if it is a text"
-            raise _refused(problem, node)
+            raise _fault(problem, node.start_mark)
         return value
 
     return made
@@ -114,7 +115,7 @@ def _plain(of: str) -> Callable[[Loader, yaml.ScalarNode], Any]:
 
 def _tagged(loader: Loader, node: yaml.Node) -> Any:
     problem = "a value has a tag, or begins with an exclamation mark: quote it, or remove the tag"
-    raise _refused(problem, node)
+    raise _fault(problem, node.start_mark)
 
 
 for _of in _NAMES:

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from operations.plan.engines import ENGINES
 from operations.plan.formats.document import Document
-from operations.plan.formats.secret import instead, is_secret
 from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.secret import instead, is_secret
 
 #: What readers set, and no file may.
 _INTERNAL = (

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from operations.plan.engines import ENGINES
 from operations.plan.formats import parallel, variables
 from operations.plan.formats.bounds import COMMAND_CHARACTERS
-from operations.plan.formats.secret import is_secret
 from operations.plan.formats.shell import Word, split
 from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
+from operations.plan.secret import is_secret
 
 #: Shell words that change nothing for the engine.
 _HARMLESS = ("set", "true", "wait", "echo", "ulimit")

@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, Remark
-
 _WORDS = r"(?:TOKEN|SECRET|API[_-]?KEY|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
 _NAME = re.compile(rf"(?:.*[_-])?(?:{_WORDS}|(?:ACCESS|SECRET|PRIVATE|AUTH)[_-]KEY(?:[_-]ID)?)", re.IGNORECASE)
 #: How the keys of the services begin that owners of such machines use: Hugging Face, OpenAI and its like, NVIDIA,
@@ -70,15 +67,3 @@ def hidden(text: str, secrets: Iterable[str] = ()) -> str:
     text = _FLAG.sub(r"\1\2…", text)
     text = _ASSIGNED.sub(r"\1\2…", text)
     return _BEARER.sub(r"\1…", _VALUE.sub("…", text))
-
-
-def without(recipe: Recipe, secrets: Iterable[str]) -> Recipe:
-    """The recipe with remarks that can be shown."""
-    said = (Remark(each.error, hidden(each.problem, secrets), hidden(each.remedy, secrets)) for each in recipe.remarks)
-    return recipe.model_copy(update={"remarks": tuple(said)})
-
-
-def shown(refusal: Refusal, secrets: Iterable[str]) -> Refusal:
-    """The refusal as it can be shown."""
-    said = ((each.where, hidden(each.problem, secrets), hidden(each.remedy, secrets)) for each in refusal.findings)
-    return Refusal(*(Finding(*each) for each in said))
