@@ -42,7 +42,7 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ("engine: vllm", "engine: sglang", ["engine: Input should be 'vllm'"]),
         ("topologies: [solo, cluster, replicas]", "topologies: [duo]", ["topologies.0"]),
         ("revision: ", "revision: main-", ["model.revision"]),
-        ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["quote it if it is a text"]),
+        ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["reads it as a number: quote it"]),
         ("repo: tandem-lab/tiny-llama", "repo: tiny-llama", ["model.repo"]),
         ('OMP_NUM_THREADS: "1"', "OMP_NUM_THREADS: 1", ["`OMP_NUM_THREADS` is 1: quote it"]),
         (
