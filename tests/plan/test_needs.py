@@ -165,14 +165,14 @@ def test_a_file_beside_the_recipe_is_part_of_the_engine_s_spec(tmp_path: Path) -
     (tmp_path / "recipes/chat.jinja").write_text("{{ one }}")
     one = planned(eugr(tmp_path, "--chat-template chat.jinja"))
     assert "--chat-template /tandem/recipe-chat.jinja" in file_of(one, "start.sh")
-    assert file_of(one, "recipe-chat.jinja") == "{{ one }}"
+    assert file_of(one, "recipe-chat.jinja") == "{{ one }}\n"
     (tmp_path / "recipes/chat.jinja").write_text("{{ other }}")
     other = planned(eugr(tmp_path, "--chat-template ./chat.jinja"))
     assert one.head.engine and other.head.engine and one.head.engine.spec != other.head.engine.spec
     # What served is remembered with it, whatever becomes of the file.
     kept = {"knobs": one.knobs.model_dump(), "recipe": one.recipe.model_dump(mode="json"), "serves": {}}
     back = restore(kept, {}, {})
-    assert isinstance(back[0], Knobs) and back[1].attached == {"chat.jinja": "{{ one }}"}
+    assert isinstance(back[0], Knobs) and back[1].attached == {"chat.jinja": "{{ one }}\n"}
 
 
 def test_a_file_of_the_model_is_looked_for_when_the_model_is_there(tmp_path: Path) -> None:

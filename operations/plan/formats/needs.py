@@ -98,11 +98,12 @@ def _beside(folder: Path, text: str) -> Path | None:
 
 
 def _content(file: Path) -> str | None:
-    """Its text; None: it is no small text file."""
+    """Its text, with a newline at its end: pyinfra writes one (and Jinja takes it away). None: no small text file."""
     try:
-        return file.read_text() if file.stat().st_size <= SMALL else None
+        text = file.read_text() if file.stat().st_size <= SMALL else None
     except (OSError, UnicodeDecodeError):
         return None
+    return None if text is None else text.removesuffix("\n") + "\n"
 
 
 def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark]:
