@@ -15,7 +15,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from operations.plan import mods
 from operations.plan.formats import FOLDER, load_file
@@ -58,13 +57,13 @@ def main(folder: str = "") -> int:
             # Its words may be the file's, and with them a secret.
             row, lines = ("-", "-", "-", "unreadable"), [f"{type(error).__name__} while it was read: please report it"]
         name = name.removesuffix(file.suffix)
-        table.add_row(Text(name), *map(Text, row))
+        table.add_row(name, *row)
         more = [f"... and {len(lines) - LINES} more"] if len(lines) > LINES else []
         told += [f"{name}: {line}" for line in [*lines[:LINES], *more]]
     if others:
         told.append(_skipped(others))
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
-    console.print(table if table.row_count else Text(f"no recipe (*.yaml, *.yml) is in {plain(str(place))}"))
+    console.print(table if table.row_count else f"no recipe (*.yaml, *.yml) is in {plain(str(place))}")
     for line in told:
         console.print(line, soft_wrap=True)
     return 0

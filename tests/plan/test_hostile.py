@@ -11,14 +11,21 @@ from pathlib import Path
 import pytest
 
 from operations.plan.formats import load_recipe
-from operations.plan.refusal import Refusal
+from operations.plan.formats.shell import split
+from operations.plan.refusal import Finding, Refusal, Remark
 from operations.verbs import recipes
 
 ROOT = Path(__file__).parents[2]
 SECRET = "hf_Planted0Secret1Planted"
+#: What only its place can tell.
+BARE = SECRET.removeprefix("hf_")
 V1 = "recipe_version: '1'\nmodel: org/model\ncontainer: vllm-node\n"
 GOOD = f"{V1}command: vllm serve org/model\n"
 V2 = "recipe_version: '2'\nmodel: org/model\ncontainer: vllm-node\n"
+OWN = (
+    f"name: x\nengine: vllm\nimage: x\nserved_name: x\ntopologies: [solo]\nload_minutes: 1\ndescription: x\nsource: x\n"
+    f"model: {{repo: org/model, revision: {'a' * 40}, weights_gib: 1, block_size: 8}}\n"
+)
 #: A default that is sixteen of the next, and so on.
 NESTED = ", ".join(
     f"{name}: '{('{' + following + '}') * 16}'" for name, following in zip("abcdefg", "bcdefgh", strict=True)
@@ -59,8 +66,8 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "a date": (f"{GOOD}description: 2024-02-30\n", "remark"),
     "a set": (f"{V1}defaults: !!set {{a, b}}\n", "line 4: a value has a tag"),
     "an object of Python's": (f"{V1}defaults: !!python/object/apply:os.system [ls]\n", "line 4: a value has a tag"),
-    "a text that looks like a tag": (f"{V1}description: !{SECRET}\n", "line 4: a value has a tag, or begins with an"),
-    "a text that looks like an alias": (f"{V1}description: *{SECRET}\n", "line 4: found undefined alias"),
+    "a text that looks like a tag": (f"{V1}description: !{BARE}\n", "line 4: a value has a tag, or begins with an"),
+    "a text that looks like an alias": (f"{V1}description: *{BARE}\n", "line 4: found undefined alias"),
     "two documents": (f"{GOOD}---\n{GOOD}", "line 5 begins a second document: one file has one recipe"),
     "a tab": (f"{V1}command:\n\tx\n", "line 5: while scanning for the next token, found character"),
     "YAML that breaks at a secret": (f"{V1}env:\n  A: 'b' {SECRET}\n", "is not YAML: line 5"),
@@ -68,6 +75,7 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "a command of 5 MB": (f"{V1}command: vllm serve {'x' * 5_000_000}\n", "a recipe has 256 KiB at most"),
     "100,000 lines": (f"{V1}command: |\n" + "  --a 1\n" * 100_000, "a recipe has 256 KiB at most"),
     "a command of 200 KB": (f"{V1}command: vllm serve {'x' * 200_000}\n", "has more than 65,536 characters"),
+    "a hook of 200 KB": (f"{V2}pre_exec: ['true {'x' * 200_000}']\n", "has more than 65,536 characters"),
     "20,000 short lines": (f"{V1}command: |\n" + "  a\n" * 20_000, "its command has more than 4,000 words"),
     "as many empty lines": (
         f'{V1}command: "vllm serve org/model{chr(92)}n' + "\\n" * 60_000 + '--a 1"',
@@ -112,9 +120,12 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
         "more than 100 characters",
     ),
     "numbers that are none": (
-        f"{V1}command: vllm serve org/model --kv-cache-memory-bytes 1.1.1G --max-num-batched-tokens ²\n",
-        "remark",
+        f"{OWN}flags: {{kv-cache-memory-bytes: 1.1.1G, max-num-batched-tokens: '²', enable-prefix-caching: true}}\n",
+        "a-bad   tandem",
     ),
+    "a number without end in quotes": (f"{OWN}needs: {{image_disk_gib: 'inf'}}\n", "should be a finite number"),
+    "a text of names of secrets": (f"{GOOD}description: {'_TOKEN' * 40_000}\n", "remark"),
+    "a variable of beginnings of tokens": (f"{GOOD}env: {{A: '{'-eyJ' * 60_000}'}}\n", "remark"),
     "quotes that nothing closes": (f"{V1}command: vllm serve 'org/model\n", "a single quote is not closed"),
     "braces that nothing closes": (f"{V2}command: vllm serve org/model --a {'${' * 30_000}\n", "remark"),
     "a here-document": (
@@ -211,6 +222,17 @@ def test_a_file_that_may_not_be_read_gets_its_line(
     (tmp_path / "a.yaml").write_text(GOOD)
     monkeypatch.setattr(Path, "open", forbidden)
     assert "a: can't be read: its mode forbids it; chmod +r it" in told(tmp_path, capsys)
+
+
+def test_no_remark_and_no_finding_shows_what_stands_behind_a_secret_s_name() -> None:
+    for text in (f"the value `x --api-key {BARE}`", f"`HF_TOKEN={BARE}`", f"`{SECRET}`", f"Bearer {BARE}\n"):
+        assert "Planted0" not in str(Refusal(Finding(text, text, text))) + str(Remark(True, text, text))
+
+
+def test_braces_that_nothing_closes_are_looked_for_once() -> None:
+    before = time.process_time()
+    split("$" + "${" * 30_000)
+    assert time.process_time() - before < 0.3
 
 
 def test_names_of_files_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
