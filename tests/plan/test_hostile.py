@@ -126,6 +126,15 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
     "a number without end in quotes": (f"{OWN}needs: {{image_disk_gib: 'inf'}}\n", "should be a finite number"),
     "a text of names of secrets": (f"{GOOD}description: {'_TOKEN' * 40_000}\n", "remark"),
     "a variable of beginnings of tokens": (f"{GOOD}env: {{A: '{'-eyJ' * 60_000}'}}\n", "remark"),
+    "many flags that nobody knows": (
+        f"{V1}command: vllm serve org/model {' '.join(f'--its-own-flag-{n} 1' for n in range(150))}\n",
+        "its-own-flag-7`",
+    ),
+    "a value of 60,000 letters": (f"{V1}command: vllm serve org/model --dtype {'a' * 60_000}\n", "dtype"),
+    "a file's name of 5,000 letters": (
+        f"{V1}command: vllm serve org/model --chat-template {'a' * 5_000}\n",
+        "there is no such file beside the recipe",
+    ),
     "quotes that nothing closes": (f"{V1}command: vllm serve 'org/model\n", "a single quote is not closed"),
     "braces that nothing closes": (f"{V2}command: vllm serve org/model --a {'${' * 30_000}\n", "remark"),
     "a here-document": (

@@ -93,8 +93,11 @@ def _beside(folder: Path, text: str) -> Path | None:
     if not attached_name(text):
         return None
     inside = folder.resolve().parent
-    places = [(base / text).resolve() for base in (folder, folder.parent)]
-    return next((place for place in places if place.is_relative_to(inside) and place.is_file()), None)
+    try:
+        places = [(base / text).resolve() for base in (folder, folder.parent)]
+        return next((place for place in places if place.is_relative_to(inside) and place.is_file()), None)
+    except OSError:  # a name longer than any file's
+        return None
 
 
 def _content(file: Path) -> str | None:

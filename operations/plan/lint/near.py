@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
 
 from operations.plan.refusal import nearest
+
+#: Characters of a word; what has more is nobody's slip, and would take seconds to compare.
+_LONGEST = 100
 
 
 def slip(word: str, known: Iterable[str]) -> str:
@@ -18,6 +23,12 @@ def slip(word: str, known: Iterable[str]) -> str:
     Other digits make another word (`glm47` and `glm52`); else one part may be misspelt, cut short or drawn out
     (`max-model-length`), or all stand in another order, or without their dashes, or one may be missing.
     """
+    return _slip(word, tuple(known)) if len(word) <= _LONGEST else ""
+
+
+# Each topology asks again.
+@lru_cache(maxsize=4096)
+def _slip(word: str, known: tuple[str, ...]) -> str:
     mine = _parts(word)
     for each in known:
         theirs = _parts(each)
@@ -35,9 +46,14 @@ def slip(word: str, known: Iterable[str]) -> str:
 
 def hint(word: str, known: Iterable[str], otherwise: str) -> str:
     """`did you mean ...?` with what is meant, or begins alike, or is close; `otherwise` when nothing is."""
-    every = list(known)
+    return _hint(word, tuple(known), otherwise) if len(word) <= _LONGEST else otherwise
+
+
+@lru_cache(maxsize=4096)
+def _hint(word: str, every: tuple[str, ...], otherwise: str) -> str:
     begun = [each for each in every if min(len(word), len(each)) > 3 and each.lower().startswith(word.lower())]
-    close = nearest(word, [each for each in every if distance(word, each) <= len(word) // 2], otherwise)
+    alike = [each for each in get_close_matches(word, every, 5) if distance(word, each) <= len(word) // 2]
+    close = nearest(word, alike, otherwise)
     return f"did you mean `{meant}`?" if (meant := slip(word, every) or next(iter(begun), "")) else close
 
 
