@@ -22,8 +22,8 @@ OWNED_ENV = (
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
 )
-#: A repository on the Hub, whose parts are never `.` or `..`.
-REPOSITORY = r"\w[\w.-]*/\w[\w.-]*"
+#: A repository on the Hub, whose parts are never `.` or `..`. No `\w`: it is more to Python than to pydantic.
+REPOSITORY = "[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*"
 #: What clients call a model.
 SERVED_NAME = r"[\w./:+-]+"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.

@@ -135,6 +135,13 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
         f"{V1}command: vllm serve org/model --chat-template {'a' * 5_000}\n",
         "there is no such file beside the recipe",
     ),
+    **{
+        f"a draft called {name}": (
+            f'{V1}command: |\n  vllm serve org/model --speculative-config \'{{{{"model": "{name}"}}}}\'\n',
+            f"`{name}`",
+        )
+        for name in ("n²/x", "org/..", "-x/y", "models--..--../snapshots/x")
+    },
     "quotes that nothing closes": (f"{V1}command: vllm serve 'org/model\n", "a single quote is not closed"),
     "braces that nothing closes": (f"{V2}command: vllm serve org/model --a {'${' * 30_000}\n", "remark"),
     "a here-document": (

@@ -9,14 +9,14 @@ from typing import Literal
 
 from operations.plan.addresses import snapshot_path
 from operations.plan.environment import MOUNT
-from operations.plan.recipe import MODEL, Kind, Recipe
+from operations.plan.recipe import MODEL, REPOSITORY, Kind, Recipe
 
 #: Before the name of a file that lies beside the recipe, where it lies beside start.sh.
 ATTACHED = "recipe-"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: A snapshot in the Hub client's cache, wherever that is mounted.
-_CACHED = re.compile(r"(?:.*/)?models--([\w.-]+?)--([\w.-]+)/snapshots/([\w.-]+)(/.+)?")
-_ON_THE_HUB = re.compile(r"([\w-][\w.-]*/[\w.-]+)(/.+)?")
+_CACHED = re.compile(r"(?:.*/)?models--(\w[\w.-]*?)--(\w[\w.-]*)/snapshots/([\w.-]+)(/.+)?", re.ASCII)
+_ON_THE_HUB = re.compile(rf"({REPOSITORY})(/.+)?")
 
 
 @dataclass(frozen=True)
