@@ -23,6 +23,8 @@ from tests.bench.routing.table import markdown, step
     [
         ({"DOORS": "dice"}, "DOORS: 'dice' is not to be had here; there are simple-shuffle"),
         ({"URL": "http://127.0.0.1:9"}, "URL: name the engines behind it as well"),
+        ({"PROMPT": "many"}, "PROMPT='many': a number of tokens is expected"),
+        ({"ANSWERS": "256-32"}, "ANSWERS='256-32': the least and the most tokens are expected, as 32-256"),
         ({"LITELLM": "/nowhere"}, "there is no LiteLLM at /nowhere: `make venv-proxy` installs it"),
     ],
 )

@@ -3,6 +3,7 @@
     make bench-routing                                     doubles of a GB10, twice as fast (SPEED=)
     ENGINES=http://A:8000,http://B:8000 make bench-routing real engines, idle otherwise; their /metrics are asked
     DOORS="simple-shuffle balanced" USERS="2 8" REPEATS=5  fewer or other ways, users, repeats
+    PROMPT=512 ANSWERS=32-256 SHARED=2000 TURN=400         tokens; with equal answers (128-128) requests show the share
     URL=http://HEAD:4000 KEY=... NAME=balanced             one door that runs already, over ENGINES
 
 Without `haproxy` or `vllm-router` on the PATH (HAPROXY=, VLLM_ROUTER=: where else) their rows are left out.
@@ -94,6 +95,22 @@ async def measure(load: Load, kind: str, engines: Sequence[str], repeat: int, sp
     return step(load.door.name, kind, load.users, repeat, load.answers, counted, **more)
 
 
+def size() -> Size:
+    """As PROMPT, ANSWERS, SHARED and TURN say. Raises ValueError that names the one that is no number."""
+    usual = Size()
+    found = {"prompt": usual.prompt, "shared": usual.shared, "turn": usual.turn}
+    for name in found:
+        given = os.environ.get(name.upper(), str(found[name]))
+        if not given.isdecimal():
+            raise ValueError(f"{name.upper()}={given!r}: a number of tokens is expected")
+        found[name] = int(given)
+    answers = os.environ.get("ANSWERS", "-".join(map(str, usual.answers)))
+    least, dash, most = answers.partition("-")
+    if not (dash and least.isdecimal() and most.isdecimal() and 0 < int(least) <= int(most)):
+        raise ValueError(f"ANSWERS={answers!r}: the least and the most tokens are expected, as 32-256")
+    return Size(answers=(int(least), int(most)), **found)  # type: ignore[arg-type]
+
+
 @dataclasses.dataclass(frozen=True)
 class Way:
     """A door and the engines behind it."""
@@ -102,7 +119,7 @@ class Way:
     engines: Sequence[str]
 
 
-async def measure_all(ways: Sequence[Way], model: str, speed: float, at_once: bool) -> list[Step]:
+async def measure_all(ways: Sequence[Way], model: str, of: Size, speed: float, at_once: bool) -> list[Step]:
     """Every door under each load: doors with engines of their own at once, the others in turn, so that what changes
     meanwhile changes for all of them.
     """
@@ -111,7 +128,7 @@ async def measure_all(ways: Sequence[Way], model: str, speed: float, at_once: bo
         for kind, users in [*(("single requests", n) for n in USERS), *(("conversations", n) for n in AGENTS)]:
             # Prompts of its own for each step, and where engines are shared for each door: nothing is cached before.
             seeds = [1000 * repeat + 10 * users + (0 if at_once else number) for number in range(len(ways))]
-            loads = [Load(way.door, model, Size(), seed, users, speed) for way, seed in zip(ways, seeds, strict=True)]
+            loads = [Load(way.door, model, of, seed, users, speed) for way, seed in zip(ways, seeds, strict=True)]
             asked = [measure(load, kind, way.engines, repeat, speed) for load, way in zip(loads, ways, strict=True)]
             found = await asyncio.gather(*asked) if at_once else [await each for each in asked]
             steps += found
@@ -134,6 +151,11 @@ def main() -> int:
     if not url and (unknown := [each for each in names if each not in known()]):
         print(f"DOORS: {unknown[0]!r} is not to be had here; there are {' '.join(known())}", file=sys.stderr)
         return 2
+    try:
+        of = size()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     if not url and not doors.LITELLM.exists():
         print(f"there is no LiteLLM at {doors.LITELLM}: `make venv-proxy` installs it", file=sys.stderr)
         return 2
@@ -146,7 +168,7 @@ def main() -> int:
             door = doors.Door(name, url, os.environ.get("KEY", "")) if url else open_door(name, behind, model, folder)
             stack.callback(door.stop)
             ways.append(Way(door, behind))
-        steps = asyncio.run(measure_all(ways, model, 1.0 if given else SPEED, at_once=not given))
+        steps = asyncio.run(measure_all(ways, model, of, 1.0 if given else SPEED, at_once=not given))
     print(f"{'real engines' if given else f'doubles of a GB10, {SPEED:g} times as fast'}; {REPEATS} repeats")
     print(markdown(steps))
     return 0
