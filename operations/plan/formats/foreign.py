@@ -142,6 +142,8 @@ def build(
     if names and not re.fullmatch(SERVED_NAME, names[0]):
         raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
+        if not re.fullmatch(SERVED_NAME, name):
+            raise refuse(document, f"a name that the model is served under is `{name[:60]}`", "write words alone")
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
     able = ENGINES[command.engine].TOPOLOGIES
     gpus = max(gpus, parallel.said(document.data))

@@ -6,6 +6,7 @@ of them has may be a build's own: then it is an error only as a slip of one that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,11 @@ _OWN = "or it is one of this image's own"
 def flags(of: Subject) -> Iterator[Remark]:
     """Flags that `vllm serve` does not have, and values that they do not take."""
     every = [each for each in of.vocabularies if each.get("flags")]
+    told = " ".join(remark.problem for remark in of.recipe.remarks)
     for each in of.recipe.flags if every else ():
+        # What has no value has been told by who has read the command.
+        if any(name in told for word in each.words for name in re.findall(r"\{[A-Za-z_][\w-]*\}", word)):
+            continue
         found = [facts for one in every if (facts := facts_of(one, each)) is not None]
         if not found:
             yield from _unknown(of, each, every)
