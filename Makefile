@@ -91,7 +91,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m lab --durations=12
 
-test-fast: $(VENV)/.dev ## the tests that need no lab
+test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests that need no lab
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
 
