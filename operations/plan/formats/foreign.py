@@ -103,7 +103,9 @@ def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -
         else:
             found[here.mod] = f"mod `{each}` ({here.where})"
     settled = settle(list(found), names)
-    built = [mod for mod in settled.mods if folder_of(mod).name not in settled.starts]
+    wrong = " ".join(each.problem for each in settled.remarks if each.error)
+    names = {mod: folder_of(mod).name for mod in settled.mods}
+    built = [mod for mod, name in names.items() if name not in settled.starts and f"mod `{name}`" not in wrong]
     remarks += [Remark(False, found[mod], "put into a derived image, once, not at every start") for mod in built]
     remarks += settled.remarks
     named = {"mods": settled.mods, "start_mods": settled.starts, "absent_mods": tuple(absent)}
