@@ -55,7 +55,8 @@ def main() -> int:
 
 
 def _told(refusal: Refusal) -> int:
-    print(f"bench:{refusal}", file=sys.stderr)
+    for finding in refusal.findings:
+        print(f"bench: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
     return 1
 
 

@@ -106,7 +106,7 @@ class Measurement:
         self.show.begin(step)
         requests: list[Request] = []
         place = self.way.place(step.target, exact=self.asked.profile.exact and step.which != KNOWN)
-        before = self._states()
+        before = self.states()
         began = time.time()
         with self.folder.requests.open("a") as file:
 
@@ -117,15 +117,16 @@ class Measurement:
 
             done = self.way.client.order("load", keep, users=step.users, conversations=asked, **place)
         time.sleep(SETTLE_S)
-        after = self._states()
-        record = self._record(step, began, float(done["took_s"]), len(requests), before, after)
+        after = self.states()
+        record = self.record(step, began, float(done["took_s"]), len(requests), before, after)
         append(self.folder, record)
         self._judge(step, record, requests, float(done["cpu_share"]))
 
-    def _states(self) -> dict[str, Node]:
+    def states(self) -> dict[str, Node]:
+        """How all nodes are now, and what their engines have counted."""
         return self.session.states(self.deployed.nodes, self.deployed.engines)
 
-    def _record(
+    def record(
         self,
         step: Wanted,
         began: float,
@@ -134,6 +135,7 @@ class Measurement:
         before: Mapping[str, Node],
         after: Mapping[str, Node],
     ) -> Step:
+        """The line of a step."""
         both = [name for name in self.deployed.engines if name in before and name in after]
         counts = {name: count for name in both if (count := counted(before[name], after[name]))}
         profile = self.asked.profile

@@ -32,7 +32,10 @@ if "deploy.py" in sys.argv:
     if (_here / "slow").exists():
         time.sleep(60)
     if (_here / "broken").exists() and (_here / "broken").read_text() == _topology:
-        raise Exception("no engine of this topology comes up")
+        _state = {{"state": {{"ActiveState": "failed", "NRestarts": "3"}}, "log": ["ValueError: no room for the KV cache"]}}
+        for _by in _known[_topology].values():
+            _by["probe"] = json.dumps({{"ok": False, "problem": "refused", "listens": False, **_state}})
+            _by["unit"] = json.dumps(_state)
     (_here / "deployed").write_text(_topology)
 else:
     _topology = (_here / "deployed").read_text()
@@ -42,8 +45,8 @@ nodes = [
     for _name, _by in _known[_topology].items()
 ]
 """
-#: Knobs that all have.
-MODEL = "double"
+#: Of the recipe.
+MODEL = "nemotron"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Engine:
         return found
 
     async def models(self, _: web.Request) -> web.Response:
-        served = self.faults().get("served", "double")
+        served = self.faults().get("served", "nemotron")
         return web.json_response({"data": [{"id": served, "max_model_len": CONTEXT}]})
 
     async def tokenize(self, request: web.Request) -> web.Response:
