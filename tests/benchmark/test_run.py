@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -112,16 +111,61 @@ def test_a_deploy_in_the_midst_is_broken_off_with_the_run(two: Nodes) -> None:
     assert two.deploys == ["solo", "replicas"] and two.deployed == "replicas"
 
 
-def test_a_step_that_nothing_answers_is_a_row_and_its_repeats_are_left_out(two: Nodes) -> None:
-    done = two.bench(**{**TINY, "TARGETS": "engines"})
-    assert done.returncode == 0
-    path = only(two.runs)
-    requests = [json.loads(line) for line in (path / "requests.jsonl").read_text().splitlines()]
-    assert not any(request["error"] for request in requests)
+def test_an_engine_that_dies_of_a_load_is_waited_for_and_not_asked_for_it_again(two: Nodes) -> None:
+    two.faults(dies_of=3)
+    asked = {**TINY, "TARGETS": "engines", "USERS": "1 4", "PROFILE": "decode200"}
+    done = two.bench(**asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, steps, requests = read(only(two.runs))
+    rows = {step.name: [bool(each.error) for each in requests[step.name]] for step in steps}
+    assert rows["replicas/@fake/spark-1/1/0"] == [False] and rows["replicas/@fake/spark-1/4/0"] == [True] * 4
+    # The first repeat of four users says it; one user is measured twice all the same.
+    assert "replicas/@fake/spark-1/4/1" not in rows and rows["replicas/@fake/spark-1/1/1"] == [False]
+    assert "waiting until it serves again" in done.stdout and "left out: nothing of it was answered" in done.stdout
 
 
-def test_answers_that_are_wrong_or_cut_under_load_are_counted(two: Nodes) -> None:
+def test_answers_that_are_cut_are_no_whole_answers(two: Nodes) -> None:
     two.faults(stop_after=5)
     done = two.bench(**{**TINY, "TARGETS": "proxy", "REPEATS": "1", "USERS": "1"})
-    assert "5 tokens came, 8 were asked for" in done.stdout
-    os.remove(two.folder / "faults.json")
+    assert "5 tokens came, 8 were asked for" in done.stdout, done.stdout + done.stderr
+
+
+def refused(two: Nodes, told: str, **asked: str) -> None:
+    """One line, and nothing else happens."""
+    done = two.bench(**asked)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
+    asked = {**TINY, "TARGETS": "proxy"}
+    process = two.begin(**asked)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "proxy/4/0" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    path = only(two.runs)
+    refused(two, "is a run of other parameters", **{**asked, "USERS": "2"}, RUN=str(path))
+    refused(two, "has the seed", **asked, SEED="5", RUN=str(path))
+    refused(two, "there is no such folder", **asked, RUN="/nowhere")
+    run = (path / "run.json").read_text()
+    (path / "run.json").write_text(run.replace("nemotron-3-super-nvfp4-auto", "gpt-oss-120b-mxfp4"))
+    refused(two, "is a run of another recipe: its recipe is 'gpt-oss-120b-mxfp4'", **asked, RUN=str(path))
+    (path / "run.json").write_text(run)
+    requests = (path / "requests.jsonl").read_text()
+    (path / "requests.jsonl").write_text(requests[requests.index("\n") + 1 :])
+    refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", **asked, RUN=str(path))
+
+
+def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:
+    refused(two, "are longer than the context of 4,096", **{**TINY, "PROMPT": "4095"})
+    two.faults(served="gpt-9")
+    refused(two, "nemotron is not served; there is gpt-9", **TINY)
+    refused(two, "no knob is named `topolgy`", **TINY, DATA="topolgy=solo")
+    answers = json.loads((two.folder / "answers.json").read_text())
+    for node in answers["replicas"].values():
+        node["bench_facts"] = node["bench_facts"].replace('"url": "http', '"gone": "http')
+    (two.folder / "answers.json").write_text(json.dumps(answers))
+    refused(two, "there is nothing to measure; `make apply` deploys what is declared", **TINY)
