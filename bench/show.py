@@ -84,6 +84,7 @@ class Show:
     def end(self, step: Wanted, found: Figures) -> None:
         """Its figures, in a line."""
         self._spent += time.monotonic() - self._since
+        self._since = time.monotonic()
         self._worked += self._left.get(step.name, 0.0)
         self._advance(step)
         words = [

@@ -35,19 +35,22 @@ def summary(folder: Folder, show: Show) -> None:
         which = step.name.split(f"/{step.users}/{step.repeat}", 1)[1].strip("/")
         key = (step.setup, step.target, step.users, which)
         rows.setdefault(key, []).append((step, figures(step, requests[step.name], slo)))
-    table = Table("setup", "target", "users", "n", *_COLUMNS, "failed", "wrong", box=None, pad_edge=False)
+    told = [
+        name for name, of in _COLUMNS.items() if any(of(each) is not None for row in rows.values() for _, each in row)
+    ]
+    table = Table("setup", "target", "users", "n", *told, "failed", "wrong", box=None, pad_edge=False)
     for (setup, target, users, which), found in sorted(rows.items()):
         cells = []
-        for read in _COLUMNS.values():
+        for read in (_COLUMNS[name] for name in told):
             over = spread([value for _, each in found if (value := read(each)) is not None])
             cells.append(_cell(over.mean, (over.high - over.low) / 2) if over else "")
         failed, wrong = (sum(values) for values in zip(*((each.errors, each.wrong) for _, each in found), strict=True))
         named = f"{target} {which}".strip()
         table.add_row(setup, named, str(users), str(len(found)), *cells, str(failed or ""), str(wrong or ""))
+    show.table(table)
     for setup_ in run.setups:
         if setup_.why_not:
-            table.add_row(setup_.name, "", "", "", f"did not come up: {setup_.why_not}"[:60])
-    show.table(table)
+            show.say(f"{setup_.name} did not come up: {setup_.why_not}")
     show.say(f"\n{folder.path} has every request; `make report RUN={folder.path}` makes pages of it")
 
 

@@ -121,7 +121,10 @@ def test_an_engine_that_dies_of_a_load_is_waited_for_and_not_asked_for_it_again(
     assert rows["replicas/@fake/spark-1/1/0"] == [False] and rows["replicas/@fake/spark-1/4/0"] == [True] * 4
     # The first repeat of four users says it; one user is measured twice all the same.
     assert "replicas/@fake/spark-1/4/1" not in rows and rows["replicas/@fake/spark-1/1/1"] == [False]
-    assert "waiting until it serves again" in done.stdout and "left out: nothing of it was answered" in done.stdout
+    assert (
+        "waiting until @fake/spark-1 serves again" in done.stdout
+        and "left out: nothing of it was answered" in done.stdout
+    )
 
 
 def test_answers_that_are_cut_are_no_whole_answers(two: Nodes) -> None:

@@ -72,6 +72,9 @@ class Engine:
         wanted, prompt = int(body["max_tokens"]), tokens(body["messages"])
         text = answer(body["messages"]) if not faults.get("wrong") else "7" * 999
         wanted = min(wanted, int(faults.get("stop_after", wanted)))
+        usage = {"prompt_tokens": prompt, "completion_tokens": wanted}
+        if not body.get("stream"):
+            return web.json_response({"choices": [{"message": {"content": text[:wanted]}}], "usage": usage})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await asyncio.sleep(FIRST_S)
@@ -80,7 +83,7 @@ class Engine:
             if faults.get("break") or time.monotonic() < self.dead_until:
                 return response
             await asyncio.sleep(float(faults.get("token_s", TOKEN_S)))
-        await _say(response, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": wanted}})
+        await _say(response, {"choices": [], "usage": usage})
         await response.write(b"data: [DONE]\n\n")
         for name, count in (("request_success", 1), ("prompt_tokens", prompt), ("generation_tokens", wanted)):
             self.counts[name] += count
@@ -90,7 +93,8 @@ class Engine:
         if request.headers.get("Authorization") != "Bearer sk-double":
             return web.json_response({"error": "key"}, status=401)
         async with ClientSession() as session, session.post(f"{upstream}/v1/chat/completions", json=body) as answered:
-            response = web.StreamResponse(status=answered.status, headers={"Content-Type": "text/event-stream"})
+            kind = {"Content-Type": answered.headers["Content-Type"]}
+            response = web.StreamResponse(status=answered.status, headers=kind)
             await response.prepare(request)
             async for data in answered.content.iter_any():
                 await response.write(data)
