@@ -50,7 +50,10 @@ def main() -> int:
             if runner.put_back():
                 code = code or 1
         if folder.run.exists():
-            summary(folder, show)
+            try:
+                summary(folder, show)
+            except Refusal as refusal:
+                code = _told(refusal)
     return code
 
 

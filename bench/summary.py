@@ -13,6 +13,8 @@ from bench.records import Folder, Step
 from bench.show import Show
 from bench.slo import Slo
 
+#: Lines of warnings that are said again.
+WARNINGS = 12
 _COLUMNS: dict[str, Callable[[Figures], float | None]] = {
     "decode tok/s": lambda found: found.decode_tok_s,
     "prefill tok/s": lambda found: found.prefill_tok_s,
@@ -47,10 +49,17 @@ def summary(folder: Folder, show: Show) -> None:
         failed, wrong = (sum(values) for values in zip(*((each.errors, each.wrong) for _, each in found), strict=True))
         named = f"{target} {which}".strip()
         table.add_row(setup, named, str(users), str(len(found)), *cells, str(failed or ""), str(wrong or ""))
-    show.table(table)
-    for setup_ in run.setups:
-        if setup_.why_not:
-            show.say(f"{setup_.name} did not come up: {setup_.why_not}")
+    if rows:
+        show.table(table)
+    for each in run.setups:
+        if each.why_not:
+            show.say(f"{each.name} did not come up: {each.why_not}")
+    if show.warnings:
+        show.say("\nBefore you believe a figure:")
+    for warning in show.warnings[:WARNINGS]:
+        show.say(f"  ! {warning}")
+    if (more := len(show.warnings) - WARNINGS) > 0:
+        show.say(f"  ! and {more} more, above")
     show.say(f"\n{folder.path} has every request; `make report RUN={folder.path}` makes pages of it")
 
 

@@ -63,7 +63,7 @@ def test_several_topologies_are_deployed_one_after_the_other_and_the_declared_on
     assert "no room for the KV cache" in setups["cluster/mp"].why_not and setups["cluster/mp"].nodes == 0
     assert setups["solo"].why_not == "" and setups["solo"].deploy_s is not None
     assert {step.setup for step in steps} == {"solo", "replicas"}
-    assert "cluster/mp did not come up" in done.stdout
+    assert "cluster/mp did not come up: " in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
