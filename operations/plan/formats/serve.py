@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operations.plan.engines import ENGINES
 from operations.plan.formats import besides, parallel, variables
 from operations.plan.formats.bounds import COMMAND_CHARACTERS
-from operations.plan.formats.shell import Word
+from operations.plan.formats.shell import Word, split
 from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
 from operations.plan.secret import is_secret
