@@ -56,6 +56,11 @@ def test_where_the_system_s_nccl_is_wanted_a_log_without_it_is_missed(
     assert looking.look() == "" and looking.missing() == [ours]
 
 
+def test_a_pattern_that_takes_too_long_ends_the_wait_with_its_name(journals: dict[str, list[dict[str, Any]]]) -> None:
+    journals["spark-2"] = [said("b") | {"slow": ["serving"]}]
+    assert watch().look() == "spark-2: the pattern `serving` of the recipe's proof takes too long: write it simpler"
+
+
 def test_a_line_of_any_rank_counts(journals: dict[str, list[dict[str, Any]]]) -> None:
     journals["spark-1"] = [said("a", serving="it is serving")]
     journals["spark-2"] = [said("b", joined="rank 1 joined")]

@@ -162,37 +162,12 @@ def test_a_second_version_is_labelled_by_whose_keys_it_has(tmp_path: Path, chang
     assert recipe.format == format
 
 
-@pytest.mark.parametrize(
-    ("flags", "wants"),
-    [
-        (
-            "-pp 2",
-            "and it wants 2 pipeline stages of 1 GPU(s), 2 nodes",
-        ),
-        (
-            "-tp 2 --pipeline-parallel-size=2",
-            "`--pipeline-parallel-size 2`: the topologies of Tandem are tensor-parallel",
-        ),
-        ("--pipeline_parallel_size 3 -tp 2", "it wants 3 pipeline stages of 2 GPU(s), 6 nodes"),
-    ],
-)
-def test_pipeline_stages_are_refused_with_what_they_want(tmp_path: Path, flags: str, wants: str) -> None:
-    recipe = read(tmp_path, f"{V1}command: vllm serve org/model {flags}\n")
-    assert remarked(recipe, wants, error=True)
-
-
 SPLIT = "command: vllm serve org/model -tp {tensor_parallel}"
 #: Lines of a recipe, and where it may run with how many nodes at least.
 GPUS = [
-    (V1, SPLIT, ("solo", "cluster", "replicas"), 1),
-    (V1.replace("tensor_parallel: 2", "tensor_parallel: 4"), SPLIT, ("cluster",), 4),
     (V1, "command: vllm serve org/model -tp 2", ("cluster",), 2),
     (V1, "command: vllm serve org/model --tensor-parallel-size=4\ncluster_only: true", ("cluster",), 4),
-    (V1, f"{SPLIT}\nsolo_only: true", ("solo", "replicas"), 1),
-    (V1, "command: vllm serve org/model\ngpus: 4", ("cluster",), 4),
-    (V2.replace("tensor_parallel: 1", "tensor_parallel: 2"), "", ("cluster",), 2),
     (V2.replace("tensor_parallel: 1", "tensor_parallel: 4"), SPLIT, ("cluster",), 4),
-    (V2, "metadata: {gpus: 4}", ("cluster",), 4),
     (V2, "", ("solo", "cluster", "replicas"), 1),
     (V2, "min_nodes: 2\nmax_nodes: 4", ("cluster",), 2),
 ]
@@ -205,11 +180,6 @@ def test_a_recipe_for_four_gpus_is_not_offered_for_one(
     recipe = read(tmp_path, f"{text}{lines}\n")
     assert (recipe.topologies, recipe.min_nodes) == (topologies, least)
     assert commands(recipe)
-
-
-def test_four_gpus_in_one_node_are_an_error(tmp_path: Path) -> None:
-    recipe = read(tmp_path, f"{V1}command: vllm serve org/model -tp 4\nsolo_only: true\n")
-    assert remarked(recipe, "it wants 4 GPUs in one node; a DGX Spark has one", error=True)
 
 
 def test_the_script_is_one_that_a_shell_takes(tmp_path: Path) -> None:

@@ -272,6 +272,7 @@ def test_other_files_of_a_registry_are_skipped_by_name_in_one_line(
         "compose.yml": "services:\n  vllm: {image: x}\n",
         ".github/workflows/test.yml": "on: push\njobs: {}\n",
         "stack.yaml": "name: x\nmodels:\n  - {recipe: recipes/x.yaml}\n",
+        "bases.yaml": "schema_version: 1\ndefaults: {serving: {}}\nfamilies: {glm: {}}\n",
         "empty.yaml": "# nothing yet\n",
         "list.yaml": "- a\n",
         "recipes/x.yaml": GOOD + "benchmark: {framework: llama-benchy}\n",
@@ -281,7 +282,7 @@ def test_other_files_of_a_registry_are_skipped_by_name_in_one_line(
         (tmp_path / name).write_text(text)
     out = told(tmp_path, capsys)
     line = next(line for line in out.splitlines() if "no recipes" in line)
-    assert line.startswith("8 files are no recipes: ")
+    assert line.startswith("9 files are no recipes: ")
     assert ".sparkrun/registry.yaml (a registry of sparkrun's)" in line
     assert "benchmarking/v1.yaml, benchmarking/v2.yaml (a benchmark of sparkrun's)" in line
     assert all(out.count(name) == 1 for name in files if name != "recipes/x.yaml")

@@ -186,12 +186,6 @@ def test_a_file_of_the_model_is_looked_for_when_the_model_is_there(tmp_path: Pat
     ("words", "said"),
     [
         ("--chat-template /root/x.jinja", "`/root/x.jinja`, which the container will not have"),
-        ("--tool-parser-plugin /models/org/parser.py", "put the file beside the recipe"),
-        ("--chat-template away.jinja", "there is no such file beside the recipe"),
-        ("--chat-template ../../../etc/passwd", "there is no such file beside the recipe"),
-        ("""--speculative-config '{"model": "/models/draft"}'""", "name a repository on the Hub"),
-        ("--lora-modules a=/loras/a", "which the container will not have"),
-        ("--tokenizer gpt2", "which is no repository on the Hub"),
     ],
 )
 def test_what_the_container_will_not_have_is_an_error(tmp_path: Path, words: str, said: str) -> None:

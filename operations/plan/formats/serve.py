@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import parallel, variables
+from operations.plan.formats import besides, parallel, variables
 from operations.plan.formats.bounds import COMMAND_CHARACTERS
 from operations.plan.formats.shell import Word, split
 from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
 from operations.plan.secret import is_secret
 
-#: What is done with other commands; how many of them are named.
-_ONCE = "do it once, in a mod (files/mods): a start runs the engine and nothing else"
-_NAMED = 3
-#: Programs that start another one, which goes on as it would without them, on cores or with a priority of its own.
-_WRAPPERS = ("taskset", "numactl", "nice", "ionice", "chrt", "stdbuf")
-#: Words of them and of their options.
-_WRAPPED_WORDS = 12
-#: Syntax of the shell, which is no command.
-_SYNTAX = ("then", "do", "else", "fi", "done", "esac", "{", "}", "!")
-#: Shell words that change nothing for the engine.
-_HARMLESS = ("set", "true", "wait", "echo", "ulimit")
 _TAKEN_OVER = {"host", "port", "tensor-parallel-size", "tp-size", "ep-size", "distributed-executor-backend", "model"}
 _TAKEN_OVER |= {"served-model-name", "nnodes", "node-rank", "master-addr", "master-port", "headless", "download-dir"}
 _TAKEN_OVER |= {"hf-token"}
 #: Words behind a flag of the plan's, where it is not one.
 _TAKES = {"served-model-name": 100, "headless": 0}
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_OTHER_ENGINES = ("sglang", "llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 
 @dataclass
@@ -70,11 +58,11 @@ def served(text: str, env: Mapping[str, str]) -> Served:
     found = Served()
     _read(text, env, found)
     if found.others and found.engine:
-        found.remarks.append(Remark(True, f"the command runs {_listed(found.others)} as well", _ONCE))
+        found.remarks.append(Remark(True, f"the command runs {besides.listed(found.others)} as well", besides.ONCE))
     elif found.others:
         engines = "neither `vllm serve` nor `trtllm-serve` itself"
         remedy = "write the command of the engine that its script starts, or choose another recipe"
-        found.remarks.append(Remark(True, f"the command runs {_listed(found.others)}, {engines}", remedy))
+        found.remarks.append(Remark(True, f"the command runs {besides.listed(found.others)}, {engines}", remedy))
     return found
 
 
@@ -85,15 +73,8 @@ def hook(text: str, env: Mapping[str, str], command: Served) -> None:
     if found.engine:
         found.remarks.append(Remark(True, "a hook before the start serves a model", "write it as the command"))
     elif found.others:
-        found.remarks.append(Remark(True, f"a hook before the start runs {_listed(found.others)}", _ONCE))
+        found.remarks.append(Remark(True, f"a hook before the start runs {besides.listed(found.others)}", besides.ONCE))
     command.remarks += found.remarks
-
-
-def _listed(commands: list[str]) -> str:
-    """The first of some commands, and how many more there are."""
-    commands = list(dict.fromkeys(commands))
-    more = len(commands) - _NAMED
-    return ", ".join(f"`{each}`" for each in commands[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _read(text: str, env: Mapping[str, str], found: Served) -> None:
@@ -111,7 +92,7 @@ def _read(text: str, env: Mapping[str, str], found: Served) -> None:
         if re.fullmatch(r"(.*/)?(ba)?sh", texts[0]) and re.fullmatch(r"-\w*c", "".join(texts[1:2])):
             _read("".join(texts[2:3]), env, found)
         elif found.engine or not _serves(words, {**env, **found.env}, found):
-            _besides(words, found)
+            besides.note(words, found)
 
 
 def take_apart(engine: str, words: list[Word], found: Served) -> None:
@@ -194,7 +175,7 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
     """Whether this command is an engine's; then it is taken apart."""
     texts = [word.text for word in words]
     for name, runs in ENGINES.items():
-        before = _wrapped(texts, runs.arguments)
+        before = besides.wrapped(texts, runs.arguments)
         arguments = runs.arguments(texts[before:])
         if arguments is None:
             continue
@@ -211,49 +192,6 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
         take_apart(name, [_expanded(word, env, found) for word in rest], found)
         return True
     return False
-
-
-def _wrapped(texts: list[str], arguments: Callable[[Sequence[str]], list[str] | None]) -> int:
-    """How many words stand in front of an engine's that start it; 0: none, or it is not an engine's."""
-    program = texts[0].rpartition("/")[2]
-    is_one = program == "mpirun" and re.search(r"^\S+ (?:-\S+ )*?-n?np? 1 ", " ".join(texts))
-    if not (is_one or program in _WRAPPERS):
-        return 0
-    return next((at for at in range(1, len(texts[:_WRAPPED_WORDS])) if arguments(texts[at:]) is not None), 0)
-
-
-def _besides(words: list[Word], found: Served) -> None:
-    """A command beside the engine's: harmless, or refused by name."""
-    while words and words[0].text in _SYNTAX:
-        words = words[1:]
-    if not words:
-        return
-    program = words[0].text
-    if program == "mkdir":
-        found.folders += [word.text for word in words[1:] if not word.text.startswith("-")]
-        return
-    paths = [word.text for word in words[1:] if word.text.startswith("/")]
-    if program in ("chown", "chmod") and paths and all(_is_made(path, found.folders) for path in paths):
-        found.remarks.append(Remark(False, f"the command runs `{program}` on folders that it makes", "left out"))
-        return
-    text = " ".join(word.text for word in words)[:80]
-    if program in _HARMLESS:
-        found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: it changes nothing for the engine"))
-    elif program == "tee":
-        found.remarks.append(
-            Remark(False, "the command pipes its output into tee", "left out: the journal has the log")
-        )
-    elif program == "ray":
-        found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: Tandem starts Ray itself"))
-    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
-        found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
-    else:
-        found.others.append(text)
-
-
-def _is_made(path: str, folders: list[str]) -> bool:
-    """Whether a path is that of folders that the recipe makes, or above them."""
-    return any(f"{each}/".startswith(f"{path.rstrip('/')}/") for each in folders)
 
 
 def _assignments(words: list[Word], env: Mapping[str, str], found: Served) -> list[Word]:

@@ -1,0 +1,40 @@
+"""Patterns of a proof: what could take for ever is refused when a recipe is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.patterns import LONGEST, fault
+
+REFUSED = {
+    "(a+)+b": "a repetition within a repetition",
+    "(?:a*)*": "a repetition within a repetition",
+    "((a?b){1,9}c)+": "a repetition within a repetition",
+    "(?=(x+)+)y": "a repetition within a repetition",
+    "(.*,){20}P": "a repetition within a repetition",
+    "(a|ab)*c": "a choice within a repetition",
+    r"(\w+) \1": "refers back to a group",
+    r"(x)?(?(1)y|z)": "refers back to a group",
+    "(": "is not a regular expression",
+    "a{99999999999}": "is not a regular expression",
+    "a" * (LONGEST + 1): f"more than {LONGEST} characters",
+}
+
+
+@pytest.mark.parametrize(("pattern", "said"), REFUSED.items(), ids=lambda value: str(value)[:30])
+def test_what_can_take_for_ever_is_refused(pattern: str, said: str) -> None:
+    assert said in fault(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"Using \w+ for (?:A|B)", r"(?i)CUDA graph (pool )?memory:? *-\d", "x{2,5}y+", "(ab){3}c*", "(a|b)c"]
+)
+def test_what_is_flat_is_fine(pattern: str) -> None:
+    assert fault(pattern) == ""
+
+
+def test_what_the_shipped_recipes_look_for_is_fine() -> None:
+    proofs = [load_recipe(file.stem).proof for file in FOLDER.glob("*.yaml")]
+    patterns = [pattern for proof in proofs for pattern in (*proof.expect, *(each.pattern for each in proof.forbid))]
+    assert patterns and not any(map(fault, patterns))
