@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bench.way import Way
 from operations.node import bench_facts
 from operations.plan.refusal import Refusal
 from tests.benchmark.doubles.engine import TEMPLATE, answer
+from tests.benchmark.doubles.ssh import head
 from tests.benchmark.nodes import double
 from tests.plan.samples import ROOT
 
@@ -208,6 +210,45 @@ def test_no_way_to_the_engines_is_one_line() -> None:
     with pytest.raises(Refusal) as refused:
         Tunnel(ssh, ["http://127.0.0.1:8001"])
     assert "no way to the engines" in str(refused.value) and "refused" in str(refused.value)
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Iterator[list[str]]:
+    """The real ssh, logged in to a double of the head."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    data = {"hostname": "127.0.0.1", "user": "spark", "key": str(key), "known_hosts_file": str(tmp_path / "hosts")}
+    with head() as port:
+        yield login({**SSH, **data, "port": port, "strict_host_key_checking": "no"})
+
+
+def test_an_engine_is_asked_through_the_head(engine: str, client: Client, ssh: list[str], tmp_path: Path) -> None:
+    (tmp_path / "faults.json").write_text('{"token_s": 0.1}')
+    with Tunnel(ssh, [engine]) as tunnel:
+        url = tunnel.url(engine)
+        assert url != engine
+        found = load(client, url, [[turn(f"question {n}", 20)] for n in range(8)], users=4)
+        assert [each["error"] for each in found] == [""] * 8
+        # Pieces come through one by one, as the engine sends them.
+        assert all(len(set(each["pieces_s"])) > 10 for each in found)
+    [gone] = load(client, url, [[turn()]])
+    assert gone["error"]
+
+
+def test_a_tunnel_ends_with_whoever_has_opened_it(engine: str, ssh: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from bench.ssh import Tunnel; "
+        f"tunnel = Tunnel({ssh!r}, [{engine!r}]); print(tunnel._process.pid, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    own = Path(f"/proc/{process.stdout.readline().strip()}")
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 30
+    while own.exists() and "ssh" in (own / "comm").read_text():
+        assert time.monotonic() < deadline, "ssh goes on without the bench"
+        time.sleep(0.1)
 
 
 def test_a_tunnel_is_for_what_only_the_head_sees() -> None:
