@@ -12,8 +12,9 @@ from bench.advise import models
 from bench.advise.evidence import Estimated
 from bench.advise.kv import context
 from bench.advise.load import Load
-from bench.advise.measured import RUNS, evidence
+from bench.advise.measured import evidence
 from bench.advise.options import Question
+from bench.resuming import RUNS
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -40,7 +41,9 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Quest
     estimated = Estimated(model, nodes, models.kv_bytes(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs)
     if not known.sources:
-        problem = f"nothing is known of {recipe.name}: no run in {runs}, no table, and not what its model is made of"
+        problem = (
+            f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
+        )
         raise Refusal(Finding("RECIPE", problem, MEASURE))
     return Question(recipe, model, nodes, known)
 

@@ -71,7 +71,7 @@ def _routing(question: Question, load: Load) -> Iterator[str]:
 def _executor(question: Question) -> Iterator[str]:
     found = [setup.how for setup in question.setups() if setup.topology == "cluster"]
     if len(found) < 2:
-        yield "executor: mp needs no Ray in the image, and was 2 to 8% ahead of it with Gemma 4 26B ([D]); not measured here"
+        yield "executor: mp needs no Ray in the image, and was 2 to 8% ahead of it with Gemma 4 26B ([D])"
 
 
 def _hybrid(question: Question) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """What is known of a setup's figures: measured rows, what lies between them, and the estimate behind them all.
 
-A figure is taken from the first source that has it. Where a worse source fills in, it is held against the better one: at a
-setup and number of users that both have, their ratio is what it is multiplied with. A row of another prompt or answer is
-carried over by the estimate in the same way. Each value says in words where it is from.
+A figure is taken from the first source that has it. Where a worse source fills in, it is held against the better one:
+at a setup and number of users that both have, their ratio is what it is multiplied with. A row of another prompt or
+answer is carried over by the estimate in the same way. Each value says in words where it is from.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Load:
         return replace(self, users=users)
 
     def missed(self, ttft: float, pace: float) -> float:
-        """A first token after so long, and so many seconds a token behind it, as times of the target; the worst part."""
+        """A first token after so long and so many seconds a token behind it, as times of the target; the worst part."""
         if self.target is None:
             return 0.0
         took = {"ttft_s": ttft, "tpot_s": pace, "e2e_s": ttft + (self.answer - 1) * pace}

@@ -2,9 +2,9 @@
 
 A step over some tokens reads the weights that they touch and the KV cache of their requests at the memory's bandwidth,
 and each layer costs a fixed time. Prefill computes as well: two operations a token and active parameter. In a cluster
-all of that is divided by the nodes, and each all-reduce costs its latency and its bytes on the link. A burst of requests
-is prefilled in steps of so many tokens, and then decoded together; its figures are those that a bench sees: decode runs
-from the first token of the first answer to the last of all, so others' prefill is in it.
+all of that is divided by the nodes, and each all-reduce costs its latency and its bytes on the link. A burst of
+requests is prefilled in steps of so many tokens, and then decoded together; its figures are those that a bench sees:
+decode runs from the first token of the first answer to the last of all, so others' prefill is in it.
 """
 
 from __future__ import annotations

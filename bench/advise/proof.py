@@ -121,7 +121,7 @@ def _blind(name: str) -> Question:
 def page() -> Iterator[str]:
     """The tables of docs/advise.md."""
     tables, blind = from_tables(), from_estimate()
-    yield "| model | winners named | advised from the tables | by the estimate alone | it can't tell apart | it is wrong |"
+    yield "| model | winners named | advised from the tables | by the estimate | it can't tell apart | it is wrong |"
     yield "|---|---|---|---|---|---|"
     for called in (*dict.fromkeys(each.said.called for each in tables), ""):
         mine, theirs = ([each for each in held if each.said.called == called or not called] for held in (tables, blind))

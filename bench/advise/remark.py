@@ -7,8 +7,8 @@ from pathlib import Path
 from bench.advise.asking import question
 from bench.advise.changes import clearly_behind
 from bench.advise.load import Load
-from bench.advise.measured import RUNS
 from bench.advise.options import Outlook
+from bench.resuming import RUNS
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
