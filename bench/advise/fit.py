@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -103,13 +104,14 @@ def _cost(data: Iterable[Point], constants: physics.Constants) -> float:
     return fmean(point.miss(constants).ratio for point in data)
 
 
-def left_out() -> list[Miss]:
+@functools.cache
+def left_out() -> tuple[Miss, ...]:
     """Each judged model's figures, estimated with constants that were fitted to all others."""
-    data, found = points(), []
+    data, found = points(), list[Miss]()
     for judged in JUDGED:
         constants = fit((point for point in data if point.cell.setup.model != judged), physics.FITTED)
         found += [point.miss(constants) for point in data if point.cell.setup.model == judged]
-    return found
+    return tuple(found)
 
 
 def typical(misses: Iterable[Miss]) -> tuple[float, Miss]:
