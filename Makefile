@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench bench-converge bench-transfer bench-routing venv-proxy lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ holes: $(VENV)/.dev ## renew the list of known holes: FROM= a file, folder, zip 
 
 bench: $(VENV)/.bench ## measure what is deployed, or TOPOLOGIES="solo cluster replicas" in turn (PROFILE= USERS= SLO= RUN=: docs/bench.md)
 	@INVENTORY="$(INVENTORY)" DATA="$(DATA)" $(BIN)/python -u -m bench
+
+report: $(VENV)/.bench ## a run as a page, Markdown and CSV: RUN=folder, the newest without it (AGAINST=folder FIGURES= OUT=: docs/advise.md)
+	@$(BIN)/python -m bench.report
+
+advise: $(VENV)/.deploy ## which topology for LOAD="users=8 prompt=1024 answer=256 ttft=2s", and why (RECIPE= NODES=: docs/advise.md)
+	@$(BIN)/python -m bench.advise
 
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py

@@ -15,6 +15,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
+from bench.advise.remark import against
 from operations import judging, lock, looking, reach, rollback
 from operations.plan import holes, mods
 from operations.plan.absence import Absence
@@ -72,6 +73,8 @@ def _settle(state: State) -> Plan:
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
             "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
         )
+    if remark := against(recipe, knobs, len(everyone)):
+        logger.warning(remark)
     images = [engine, proxy_image(recipe, knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]

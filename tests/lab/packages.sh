@@ -4,6 +4,8 @@ set -eu
 wanted="systemd-container mmdebstrap util-linux debian-archive-keyring iproute2 iptables openssh-client python3-venv"
 # Somebody's Docker is as good as Debian's.
 command -v dockerd >/dev/null || wanted="$wanted docker.io"
+# Reports are looked at in a real browser; Ubuntu's is a snap, and that test is left out there.
+! grep -q '^ID=debian' /etc/os-release || wanted="$wanted chromium"
 
 missing=""
 for package in $wanted; do

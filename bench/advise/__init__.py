@@ -1,0 +1,1 @@
+"""Which topology, executor and routing for a load: from own runs, else published tables, else an estimate."""

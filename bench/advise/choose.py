@@ -1,0 +1,110 @@
+"""Who is ahead, and whether by enough to say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.advise.evidence import Figure, Setup
+from bench.advise.load import Load
+from bench.advise.options import KINDS, Outlook, Question
+from bench.noise import LEAST, compare
+
+#: The estimate's median error on models that it was not fitted to (docs/advise.md; a test computes it again): what is
+#: nearer than that, the estimate can't tell apart.
+TYPICAL = 0.19
+#: Where two are the same, the one that comes first here: one engine may fail, then one has more room for long requests.
+IF_THE_SAME = ("replicas", "cluster", "solo")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`ahead`: the best, or all that can't be told apart from it, the preferred one first. `by`: over the next."""
+
+    ahead: tuple[Setup, ...]
+    by: float = 0.0
+
+    @property
+    def tie(self) -> bool:
+        """Whether more than one is ahead."""
+        return len(self.ahead) > 1
+
+
+def by_figure(outlooks: Sequence[Outlook], what: str) -> Verdict | None:
+    """Who is ahead in a figure or in the whole answer; None: nobody is known."""
+    known = [each for each in outlooks if score(each, what) is not None]
+    if not known:
+        return None
+    first, *others = sorted(known, key=lambda each: score(each, what) or 0.0, reverse=True)
+    tied = [each for each in others if _same(first, each, what)]
+    behind = [each for each in others if each not in tied]
+    by = abs(_by(first, behind[0], what)) if behind else 0.0
+    ahead = sorted((first, *tied), key=lambda each: IF_THE_SAME.index(each.setup.topology)) if tied else [first]
+    return Verdict(tuple(each.setup for each in ahead), by)
+
+
+def score(outlook: Outlook, what: str) -> float | None:
+    """More is better."""
+    if what == "whole":
+        return None if outlook.whole is None else 1 / outlook.whole
+    value = outlook.of(_figure(what))
+    return None if value is None else 1 / value if what == "ttft" else value
+
+
+def _figure(what: str) -> Figure:
+    return "prefill" if what == "prefill" else "decode" if what == "decode" else "ttft"
+
+
+def _by(one: Outlook, other: Outlook, what: str) -> float:
+    mine, theirs = score(one, what), score(other, what)
+    assert mine and theirs
+    return mine / theirs - 1
+
+
+def _same(one: Outlook, other: Outlook, what: str) -> bool:
+    """Own repeats have their spread; published ones are means of many; an estimate has its error."""
+    worst = max((each.kind or "estimate" for each in (one, other)), key=KINDS.index)
+    if what != "whole":
+        values = [each.values[_figure(what)] for each in (one, other)]
+        worst = max((each.kind for each in values), key=KINDS.index)
+        if worst == "own run" and all(each.repeats for each in values):
+            found = compare(values[0].repeats, values[1].repeats)
+            return found is not None and found.tie
+    return abs(_by(one, other, what)) < (TYPICAL if worst == "estimate" else LEAST)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`meets`: whether it is within the target; else `most` are the setup that is so with the most users, and these."""
+
+    setup: Setup
+    verdict: Verdict
+    meets: bool
+    most: tuple[Setup, int] | None = None
+
+
+def choose(question: Question, outlooks: Sequence[Outlook], load: Load) -> Choice | None:
+    """Of those that serve all within the target the best; where none does, the one that misses it by the least."""
+    able = [each for each in outlooks if not each.why_not]
+    within = [each for each in able if each.in_target]
+    verdict = by_figure(within or able, load.best)
+    if verdict is None:
+        return None
+    if within or load.target is None:
+        return Choice(verdict.ahead[0], verdict, True)
+    known = [each for each in able if each.missed is not None]
+    nearest = min(known, key=lambda each: each.missed or 0.0).setup if known else verdict.ahead[0]
+    counts = {each.setup: question.most_in_target(each.setup, load) or 0 for each in able}
+    most = max(counts, key=lambda setup: (counts[setup], setup == nearest))
+    return Choice(nearest, verdict, False, (most, counts[most]))
+
+
+def crossings(question: Question, load: Load, what: str, most: int = 64) -> list[tuple[int, Verdict]]:
+    """From which number of users on another one is ahead: each with who is, the first from one user on."""
+    found: list[tuple[int, Verdict]] = []
+    for users in range(1, most + 1):
+        outlooks = [question.outlook(setup, load.at(users)) for setup in question.setups()]
+        verdict = by_figure([each for each in outlooks if not each.why_not], what)
+        if verdict and (not found or set(found[-1][1].ahead) != set(verdict.ahead)):
+            found.append((users, verdict))
+    return found

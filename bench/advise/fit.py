@@ -1,0 +1,120 @@
+"""Fits the estimate's constants to published tables, and says how far off it is on a model that it has not seen."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean, median
+
+from bench import published
+from bench.advise import models, physics
+from bench.published import Cell
+from operations.plan.formats import load_recipe
+
+#: Of an article that does not say its prompt's length: a short question.
+SHORT = 64
+#: The models of the articles with whole tables, by repository: what the estimate is judged on.
+JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
+_START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50)
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A published figure and what is estimated for it."""
+
+    cell: Cell
+    estimated: float
+
+    @property
+    def error(self) -> float:
+        """As a share of what was published."""
+        assert self.cell.value
+        return self.estimated / self.cell.value - 1
+
+    @property
+    def ratio(self) -> float:
+        """As a logarithm: half as much and twice as much are equally wrong."""
+        assert self.cell.value
+        return abs(math.log(self.estimated / self.cell.value))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A published figure, and the model as it was served."""
+
+    cell: Cell
+    model: models.Model
+
+    def miss(self, constants: physics.Constants) -> Miss:
+        """With an estimate of these constants."""
+        load = self.cell.article.load
+        prompt, answer = load.prompt or SHORT, load.answer or 128
+        engine = physics.Engine(self.model, 2 if self.cell.column == "cluster" else 1, constants=constants)
+        if self.cell.column in ("solo", "cluster"):
+            seen = physics.one_engine(engine, self.cell.users, prompt, answer)
+        else:
+            seen = physics.several(engine, 2, self.cell.column, self.cell.users, prompt, answer)
+        return Miss(
+            self.cell, {"decode": seen.decode, "prefill": seen.prefill, "ttft": seen.ttft * 1000}[_figure(self)]
+        )
+
+
+def _figure(point: Point) -> str:
+    return point.cell.figure
+
+
+def points() -> list[Point]:
+    """Every published figure that is a number, of a recipe that corresponds and a model that is known.
+
+    Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, and what has no length of answer.
+    """
+    found = []
+    for cell in published.cells():
+        if not cell.setup.recipe or cell.value is None or cell.column == "least-busy" or not cell.article.load.answer:
+            continue
+        recipe = load_recipe(cell.setup.recipe)
+        model = models.known(recipe.model.repo, recipe.model.weights_gib, cell.setup.dense_bits)
+        if model:
+            found.append(Point(cell, model))
+    return found
+
+
+def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Constants:
+    """The constants with the least mean error, each of them moved in turn by less and less."""
+    data = list(data)
+    best, least = start, _cost(data, start)
+    moves = dict.fromkeys(asdict(start), 0.5)
+    while max(moves.values()) > 0.01:
+        for name, move in moves.items():
+            for sign in (1, -1):
+                tried = replace(best, **{name: getattr(best, name) * math.exp(sign * move)})
+                cost = _cost(data, tried)
+                if cost < least - 1e-6:
+                    best, least = tried, cost
+                    moves[name] = move * 1.3
+                    break
+            else:
+                moves[name] = move * 0.6
+    return best
+
+
+def _cost(data: Iterable[Point], constants: physics.Constants) -> float:
+    return fmean(point.miss(constants).ratio for point in data)
+
+
+@functools.cache
+def left_out() -> tuple[Miss, ...]:
+    """Each judged model's figures, estimated with constants that were fitted to all others."""
+    data, found = points(), list[Miss]()
+    for judged in JUDGED:
+        constants = fit((point for point in data if point.cell.setup.model != judged), physics.FITTED)
+        found += [point.miss(constants) for point in data if point.cell.setup.model == judged]
+    return tuple(found)
+
+
+def typical(misses: Iterable[Miss]) -> tuple[float, Miss]:
+    """The median error as a share, without its sign, and the worst."""
+    misses = list(misses)
+    return median(abs(each.error) for each in misses), max(misses, key=lambda each: abs(each.error))

@@ -1,0 +1,160 @@
+"""Published tables and the owner's own runs, as rows over users."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+
+from bench import published
+from bench.advise.evidence import Estimated, Evidence, Figure, Kind, Measured, Setup, Source
+from bench.advise.load import Load
+from bench.figures import figures
+from bench.folder import read
+from bench.records import Folder, Request, Run, Step
+from bench.records import Setup as Measuring
+from bench.resuming import RUNS
+from bench.steps import KNOWN
+from operations.plan.formats import load_recipe
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Refusal
+
+Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
+
+
+def evidence(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path = RUNS) -> Evidence:
+    """Everything that is known of a recipe, the best first: own runs, its tables, its model's tables, the estimate."""
+    found: list[Source] = [*own(recipe, estimated, load, runs), *tables(recipe, estimated)]
+    return Evidence([*found, estimated] if estimated else found)
+
+
+def tables(recipe: Recipe, estimated: Estimated | None) -> list[Measured]:
+    """Published ones: of the recipe, what its own file cites, and of the same model served by another recipe."""
+    mine = [cell for cell in published.cells(recipe=recipe.name) if cell.setup.recipe]
+    same = [
+        cell
+        for cell in published.cells(model=recipe.model.repo)
+        if cell.setup.recipe not in ("", recipe.name) and _drafts(cell.setup.recipe) == drafts(recipe)
+    ]
+    cited = [] if mine else [_cited(recipe, estimated)]
+    return [*_by_article(mine, estimated), *(each for each in cited if each.rows), *_by_article(same, estimated)]
+
+
+def drafts(recipe: Recipe) -> bool:
+    """Whether tokens are drafted: then no table without it says what decode will be."""
+    return any(recipe.flag(name) is not None for name in ("speculative-config", "speculative_config")) or bool(
+        (recipe.config or {}).get("speculative_config")
+    )
+
+
+@functools.cache
+def _drafts(name: str) -> bool:
+    return drafts(load_recipe(name))
+
+
+def _cited(recipe: Recipe, estimated: Estimated | None) -> Measured:
+    """The figures in a recipe's file, of decode alone."""
+    rows: Rows = defaultdict(dict)
+    for each in recipe.figures:
+        how = {"solo": "", "cluster": recipe_executor(recipe), "replicas": "simple-shuffle"}[each.topology]
+        rows[Setup(each.topology, how), "decode"][each.users] = (each.tokens_per_second,)
+    letters = ", ".join(dict.fromkeys(f"[{each.source}]" for each in recipe.figures))
+    return Measured("published", letters, None, None, rows, {}, estimated)
+
+
+def recipe_executor(recipe: Recipe) -> str:
+    """What a cluster is joined with unless somebody says otherwise: vLLM's own launcher."""
+    return "mp" if recipe.engine == "vllm" else ""
+
+
+def _by_article(cells: Iterable[published.Cell], estimated: Estimated | None) -> list[Measured]:
+    """A source for each load of each letter: articles of one author print parts of the same tables."""
+    grouped: dict[tuple[int | None, int | None, str], list[published.Cell]] = defaultdict(list)
+    for cell in cells:
+        load = cell.article.load
+        grouped[load.prompt, load.answer, cell.setup.recipe].append(cell)
+    found = []
+    for (prompt, answer, _), group in grouped.items():
+        rows: Rows = defaultdict(dict)
+        said = {}
+        for cell in group:
+            setup = _published_setup(cell)
+            if cell.value is None:
+                said[setup, cell.users] = cell.said
+                continue
+            value = cell.value / 1000 if cell.figure == "ttft" else cell.value
+            rows[setup, cell.figure][cell.users] = (value,)
+        letters = dict.fromkeys(cell.source for cell in group)
+        found.append(Measured("published", "".join(letters), prompt, answer, rows, said, estimated))
+    return found
+
+
+def _published_setup(cell: published.Cell) -> Setup:
+    if cell.column == "solo":
+        return Setup("solo")
+    return Setup("cluster", cell.setup.executor) if cell.column == "cluster" else Setup("replicas", cell.column)
+
+
+def own(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path) -> list[Measured]:
+    """The owner's runs of a recipe, those whose prompts are nearest to the load's first, then the newest.
+
+    A folder that can't be read is left out here: `make report` says what is wrong with it.
+    """
+    found: list[tuple[float, float, Measured]] = []
+    for folder in sorted(each.parent for each in runs.glob("*/run.json")) if runs.is_dir() else []:
+        try:
+            if f'"{recipe.name}"' not in Folder(folder).run.read_text():
+                continue
+            run, steps, requests = read(folder)
+        except (Refusal, OSError, ValueError):
+            continue
+        if run.recipe == recipe.name:
+            found += [
+                (_apart(one, load), -run.began, one) for one in by_prompt(folder.name, run, steps, requests, estimated)
+            ]
+    return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
+
+
+def by_prompt(
+    name: str, run: Run, steps: list[Step], requests: dict[str, list[Request]], estimated: Estimated | None = None
+) -> list[Measured]:
+    """A run through the proxy, a source for each length of prompt and answer in it."""
+    setups = {each.name: each for each in run.setups}
+    rows: dict[tuple[int, int], Rows] = defaultdict(lambda: defaultdict(dict))
+    for step in steps:
+        if step.target != "proxy" or step.setup not in setups or step.name.endswith(f"/{KNOWN}"):
+            continue
+        seen = figures(step, requests[step.name], None)
+        lengths = (step.prompt_tokens or _mean(requests[step.name], "prompt_tokens"),
+                   step.answer_tokens or _mean(requests[step.name], "answer_tokens"))  # fmt: skip
+        values: dict[Figure, float | None] = {
+            "prefill": seen.prefill_tok_s,
+            "decode": seen.decode_tok_s,
+            "ttft": seen.ttft_s.p50 if seen.ttft_s else None,
+        }
+        for figure, value in values.items():
+            if value:
+                row = rows[lengths][setup_of(setups[step.setup]), figure]
+                row[step.users] = (*row.get(step.users, ()), value)
+    said = {(setup_of(each), users): each.why_not for each in run.setups if each.why_not for users in run.users}
+    kind: Kind = "own run"
+    return [Measured(kind, name, *lengths, one, said, estimated) for lengths, one in rows.items()]
+
+
+def setup_of(measured: Measuring) -> Setup:
+    """A run's setup, as it is called here."""
+    how = {"solo": "", "cluster": measured.executor, "replicas": measured.routing}
+    return Setup(measured.topology, how[measured.topology])
+
+
+def _mean(requests: list[Request], name: str) -> int:
+    values = [value for each in requests if (value := getattr(each, name))]
+    return round(fmean(values)) if values else 1
+
+
+def _apart(measured: Measured, load: Load) -> float:
+    """How far a source's prompt and answer are from the load's, in times."""
+    prompt, answer = measured.prompt or load.prompt, measured.answer or load.answer
+    return max(prompt / load.prompt, load.prompt / prompt) * max(answer / load.answer, load.answer / answer)

@@ -1,0 +1,47 @@
+"""What `make plan` says of a topology that the advice is clearly against: one line, from files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.advise.asking import question
+from bench.advise.changes import clearly_behind
+from bench.advise.load import Load
+from bench.advise.options import Outlook
+from bench.resuming import RUNS
+from operations.plan.knobs import Knobs
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Refusal
+
+#: A deploy says nothing of its load, so a topology has to be behind with few users and with many, in what one user sees
+#: and in the sum, and by more than this.
+LOADS = tuple(Load(users, 1024, 128) for users in (1, 4, 16, 64))
+CLEAR = 0.10
+
+
+def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
+    """Empty: nothing is known against it, or only an estimate is."""
+    if nodes < 2 or not recipe.needs.gpu:
+        return ""
+    try:
+        asked = question(recipe, nodes, LOADS[0], runs)
+    except Refusal:
+        return ""
+    behind: list[tuple[Outlook, Outlook]] = []
+    for load in LOADS:
+        outlooks = [asked.outlook(setup, load) for setup in asked.setups()]
+        found = [clearly_behind(outlooks, knobs.topology, what, CLEAR) for what in ("whole", "decode")]
+        if not all(found) or any(one.values["decode"].kind == "estimate" for one in found[-1] or ()):
+            return ""
+        behind += [found[-1]] if found[-1] else []
+    (mine, few), (theirs, many) = behind[0], behind[-1]
+    where = few.values["decode"].words.split(",")[0]
+    return (
+        f"topology={knobs.topology} is behind at every load: {_decode(mine)} tok/s of decode where {few.setup} has "
+        f"{_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for {many.load.users} "
+        f"({few.values['decode'].kind}, {where}); make advise says when that changes"
+    )
+
+
+def _decode(outlook: Outlook) -> str:
+    return f"{outlook.of('decode') or 0:.4g}"

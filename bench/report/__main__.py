@@ -1,0 +1,54 @@
+"""`make report RUN=folder [AGAINST=folder]`: docs/advise.md."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.report.changed import same_kind
+from bench.report.page import page
+from bench.report.series import chosen, measured
+from bench.report.write import write
+from bench.resuming import RUNS
+from operations.plan.refusal import Finding, Refusal
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """0: written, and where is said. 1: it can't be, in one line."""
+    try:
+        names = chosen(environment.get("FIGURES", ""))
+        run = measured(_run(environment))
+        against = measured(Path(environment["AGAINST"])) if environment.get("AGAINST") else None
+        if against:
+            same_kind(run, against)
+        recipe = environment.get("RECIPE")
+        if recipe and recipe != run.run.recipe:
+            problem = f"is a run of another recipe: {run.run.recipe!r}, not {recipe!r}"
+            raise Refusal(Finding(str(run.path), problem, "name a run of it, or leave RECIPE out"))
+        folder = Path(environment.get("OUT") or run.path / ("report" if not against else f"report-{against.path.name}"))
+        written = write(page(run, names, against), run, against, names, folder)
+    except Refusal as refusal:
+        print(f"report:{refusal}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"report: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    for path in written:
+        print(path)
+    return 0
+
+
+def _run(environment: Mapping[str, str]) -> Path:
+    """RUN, or the newest there is."""
+    if environment.get("RUN"):
+        return Path(environment["RUN"])
+    newest = max(RUNS.glob("*/run.json"), key=lambda file: file.stat().st_mtime, default=None)
+    if newest is None:
+        raise Refusal(Finding("RUN", f"there is no run in {RUNS}", "make bench, or name a folder that it has made"))
+    return newest.parent
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,70 @@
+"""Who is ahead in a row, by how much, and where that turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from bench.noise import compare
+from bench.report.series import Rows
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share."""
+
+    names: tuple[str, ...]
+    by: float | None
+
+    def __str__(self) -> str:
+        if len(self.names) > 1:
+            return f"tie: {', '.join(self.names)}"
+        return self.names[0] if self.by is None else f"{self.names[0]} ({self.by:+.0%})"
+
+
+def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool) -> Ahead | None:
+    """None: one alone is there. `by` has the sign of the figure: less is -20%."""
+    if len(row) < 2:
+        return None
+    ordered = sorted(row, key=lambda name: fmean(row[name]), reverse=not less_is_better)
+    best = ordered[0]
+    tied = tuple(name for name in ordered[1:] if (found := compare(row[best], row[name])) is None or found.tie)
+    behind = [name for name in ordered[1:] if name not in tied]
+    difference = compare(row[best], row[behind[0]]) if behind else None
+    return Ahead((best, *tied), difference.relative if difference else None)
+
+
+def each(rows: Rows) -> dict[int, Ahead]:
+    """For every number of users that several were measured with."""
+    found = {users: ahead(rows.values[users], rows.figure.less_is_better) for users in rows.users}
+    return {users: who for users, who in found.items() if who}
+
+
+def crossings(rows: Rows) -> Iterator[str]:
+    """Where one setup passes another, between which numbers of users, and about where both lines meet."""
+    for number, one in enumerate(rows.setups):
+        for other in rows.setups[number + 1 :]:
+            both = [users for users in rows.users if one in rows.values[users] and other in rows.values[users]]
+            sure = [(users, sign) for users in both if (sign := _sign(rows, users, one, other))]
+            for (before, was), (after, now) in pairwise(sure):
+                if was != now:
+                    first, second = (one, other) if (now > 0) != rows.figure.less_is_better else (other, one)
+                    where = f"between {before} and {after} users"
+                    yield f"{first} passes {second} {where}, at about {_meet(rows, before, after, one, other):.0f}"
+
+
+def _sign(rows: Rows, users: int, one: str, other: str) -> int:
+    """1: more, -1: less, 0: a tie."""
+    found = compare(rows.values[users][one], rows.values[users][other])
+    return 0 if found is None or found.tie else 1 if found.relative > 0 else -1
+
+
+def _meet(rows: Rows, before: int, after: int, one: str, other: str) -> float:
+    """Both lines as they are drawn: straight, over users and values as logarithms."""
+    apart = [math.log(fmean(rows.values[users][one]) / fmean(rows.values[users][other])) for users in (before, after)]
+    share = apart[0] / (apart[0] - apart[1])
+    where: float = before * (after / before) ** share
+    return where

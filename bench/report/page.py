@@ -1,0 +1,175 @@
+"""All that a report says, as plain values; the template and the Markdown only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from bench.advise.measured import setup_of
+from bench.noise import spread
+from bench.report import surroundings, words
+from bench.report.ahead import crossings, each
+from bench.report.beside import beside, note, sources
+from bench.report.changed import Change, changes
+from bench.report.plots import over_users, published_points
+from bench.report.series import MAIN, PROXY, Measured, Rows
+
+#: Of two runs, how many changes are listed; the CSV has all.
+MOST = 40
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table with its plot, and where lines cross."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    svg: str = ""
+    below: tuple[str, ...] = ()
+    #: The last column says who is ahead.
+    is_judged: bool = True
+    #: So many columns at the left are words.
+    words: int = 0
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole report."""
+
+    title: str
+    to_do: list[str]
+    warnings: list[str]
+    changes: list[Part]
+    parts: list[Part]
+    further: list[Part]
+    articles: list[Part]
+    about: surroundings.Table
+    setups: surroundings.Table
+    nodes: surroundings.Table
+
+
+def page(measured: Measured, names: Sequence[str], against: Measured | None) -> Page:
+    """`names`: the figures that are wanted."""
+    shown = [rows for rows in _ordered(measured, names) if _says_something(rows)]
+    main = [rows for rows in shown if rows.figure.name in MAIN and rows.target == PROXY]
+    return Page(
+        title=f"{measured.run.recipe}: {', '.join(measured.setups) or 'nothing came up'}",
+        to_do=words.to_do(measured),
+        warnings=list(words.warnings(measured)),
+        changes=_changes(measured, against) if against else [],
+        parts=[_part(measured, rows, plot=True) for rows in main],
+        further=[_part(measured, rows, plot=False) for rows in shown if rows not in main],
+        articles=_articles(measured),
+        about=surroundings.about(measured),
+        setups=surroundings.setups(measured),
+        nodes=surroundings.nodes(measured),
+    )
+
+
+def _ordered(measured: Measured, names: Sequence[str]) -> list[Rows]:
+    targets = measured.targets
+    wanted = [rows for rows in measured.rows if rows.figure.name in names]
+    return sorted(
+        wanted, key=lambda rows: (targets.index(rows.target), names.index(rows.figure.name), len(rows.prompt))
+    )
+
+
+def _says_something(rows: Rows) -> bool:
+    """Nobody wants a table of no errors."""
+    counts = rows.figure.name in ("errors", "wrong")
+    return not counts or any(any(values) for row in rows.values.values() for values in row.values())
+
+
+def _part(measured: Measured, rows: Rows, plot: bool) -> Part:
+    missing = [setup.name for setup in measured.run.setups if setup.why_not and rows.target == PROXY]
+    who = each(rows)
+    body = []
+    for users in rows.users:
+        cells = [cell(rows.values[users].get(name, ())) for name in rows.setups] + ["did not come up"] * len(missing)
+        judged = [str(who[users]) if users in who else ""] if rows.figure.is_judged else []
+        body.append((str(users), *cells, *judged))
+    judged_head = ("ahead",) if rows.figure.is_judged else ()
+    columns = {setup.name: setup_of(setup) for setup in measured.run.setups}
+    theirs = {name: where.how if where.topology == "replicas" else where.topology for name, where in columns.items()}
+    points = published_points(rows, theirs, measured.run.recipe) if not rows.prompt else {}
+    return Part(
+        title=_title(rows),
+        head=("users", *rows.setups, *missing, *judged_head),
+        rows=body,
+        svg=over_users(rows, [each.name for each in measured.run.setups], points) if plot else "",
+        below=tuple(crossings(rows)) if rows.figure.is_judged and rows.target == PROXY else (),
+        is_judged=rows.figure.is_judged,
+    )
+
+
+def _title(rows: Rows) -> str:
+    unit = f", {rows.figure.unit}" if rows.figure.unit else ""
+    prompt = f", prompts of {int(rows.prompt[1:]):,} tokens" if rows.prompt[1:].isdigit() else ""
+    where = "" if rows.target == PROXY else f", {rows.target}'s engine asked directly"
+    return f"{rows.figure.title}{unit}{prompt}{where}"
+
+
+def _articles(measured: Measured) -> list[Part]:
+    cited = "; ".join(
+        f"[{each.letter}] {each.title}" + (f", {each.url}" if each.url else "") for each in sources(measured)
+    )
+    parts = []
+    for table in beside(measured):
+        rows = [
+            (
+                str(row.users),
+                row.setup,
+                number(row.own),
+                number(row.published),
+                f"{row.ratio:.2f}" if row.ratio else "",
+                row.source,
+            )
+            for row in table.rows
+        ]
+        head = ("users", "setup", "here", "published", "here over published", "source")
+        parts.append(Part(f"{table.figure}, {table.unit}", head, rows, is_judged=False))
+    if parts:
+        last = parts[-1]
+        parts[-1] = Part(last.title, last.head, last.rows, below=(note(measured), cited), is_judged=False)
+    return parts
+
+
+def _changes(now: Measured, before: Measured) -> list[Part]:
+    found = changes(now, before)
+    sure = [each for each in found if each.is_sure]
+    said = f"Of {len(found)} figures that both runs have, {len(sure)} changed by more than the noise of both."
+    head = ("figure", "setup", "users", "was", "is", "change", "noise", "")
+    rows = [_change(each) for each in sure[:MOST]]
+    more = (f"{len(sure) - MOST} more are in the CSV.",) if len(sure) > MOST else ()
+    return [Part(f"Against {before.path.name}", head, rows, below=(said, *more), is_judged=False, words=2)]
+
+
+def _change(change: Change) -> tuple[str, ...]:
+    return (
+        _title(change.rows),
+        change.setup,
+        str(change.users),
+        number(change.was),
+        number(change.now),
+        f"{change.relative:+.1%}",
+        f"±{change.noise:.1%}",
+        "better" if change.is_better else "worse",
+    )
+
+
+def cell(values: Sequence[float]) -> str:
+    """The mean of the repeats, with half of their range."""
+    found = spread(values)
+    if found is None:
+        return ""
+    half = (found.high - found.low) / 2
+    return number(fmean(values)) + (f" ±{number(half)}" if half else "")
+
+
+def number(value: float | None) -> str:
+    """As many digits as mean something."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
