@@ -1,0 +1,153 @@
+"""Steps of the bench against engines and proxies of one host: the same client, prompts and records as `make bench`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.figures import figures
+from bench.process import Client
+from bench.profiles import Profile
+from bench.prompts import make
+from bench.records import Counters, Folder, NodeState, Request, Step
+from operations.node import bench_facts
+from tests.gpu.engines import Engine
+from tests.gpu.proxies import KEY
+
+#: Seconds for one answer; the slowest here takes ten.
+TIMEOUT_S = 120
+#: Seconds in which engines count what has just ended.
+SETTLE_S = 0.2
+#: The host as the records name it: its state is of both GPUs together.
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked: a proxy (`proxy`) or one engine, and the engines behind it."""
+
+    setup: str
+    name: str
+    url: str
+    engines: tuple[Engine, ...]
+
+    @property
+    def key(self) -> str:
+        return KEY if self.name == "proxy" else ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all steps of a run have in common. Raises Refusal where the client has ended."""
+
+    client: Client
+    folder: Folder
+    profile: Profile
+    model: str
+    seed: int
+
+    def step(self, target: Target, users: int, repeat: int) -> Step:
+        """One step, written behind the others; a line of it on standard output."""
+        name = f"{target.setup}/{target.name}/{users}/{repeat}"
+        asked = self._conversations(name, target.engines[0], users)
+        urls = {engine.name: engine.url for engine in target.engines}
+        before, was = _counted(urls), _state()
+        requests: list[dict[str, Any]] = []
+        began = time.time()
+        done = self.client.order(
+            "load",
+            requests.append,
+            url=f"{target.url}/v1",
+            key=target.key,
+            model=self.model,
+            users=users,
+            conversations=asked,
+            extra={"temperature": 0, "ignore_eos": True},
+            timeout_s=TIMEOUT_S,
+        )
+        time.sleep(SETTLE_S)
+        single = self.profile.turns == 1 and not self.profile.shared
+        step = Step(
+            name=name,
+            setup=target.setup,
+            target=target.name,
+            users=users,
+            repeat=repeat,
+            prompt_tokens=int(self.profile.prompts[0]) if single else None,
+            answer_tokens=self.profile.answer,
+            requests=len(requests),
+            began=began,
+            took_s=done["took_s"],
+            engines=_since(before, _counted(urls)),
+            before={HOST: was},
+            after={HOST: _state()},
+        )
+        self._write(step, requests)
+        return step
+
+    def _conversations(self, seed: str, engine: Engine, users: int) -> list[list[dict[str, Any]]]:
+        """Of each step its own: the engines are the same for all, and what they have read lies in their caches."""
+        profile, number = self.profile, users * self.profile.rounds
+        own = f"{self.seed}/{seed}"
+        texts = make(own, [int(profile.prompts[0])] * (number * profile.turns), self._count(engine))
+        shared = make(f"{own}/shared", [profile.shared], self._count(engine))[0] if profile.shared else ""
+        begin = [{"role": "system", "content": shared}] if shared else []
+        return [
+            [
+                {
+                    "messages": [*(begin if turn == 0 else []), {"role": "user", "content": text}],
+                    "max_tokens": profile.answer,
+                    "exact": True,
+                }
+                for turn, text in enumerate(texts[at * profile.turns : (at + 1) * profile.turns])
+            ]
+            for at in range(number)
+        ]
+
+    def _count(self, engine: Engine) -> Any:
+        def count(texts: Sequence[str]) -> Sequence[int]:
+            prompts = [[{"role": "user", "content": text}] for text in texts]
+            told = self.client.order("count", url=f"{engine.url}/v1", key="", model=self.model, prompts=prompts)
+            counts: list[int] = told["counts"]
+            return counts
+
+        return count
+
+    def _write(self, step: Step, told: Sequence[Mapping[str, Any]]) -> None:
+        requests = [
+            Request(step=step.name, **{name: value for name, value in each.items() if name != "text"}) for each in told
+        ]
+        with self.folder.requests.open("a") as file:
+            file.writelines(f"{each.model_dump_json()}\n" for each in requests)
+        with self.folder.steps.open("a") as file:
+            file.write(f"{step.model_dump_json()}\n")
+        found = figures(step, requests, None)
+        told_all = sum(each.answer_tokens or 0 for each in requests) / step.took_s
+        print(
+            f"{step.name}: {told_all:.1f} tok/s in all, TTFT {found.ttft_s and round(found.ttft_s.p50 * 1000)} ms, "
+            f"share {found.largest_share and round(found.largest_share, 3)}, "
+            f"cached {found.prefix_share and round(found.prefix_share, 3)}, errors {found.errors}, "
+            f"{step.took_s:.1f} s",
+            flush=True,
+        )
+        for error in sorted({each.error for each in requests if each.error}):
+            print(f"    {error}", flush=True)
+
+
+def _counted(urls: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    return {name: bench_facts.main(url)["counters"] or {} for name, url in urls.items()}
+
+
+def _since(before: Mapping[str, Mapping[str, int]], after: Mapping[str, Mapping[str, int]]) -> dict[str, Counters]:
+    """Of engines that have counted."""
+    return {
+        name: Counters(**{each: value - before[name][each] for each, value in counted.items() if each in before[name]})
+        for name, counted in after.items()
+        if counted
+    }
+
+
+def _state() -> NodeState:
+    return NodeState(**bench_facts.main()["state"])

@@ -1,0 +1,118 @@
+"""Models with random weights: a configuration in the shape of a known one, and a tokenizer made here.
+
+vLLM fills in the weights (`--load-format dummy`), so a model is two small files. Shapes are those of Qwen3-14B and of
+Qwen3-30B-A3B (their own config.json); the vocabulary is the tokenizer's, because a token that it does not know has no
+text, and an answer without text is none.
+"""
+
+from __future__ import annotations
+
+import json
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+#: Entries of the vocabulary, at most.
+VOCABULARY = 32_000
+#: Characters of English and code that the tokenizer learns from: what every Python has.
+_LEARNS_FROM = 12_000_000
+_TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+_SPECIAL = ("<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
+
+_COMMON: dict[str, Any] = {
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "max_position_embeddings": 40960,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000.0,
+    "attention_bias": False,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "use_cache": True,
+}
+#: What ModelOpt writes into config.json. The router and the output are never quantised.
+_NVFP4: dict[str, Any] = {
+    "quant_method": "modelopt",
+    "quant_algo": "NVFP4",
+    "kv_cache_quant_algo": None,
+    "group_size": 16,
+    "ignore": ["lm_head", "*.mlp.gate"],
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "dense-14b": {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "hidden_size": 5120,
+        "intermediate_size": 17408,
+        "num_hidden_layers": 40,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+    },
+    "moe-30b-nvfp4": {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "moe_intermediate_size": 768,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "norm_topk_prob": True,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "quantization_config": _NVFP4,
+    },
+}
+
+
+def make(name: str, folder: Path) -> None:
+    """The model's folder; the tokenizer is made once for all."""
+    tokenizer = _tokenizer(folder.parent / "tokenizer.json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    size = len(tokenizer["model"]["vocab"])
+    end = next(each["id"] for each in tokenizer["added_tokens"] if each["content"] == _SPECIAL[0])
+    config = {**_COMMON, **MODELS[name], "vocab_size": size + len(_SPECIAL), "bos_token_id": end, "eos_token_id": end}
+    _json(folder / "config.json", config)
+    _json(folder / "generation_config.json", {"eos_token_id": end})
+    words = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": _SPECIAL[0], "chat_template": _TEMPLATE}
+    _json(folder / "tokenizer_config.json", {**words, "model_max_length": 40960})
+
+
+def _tokenizer(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+        learning = Tokenizer(models.BPE())
+        learning.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        learning.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, initial_alphabet=alphabet, show_progress=False)
+        learning.train_from_iterator(_texts(), trainer)
+        # Behind all others: the first id is what an engine says that computes nonsense, and it must have a text.
+        learning.add_special_tokens(list(_SPECIAL))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        learning.save(str(file))
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def _texts() -> Iterator[str]:
+    """Python's own library, its documentation first."""
+    library, left = Path(sysconfig.get_paths()["stdlib"]), _LEARNS_FROM
+    for file in (library / "pydoc_data/topics.py", *sorted(library.glob("*.py")), *sorted(library.glob("*/*.py"))):
+        if left <= 0:
+            return
+        text = file.read_bytes()[:left].decode("ascii", errors="ignore")
+        left -= len(text)
+        yield text
+
+
+def _json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
