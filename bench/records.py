@@ -86,6 +86,8 @@ class Step(Record):
     answer_tokens: int | None
     began: float
     took_s: float
+    #: How many requests it had: with fewer lines the folder was cut.
+    requests: int
     #: By node (the one an engine's API is on), and by node.
     engines: dict[str, Counters] = Field(default_factory=dict)
     before: dict[str, NodeState] = Field(default_factory=dict)

@@ -31,22 +31,25 @@ _held: list[Hold] = []
 class Hold:
     """The lock on a node; `answer` is what the node said when it was asked for it (operations/node/lock.py)."""
 
-    def __init__(self, where: Host) -> None:
+    def __init__(self, where: Host, what: str = "deploy") -> None:
         self.where = where
+        self._what = what
         self._owner = f"{getpass.getuser()}@{socket.gethostname()} (pid {os.getpid()})"
         self._lost = ""
         self._is_away = False
         self._ask()
         if not self.answer.get("held"):
+            other = self.answer.get("what", "deploy")
+            who = f"{'another' if other == what else 'a'} {other} is at work: {self.answer.get('owner')}"
             self._lost = (
-                f"another deploy is at work: {self.answer.get('owner')} since {self.answer.get('since')}. "
+                f"{who} since {self.answer.get('since')}. "
                 f"Wait for it; the lock ends with it, or {SILENCE_S} seconds after its machine is gone"
             )
 
     def _ask(self) -> None:
         # It can't have been freed before this and the silence that the node waits for.
         self._confirmed = clock()
-        self._tether = Tether(self.where, "lock", owner=self._owner)
+        self._tether = Tether(self.where, "lock", owner=self._owner, what=self._what)
         self.answer = self._tether.read()
         self._listener = gevent.spawn(self._listen, self._tether)
 
@@ -70,7 +73,9 @@ class Hold:
         return self._lost
 
     def _lose(self, why: str) -> None:
-        self._lost = self._lost or f"this deploy has lost its lock ({why}): somebody else may be at work; run it again"
+        self._lost = (
+            self._lost or f"this {self._what} has lost its lock ({why}): somebody else may be at work; run it again"
+        )
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -104,9 +109,9 @@ class Hold:
         self._tether.close()
 
 
-def take(where: Host) -> Hold:
+def take(where: Host, what: str = "deploy") -> Hold:
     """Ask a node (itself, not pyinfra's `host`) for the lock; `lost()` of what comes back says why it was not given."""
-    hold = Hold(where)
+    hold = Hold(where, what)
     _held.append(hold)
     return hold
 

@@ -1,4 +1,6 @@
-"""The deploy lock, on the head. The kernel holds it for a process that dies with the deploy: it can't go stale."""
+"""The lock of a deploy, or of a bench, on the head. The kernel holds it for a process that dies with its owner: it
+can't go stale.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def generation() -> str:
 
 
 def is_held() -> bool:
-    """Whether a deploy goes on. Asking holds the lock for no longer than this takes."""
+    """Whether a deploy or a bench goes on. Asking holds the lock for no longer than this takes."""
     try:
         file = os.open(PLACE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -37,19 +39,21 @@ def is_held() -> bool:
     return False
 
 
-def main(owner: str) -> dict[str, Any]:
+def main(owner: str, what: str = "deploy") -> dict[str, Any]:
     """Print {"held": true, "before": generation, "generation": the one from now on}, then {"beat": its number} for each
-    beat that comes, and hold the lock until the deploy lets go; or say who has it.
+    beat that comes, and hold the lock until the deploy lets go; or say who has it. `what` it is that takes it.
     """
     file = os.open(PLACE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = json.loads(PLACE.read_text() or "{}")
-        return {"held": False, "owner": holder.get("owner", "?"), "since": holder.get("since", "?")}
+        told = {"owner": "?", "since": "?", "what": "deploy", **holder}
+        return {"held": False, **{name: told[name] for name in ("owner", "since", "what")}}
     before = generation()
     os.ftruncate(file, 0)
-    os.write(file, json.dumps({"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z")}).encode())
+    holder = {"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"), "what": what}
+    os.write(file, json.dumps(holder).encode())
     print(json.dumps({"held": True, "before": before, "generation": generation()}), flush=True)
     beats.hold(_confirm)
     sys.exit(0)

@@ -216,7 +216,7 @@ from operations import held, lock
 
 class IsRefused:
     where = None
-    def __init__(self, where):
+    def __init__(self, where, what):
         pass
     def lost(self):
         return "another deploy is at work (a test)"

@@ -77,7 +77,7 @@ def _in_the_midst(labels: dict[str, str] | None) -> str:
     `labels`: of the engine's container, where it runs.
     """
     if lock.is_held():
-        return "a deploy is going on"
+        return "a deploy or a bench is going on"
     state = unit_states([ENGINE])[ENGINE].get("ActiveState", "")
     if state in ("activating", "deactivating", "reloading"):
         return f"{ENGINE} is {state}"

@@ -1,0 +1,204 @@
+"""What the owner asks of `make bench`, read from the environment that make gives. Every fault is said at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bench.profiles import Profile, profile
+from bench.slo import Slo
+from operations.plan.refusal import Finding, Refusal, nearest
+
+T = TypeVar("T")
+
+#: As it is given in TOPOLOGIES -> the knobs of that setup.
+SETUPS = {
+    "solo": {"topology": "solo"},
+    "cluster": {"topology": "cluster"},
+    "cluster/mp": {"topology": "cluster", "executor": "mp"},
+    "cluster/ray": {"topology": "cluster", "executor": "ray"},
+    "replicas": {"topology": "replicas"},
+}
+_TARGETS = ("proxy", "engines")
+_FROM = ("controller", "head")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run as it is wanted. `prompts`: the owner's own, in their order."""
+
+    inventory: str
+    data: str
+    profile: Profile
+    topologies: tuple[str, ...]
+    targets: tuple[str, ...]
+    slo: str
+    client_from: str
+    seed: int | None
+    run: Path | None
+    prompts: tuple[str, ...]
+    book: Path | None
+
+    @property
+    def identity(self) -> str:
+        """What must be equal where a run goes on; SEED= may be given, and is the folder's else."""
+        profile = {name: value for name, value in vars(self.profile).items() if name != "about"}
+        prompts = hashlib.sha256(json.dumps(self.prompts).encode()).hexdigest()[:16] if self.prompts else ""
+        others = (self.inventory, self.data, self.topologies, self.targets, self.slo, self.client_from, prompts)
+        return json.dumps([profile, *others])
+
+
+def read(environment: Mapping[str, str]) -> Asked:
+    """Raises Refusal with every fault."""
+    reading = _Reading(environment)
+    base = reading.get("PROFILE", profile, "standard")
+    users = reading.get("USERS", _counts("users", 1, 4096), "")
+    repeats = reading.get("REPEATS", _counts("repeats", 1, 1000), "")
+    lengths = reading.get("PROMPT", _counts("tokens of a prompt", 1, 10_000_000), "")
+    answer = reading.get("ANSWER", _counts("tokens of an answer", 2, 1_000_000), "")
+    topologies = reading.get("TOPOLOGIES", _each(SETUPS, "topology"), "")
+    targets = reading.get("TARGETS", _each(_TARGETS, "target"), "proxy engines")
+    client_from = reading.get("FROM", _one(_FROM, "place"), "controller")
+    seed = reading.get("SEED", _counts("seed", 0, 2**62), "")
+    slo = reading.get("SLO", _slo, "")
+    prompts = reading.get("PROMPTS", _prompts, "")
+    book = reading.get("BOOK", _file, "")
+    reading.end()
+    assert base is not None
+    changes: dict[str, Any] = {
+        **({"users": users, "direct": _direct(base, users)} if users else {}),
+        **({"repeats": repeats[0]} if repeats else {}),
+        **({"prompts": lengths} if lengths else {}),
+        **({"answer": answer[0]} if answer else {}),
+    }
+    wanted = replace(base, **changes)
+    _fit(wanted, prompts or (), lengths or ())
+    return Asked(
+        inventory=environment.get("INVENTORY") or "inventory.py",
+        data=environment.get("DATA", ""),
+        profile=wanted,
+        topologies=tuple(dict.fromkeys(topologies or ())),
+        targets=tuple(dict.fromkeys(targets or ())),
+        slo=slo or "",
+        client_from=client_from or "",
+        seed=seed[0] if seed else None,
+        run=Path(environment["RUN"]) if environment.get("RUN") else None,
+        prompts=prompts or (),
+        book=book,
+    )
+
+
+class _Reading:
+    """Values by name, and all that is wrong with them."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._findings: list[Finding] = []
+
+    def get(self, name: str, reader: Callable[[str], T], default: str) -> T | None:
+        try:
+            return reader((self._environment.get(name) or "").strip() or default)
+        except Refusal as refusal:
+            self._findings += [replace(finding, where=name) for finding in refusal.findings]
+            return None
+
+    def end(self) -> None:
+        if self._findings:
+            raise Refusal(*self._findings)
+
+
+def _no(problem: str, remedy: str) -> Refusal:
+    return Refusal(Finding("bench", problem, remedy))
+
+
+def _counts(what: str, least: int, most: int) -> Callable[[str], tuple[int, ...]]:
+    def read(text: str) -> tuple[int, ...]:
+        found = []
+        for word in text.replace(",", " ").split():
+            if not word.isascii() or not word.isdigit() or not least <= int(word[:20]) <= most:
+                raise _no(f"`{word}` is no number of {what}", f"whole numbers from {least} to {most}, e.g. `{least} 8`")
+            found.append(int(word))
+        return tuple(dict.fromkeys(found))
+
+    return read
+
+
+def _each(known: Mapping[str, Any] | tuple[str, ...], what: str) -> Callable[[str], tuple[str, ...]]:
+    def read(text: str) -> tuple[str, ...]:
+        words = text.replace(",", " ").split()
+        for word in words:
+            if word not in known:
+                raise _no(f"no {what} is named `{word}`", nearest(word, known, f"one of: {', '.join(known)}"))
+        return tuple(words)
+
+    return read
+
+
+def _one(known: tuple[str, ...], what: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        found = _each(known, what)(text)
+        if len(found) != 1:
+            raise _no(f"`{text}` is more than one {what}", f"one of: {', '.join(known)}")
+        return found[0]
+
+    return read
+
+
+def _slo(text: str) -> str:
+    Slo.of(text)
+    return text
+
+
+def _file(text: str) -> Path | None:
+    if text and not Path(text).is_file():
+        raise _no(f"there is no file {text}", "name one that is there")
+    return Path(text) if text else None
+
+
+def _prompts(text: str) -> tuple[str, ...]:
+    """A prompt a line; in a .jsonl a JSON text a line, or an object with `prompt`."""
+    file = _file(text)
+    if file is None:
+        return ()
+    try:
+        lines = [line for line in file.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError):
+        raise _no(f"{file} can't be read as text", "a prompt a line, or a .jsonl with `prompt`") from None
+    found = [_json(file, number, line) if file.suffix == ".jsonl" else line for number, line in enumerate(lines, 1)]
+    if not found:
+        raise _no(f"{file} has no prompt in it", "a prompt a line, or a .jsonl with `prompt`")
+    return tuple(found)
+
+
+def _json(file: Path, number: int, line: str) -> str:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    prompt = found.get("prompt") if isinstance(found, dict) else found
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise _no(f"{file} line {number} has no prompt", 'each line is a JSON text, or {"prompt": "..."}')
+    return prompt
+
+
+def _direct(base: Profile, users: tuple[int, ...]) -> tuple[int, ...]:
+    """Of other users than the profile's, those that it asks engines with, or else the most."""
+    return tuple(each for each in users if each in base.direct) or ((max(users),) if base.direct else ())
+
+
+def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...]) -> None:
+    """Knobs that do not go together."""
+    if wanted.name == "owner" and not prompts:
+        raise Refusal(
+            Finding("PROMPTS", "the profile `owner` has no prompts of its own", "PROMPTS=FILE, a prompt a line")
+        )
+    if wanted.name != "owner" and prompts:
+        raise Refusal(Finding("PROMPTS", f"the profile `{wanted.name}` makes its own prompts", "use PROFILE=owner"))
+    if wanted.name == "owner" and lengths:
+        raise Refusal(Finding("PROMPT", "the prompts of a file have their own lengths", "leave PROMPT out"))
+    if wanted.tool != "tandem" and len(wanted.prompts) > 1:
+        raise Refusal(Finding("PROMPT", "the articles have one length of prompt", "name one"))

@@ -1,0 +1,136 @@
+"""A run of pyinfra beside the measurement: it holds the lock on the head, and asks the nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from bench.process import ROOT
+from bench.words import why
+from operations.plan.refusal import Finding, Refusal
+
+ENVIRONMENT = {**os.environ, "PYINFRA_PROGRESS": "off"}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the knobs want, as the verb tells it."""
+
+    recipe: str
+    served_name: str
+    model: str
+    revision: str
+    engine: str
+    topologies: list[str]
+    topology: str
+    executor: str
+    routing: str
+    model_store: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node has said of itself (operations/node/bench_facts.py)."""
+
+    state: Mapping[str, Any]
+    counters: Mapping[str, int] | None
+    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    endpoint: Mapping[str, str] = field(default_factory=dict)
+    served: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def data_words(data: str) -> list[str]:
+    """DATA as pyinfra takes it."""
+    return [word for pair in data.split() for word in ("--data", pair)]
+
+
+class Session:
+    """Holds the lock from its first word to its end. Raises Refusal where it can't be had, or is lost."""
+
+    def __init__(self, inventory: str, data: str) -> None:
+        self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the session)
+        verb = ["-y", inventory, "operations/verbs/bench.py", *data_words(data)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pyinfra", *verb],
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            greeting = self._read()
+            if greeting["problem"]:
+                raise _no(greeting["problem"], "run the same again: it goes on where it was")
+        except BaseException:
+            self.close()
+            raise
+        self.declared = Declared(**greeting["declared"])
+        self.ssh: Mapping[str, Any] | None = greeting["ssh"]
+        self.head: str = greeting["head"]
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the lock go."""
+        if self._process.poll() is None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def deployment(self) -> dict[str, Node]:
+        """Everything, of each node that answers."""
+        return self._ask(deployment=True)
+
+    def states(self, nodes: Sequence[str], urls: Mapping[str, str]) -> dict[str, Node]:
+        """How these nodes are, and what their engines have counted; `urls` as the nodes themselves ask them."""
+        return self._ask(nodes=list(nodes), urls=dict(urls))
+
+    def _ask(self, **order: Any) -> dict[str, Node]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        answer = self._read()
+        if "problem" in answer:
+            raise _no(answer["problem"], "run the same again: it goes on where it was")
+        return {name: Node(**said) for name, said in answer["nodes"].items()}
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                told: dict[str, Any] = json.loads(line)
+                return told
+        raise self._ended()
+
+    def _ended(self) -> Refusal:
+        self._process.wait()
+        self._words.seek(0)
+        return _no(why(self._words.read()), "`make status` asks the same nodes")
+
+
+def _no(problem: str, remedy: str) -> Refusal:
+    return Refusal(Finding("nodes", problem, remedy))

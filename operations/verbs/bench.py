@@ -1,0 +1,96 @@
+"""What `make bench` asks the nodes while it measures: orders come in as lines, answers go out as lines of JSON.
+
+It holds the deploy lock on the head for as long as it runs: whoever deploys in that time is refused, and told why. It
+ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from gevent import select
+from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
+from pyinfra.api.host import Host
+
+from operations import held, reach
+from operations.plan.refusal import Refusal
+from operations.plan.wanted import wanted
+from operations.tether import can_tether
+from operations.verbs.report import everywhere, refusals_told, the_head
+
+#: Seconds for a node to say how it is, and for all that is deployed there.
+STATE_S, DEPLOYMENT_S = 30, 60
+#: What else than knobs leads to a node.
+_SSH = ("hostname", "port", "user", "key", "password", "config_file", "known_hosts_file", "strict_host_key_checking")
+
+
+def _say(answer: dict[str, Any]) -> None:
+    os.write(1, (json.dumps(answer) + "\n").encode())
+
+
+def _declared(head: Host) -> dict[str, Any]:
+    """What the knobs want."""
+    with refusals_told():
+        knobs, recipe = wanted(dict(head.data.dict()))
+    return {
+        "recipe": recipe.name,
+        "served_name": recipe.served_name,
+        "model": recipe.model.repo,
+        "revision": recipe.model.revision or "",
+        "engine": recipe.engine,
+        "topologies": list(recipe.topologies),
+        **{name: getattr(knobs, name) for name in ("topology", "executor", "routing", "model_store")},
+    }
+
+
+def _connection(head: Host) -> dict[str, Any] | None:
+    """How this machine logs in to the head; None where that is not over ssh."""
+    if not can_tether(head):
+        return None
+    data = {name: head.data.get(f"ssh_{name}") for name in _SSH}
+    return {**data, "hostname": data["hostname"] or head.name, "password": bool(data["password"])}
+
+
+def _lines() -> Any:
+    """Lines of standard input, while the lock's beats go on."""
+    rest = b""
+    while True:
+        select.select([0], [], [])
+        said = os.read(0, 65536)
+        if not said:
+            return
+        *lines, rest = (rest + said).split(b"\n")
+        yield from lines
+
+
+def _answer(order: dict[str, Any]) -> dict[str, Any]:
+    deployment = bool(order.get("deployment"))
+    try:
+        if why := held.lost():
+            raise DeployError(why)
+        urls: dict[str, str] = order.get("urls", {})
+        hosts = reach.answering(inventory)
+        if deployment:
+            return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
+        asked = [each for each in hosts if each.name in order["nodes"]]
+        answers: dict[str, Any] = {}
+        for url in sorted({urls.get(each.name, "") for each in asked}):
+            those = [each for each in asked if urls.get(each.name, "") == url]
+            answers |= everywhere(those, "bench_facts", STATE_S, url=url)
+        return {"nodes": answers}
+    except (DeployError, Refusal) as error:
+        return {"problem": " ".join(str(error).split())}
+
+
+if reach.speaks(host, inventory):
+    head = the_head()[0]
+    greeting = {"declared": _declared(head), "ssh": _connection(head), "head": head.name}
+    lost = held.take(head, "bench").lost() if can_tether(head) else ""
+    _say({**greeting, "problem": lost})
+    if not lost:
+        for line in _lines():
+            _say(_answer(json.loads(line)))
+    held.release()
