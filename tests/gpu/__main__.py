@@ -27,7 +27,7 @@ from operations.plan.refusal import Refusal
 from tests.gpu import engines, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND, Engine
 from tests.gpu.measure import Bench, Target
-from tests.gpu.models import MODELS, make
+from tests.gpu.models import MODELS, counter, make
 from tests.gpu.started import Program, Up, started, words
 
 #: Name, topology, routing, port of the proxy, engines.
@@ -84,11 +84,14 @@ def _model(name: str, given: argparse.Namespace, client: Client, rates: tuple[fl
         proxies.program(litellm, made_of, _proxy(setup), port, routing, behind, at)
         for setup, _, routing, port, behind in SETUPS
     ]
+    count = counter(folder)
     with started(programs, START_S) as up:
+        benches = []
         for profile in (_profile(each, given) for each in given.profile):
             run = Folder(given.to / f"{name}-{profile.name}")
             write_run(run, _run(name, profile, given.seed, rates, up, given))
-            _measure(Bench(client, run, profile, made_of.served_name, given.seed), up, began + given.seconds)
+            benches.append(Bench(client, run, profile, made_of.served_name, given.seed, count))
+        _measure(benches, up, began + given.seconds)
 
 
 def _proxy(setup: str) -> str:
@@ -106,7 +109,7 @@ def _profile(name: str, given: argparse.Namespace) -> Profile:
     )
 
 
-def _measure(bench: Bench, up: Up, until: float) -> None:
+def _measure(benches: Sequence[Bench], up: Up, until: float) -> None:
     """All setups in turn under each load, so that what changes meanwhile changes for all of them."""
     ready = [
         Target(name, "proxy", f"http://127.0.0.1:{port}", behind)
@@ -115,22 +118,21 @@ def _measure(bench: Bench, up: Up, until: float) -> None:
     ]
     direct = [Target(name, engine.name, engine.url, (engine,)) for name, engine in DIRECT if engine.name in up.after]
     # What a first request compiles or captures belongs to none of them.
-    warm = Bench(bench.client, Folder(bench.folder.path / "warm-up"), bench.profile, bench.model, bench.seed + 1)
+    warm = replace(benches[0], folder=Folder(benches[0].folder.path / "warm-up"), seed=benches[0].seed + 1)
     warm.folder.path.mkdir(exist_ok=True)
     for target in ready:
         warm.step(target, 8, 0)
-    for repeat in range(bench.profile.repeats):
-        for users in bench.profile.users:
-            for target in (*ready, *(direct if users in bench.profile.direct and repeat < 2 else ())):
-                if time.monotonic() > until:
-                    print("the time is over", flush=True)
-                    return
-                bench.step(target, users, repeat)
+    for repeat in range(max(bench.profile.repeats for bench in benches)):
+        for bench in benches:
+            for users in bench.profile.users if repeat < bench.profile.repeats else ():
+                for target in (*ready, *(direct if users in bench.profile.direct and repeat < 2 else ())):
+                    if time.monotonic() > until:
+                        print("the time is over", flush=True)
+                        return
+                    bench.step(target, users, repeat)
 
 
-def _run(
-    name: str, profile: Profile, seed: int, rates: tuple[float, float], up: Up, given: argparse.Namespace
-) -> Run:
+def _run(name: str, profile: Profile, seed: int, rates: tuple[float, float], up: Up, given: argparse.Namespace) -> Run:
     made_of, gpus = engines.recipe(name), gpu.state()
     versions = {
         "vllm": _version(given.vllm),

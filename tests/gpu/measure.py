@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from bench.figures import figures
 from bench.process import Client
 from bench.profiles import Profile
-from bench.prompts import make
+from bench.prompts import Count, make
 from bench.records import Counters, Folder, NodeState, Request, Step
 from operations.node import bench_facts
 from tests.gpu.engines import Engine
@@ -47,13 +48,14 @@ class Bench:
     profile: Profile
     model: str
     seed: int
+    count: Count
 
     def step(self, target: Target, users: int, repeat: int) -> Step:
         """One step, written behind the others; a line of it on standard output."""
         name = f"{target.setup}/{target.name}/{users}/{repeat}"
-        asked = self._conversations(name, target.engines[0], users)
+        asked = self._conversations(name, users)
         urls = {engine.name: engine.url for engine in target.engines}
-        before, was = _counted(urls), _state()
+        before = _looked(urls)
         requests: list[dict[str, Any]] = []
         began = time.time()
         done = self.client.order(
@@ -68,6 +70,7 @@ class Bench:
             timeout_s=TIMEOUT_S,
         )
         time.sleep(SETTLE_S)
+        after = _looked(urls)
         single = self.profile.turns == 1 and not self.profile.shared
         step = Step(
             name=name,
@@ -80,19 +83,19 @@ class Bench:
             requests=len(requests),
             began=began,
             took_s=done["took_s"],
-            engines=_since(before, _counted(urls)),
-            before={HOST: was},
-            after={HOST: _state()},
+            engines=_since(before, after),
+            before={HOST: _state(before)},
+            after={HOST: _state(after)},
         )
         self._write(step, requests)
         return step
 
-    def _conversations(self, seed: str, engine: Engine, users: int) -> list[list[dict[str, Any]]]:
+    def _conversations(self, seed: str, users: int) -> list[list[dict[str, Any]]]:
         """Of each step its own: the engines are the same for all, and what they have read lies in their caches."""
         profile, number = self.profile, users * self.profile.rounds
         own = f"{self.seed}/{seed}"
-        texts = make(own, [int(profile.prompts[0])] * (number * profile.turns), self._count(engine))
-        shared = make(f"{own}/shared", [profile.shared], self._count(engine))[0] if profile.shared else ""
+        texts = make(own, [int(profile.prompts[0])] * (number * profile.turns), self.count)
+        shared = make(f"{own}/shared", [profile.shared], self.count)[0] if profile.shared else ""
         begin = [{"role": "system", "content": shared}] if shared else []
         return [
             [
@@ -105,15 +108,6 @@ class Bench:
             ]
             for at in range(number)
         ]
-
-    def _count(self, engine: Engine) -> Any:
-        def count(texts: Sequence[str]) -> Sequence[int]:
-            prompts = [[{"role": "user", "content": text}] for text in texts]
-            told = self.client.order("count", url=f"{engine.url}/v1", key="", model=self.model, prompts=prompts)
-            counts: list[int] = told["counts"]
-            return counts
-
-        return count
 
     def _write(self, step: Step, told: Sequence[Mapping[str, Any]]) -> None:
         requests = [
@@ -136,18 +130,21 @@ class Bench:
             print(f"    {error}", flush=True)
 
 
-def _counted(urls: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    return {name: bench_facts.main(url)["counters"] or {} for name, url in urls.items()}
+def _looked(urls: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What bench_facts says beside each engine."""
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(urls, pool.map(bench_facts.main, urls.values()), strict=True))
 
 
-def _since(before: Mapping[str, Mapping[str, int]], after: Mapping[str, Mapping[str, int]]) -> dict[str, Counters]:
+def _since(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> dict[str, Counters]:
     """Of engines that have counted."""
     return {
-        name: Counters(**{each: value - before[name][each] for each, value in counted.items() if each in before[name]})
-        for name, counted in after.items()
-        if counted
+        name: Counters(**{each: value - before[name]["counters"][each] for each, value in looked["counters"].items()})
+        for name, looked in after.items()
+        if looked["counters"] and before[name]["counters"]
     }
 
 
-def _state() -> NodeState:
-    return NodeState(**bench_facts.main()["state"])
+def _state(looked: Mapping[str, Mapping[str, Any]]) -> NodeState:
+    """All engines are on one host."""
+    return NodeState(**next(iter(looked.values()))["state"])

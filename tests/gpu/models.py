@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,31 +42,75 @@ _NVFP4: dict[str, Any] = {
     "group_size": 16,
     "ignore": ["lm_head", "*.mlp.gate"],
 }
-MODELS: dict[str, dict[str, Any]] = {
-    "dense-14b": {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-        "hidden_size": 5120,
-        "intermediate_size": 17408,
-        "num_hidden_layers": 40,
-        "num_attention_heads": 40,
+_MXFP4 = {
+    "quant_method": "mxfp4",
+    "modules_to_not_convert": [
+        "model.layers.*.self_attn",
+        "model.layers.*.mlp.router",
+        "model.embed_tokens",
+        "lm_head",
+    ],
+}
+_DENSE: dict[str, Any] = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 5120,
+    "intermediate_size": 17408,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+}
+_MOE: dict[str, Any] = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "norm_topk_prob": True,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "quantization_config": _NVFP4,
+}
+#: Measured.
+MODELS: dict[str, dict[str, Any]] = {"dense-14b": _DENSE, "moe-30b-nvfp4": _MOE}
+#: Of two layers: only which kernels they are given is of interest.
+_SHORT: dict[str, Any] = {"num_hidden_layers": 2}
+SHORT: dict[str, dict[str, Any]] = {
+    "short-dense": _DENSE | _SHORT,
+    "short-dense-nvfp4": _DENSE | _SHORT | {"quantization_config": _NVFP4},
+    "short-moe-nvfp4": _MOE | _SHORT,
+    "short-moe-w4a16": _MOE | _SHORT | {"quantization_config": _NVFP4 | {"quant_algo": "W4A16_NVFP4"}},
+    "short-moe-mxfp4": {
+        "architectures": ["GptOssForCausalLM"],
+        "model_type": "gpt_oss",
+        "hidden_size": 2880,
+        "intermediate_size": 2880,
+        "num_local_experts": 32,
+        "num_experts_per_tok": 4,
+        "num_attention_heads": 64,
         "num_key_value_heads": 8,
-    },
-    "moe-30b-nvfp4": {
-        "architectures": ["Qwen3MoeForCausalLM"],
-        "model_type": "qwen3_moe",
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "moe_intermediate_size": 768,
-        "num_experts": 128,
-        "num_experts_per_tok": 8,
-        "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
-        "norm_topk_prob": True,
-        "num_hidden_layers": 48,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 4,
-        "quantization_config": _NVFP4,
+        "head_dim": 64,
+        "attention_bias": True,
+        "sliding_window": 128,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "swiglu_limit": 7.0,
+        "router_aux_loss_coef": 0.9,
+        "rope_theta": 150000,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "truncate": False,
+            "original_max_position_embeddings": 4096,
+        },
+        "quantization_config": _MXFP4,
+        **_SHORT,
     },
 }
 
@@ -78,11 +122,28 @@ def make(name: str, folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     size = len(tokenizer["model"]["vocab"])
     end = next(each["id"] for each in tokenizer["added_tokens"] if each["content"] == _SPECIAL[0])
-    config = {**_COMMON, **MODELS[name], "vocab_size": size + len(_SPECIAL), "bos_token_id": end, "eos_token_id": end}
+    config = {
+        **_COMMON,
+        **(MODELS | SHORT)[name],
+        "vocab_size": size + len(_SPECIAL),
+        "bos_token_id": end,
+        "eos_token_id": end,
+    }
     _json(folder / "config.json", config)
     _json(folder / "generation_config.json", {"eos_token_id": end})
     words = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": _SPECIAL[0], "chat_template": _TEMPLATE}
     _json(folder / "tokenizer_config.json", {**words, "model_max_length": 40960})
+
+
+def counter(folder: Path) -> Callable[[Sequence[str]], list[int]]:
+    """Texts -> tokens of each as a message, as the engine counts them; asked of it for thousands it takes as long as a
+    step itself.
+    """
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    # Around a single message the template has three.
+    return lambda texts: [len(each.ids) + 3 for each in tokenizer.encode_batch(list(texts))]
 
 
 def _tokenizer(file: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -53,5 +54,5 @@ def program(
 def _environment(run: str) -> dict[str, str]:
     """What `docker run` is told."""
     words = shlex.split(run.splitlines()[-1])
-    pairs = [value.partition("=") for flag, value in zip(words, words[1:], strict=False) if flag == "--env"]
+    pairs = [value.partition("=") for flag, value in pairwise(words) if flag == "--env"]
     return {name: value for name, _, value in pairs}
