@@ -9,12 +9,15 @@ the first has ended. What does not come up is a setup that says why.
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from bench import limit
@@ -135,8 +138,8 @@ def _measure(benches: Sequence[Bench], up: Up, until: float) -> None:
 def _run(name: str, profile: Profile, seed: int, rates: tuple[float, float], up: Up, given: argparse.Namespace) -> Run:
     made_of, gpus = engines.recipe(name), gpu.state()
     versions = {
-        "vllm": _version(given.vllm),
-        "litellm": _version(given.litellm),
+        "vllm": _vllm(up),
+        "litellm": _litellm(given.litellm),
         "driver": next((str(each["driver"]) for each in gpus), ""),
         "gpu": next((str(each["name"]) for each in gpus), ""),
     }
@@ -178,11 +181,20 @@ def _run(name: str, profile: Profile, seed: int, rates: tuple[float, float], up:
     )
 
 
-def _version(command: str) -> str:
-    """The last word of what it says of itself."""
-    said: Sequence[str] = subprocess.run(
-        [*words(command), "--version"], capture_output=True, text=True, check=False
-    ).stdout.split()
+def _vllm(up: Up) -> str:
+    """The version that an engine says."""
+    for engine in (FIRST, SECOND, BOTH):
+        if engine.name in up.after:
+            with urllib.request.urlopen(f"{engine.url}/version", timeout=10) as response:
+                return str(json.load(response)["version"])
+    return "unknown"
+
+
+@cache
+def _litellm(command: str) -> str:
+    """The last word of what it says of its version."""
+    argv = [*words(command), "--version"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
     return said[-1] if said else "unknown"
 
 
