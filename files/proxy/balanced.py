@@ -3,6 +3,7 @@
 LiteLLM's own ways are dice (simple-shuffle) and a count that begins after the choice (least-busy: a burst goes to one
 engine). Here a request is counted in the moment of the choice, and no more when its answer has been sent, has failed or
 has lost its client: an object that belongs to the request, made around LiteLLM's application, says where it is.
+An engine is known by its address: each adapter has a name in LiteLLM on it, and all of them share what it can.
 """
 
 from __future__ import annotations
@@ -23,15 +24,29 @@ from litellm.proxy import proxy_server
 A_REQUEST = 2500
 #: Characters of a token, about.
 CHARACTERS = 4
-#: Beginnings of conversations that are remembered of each engine, the latest.
-REMEMBERED = 4096
+#: Tokens of a part of a message that is no text (a picture): its length as base64 says nothing.
+A_PICTURE = 1000
+#: Beginnings of conversations that are remembered of each engine, the latest: about 250 bytes each.
+REMEMBERED = 16_384
+
+#: The hash of a conversation's first messages, and their tokens.
+Beginning = tuple[bytes, int]
 
 
 class Ticket:
-    """Where a client's request is: the engine's id in LiteLLM; empty: nowhere yet."""
+    """Where a client's request is."""
 
     def __init__(self) -> None:
+        #: The engine that it counts on; empty: none.
         self.engine = ""
+        #: Those that it was sent to and came back from.
+        self.tried: set[str] = set()
+        #: What `engine` has read when it answers.
+        self.reads: list[Beginning] = []
+        #: What staying there has cost its conversation, in tokens.
+        self.cost = 0
+        #: The client has its answer, or is gone: nothing is counted any more, whatever LiteLLM still does.
+        self.over = False
 
 
 _ticket: ContextVar[Ticket | None] = ContextVar("tandem_ticket", default=None)
@@ -42,8 +57,8 @@ class Balanced(CustomLogger):
 
     def __init__(self) -> None:
         self.under_way: Counter[str] = Counter()
-        #: Engine -> beginnings of conversations that it has read, the latest last.
-        self.has_read: dict[str, OrderedDict[bytes, None]] = {}
+        #: Engine -> beginning that it has read, the latest last -> what staying with it has cost so far, in tokens.
+        self.has_read: dict[str, OrderedDict[bytes, int]] = {}
 
     async def async_filter_deployments(
         self,
@@ -54,22 +69,24 @@ class Balanced(CustomLogger):
         parent_otel_span: Any = None,
     ) -> list[Any]:
         """One engine; none where there is none."""
-        ticket = _ticket.get()
-        if ticket:
-            # Tried again: it is not where it was.
+        ticket = _ticket.get() or Ticket()
+        if ticket.engine:
+            # Tried again: it is not where it was, and what failed is a bad choice, however little it has to do.
+            # LiteLLM's own cooldown may begin later than the next try.
+            ticket.tried.add(ticket.engine)
             self.release(ticket)
-        engines = {str(engine["model_info"]["id"]): engine for engine in healthy_deployments}
+        engines = {str(engine["litellm_params"]["api_base"]): engine for engine in healthy_deployments}
         if not engines:
             return healthy_deployments
         # One that is away comes back with an empty cache.
         self.has_read = {name: read for name, read in self.has_read.items() if name in engines}
-        beginnings = list(_beginnings(messages, (request_kwargs or {}).get("tools")))
-        scores = {name: self._score(name, beginnings) for name in engines}
-        chosen = random.choice([name for name in engines if scores[name] == max(scores.values())])
-        if ticket:
+        if ticket.tried >= engines.keys():
+            ticket.tried.clear()
+        ticket.reads = list(_beginnings(model, messages, (request_kwargs or {}).get("tools")))
+        chosen = self._choose([name for name in engines if name not in ticket.tried], ticket)
+        if _ticket.get() and not ticket.over:
             ticket.engine = chosen
             self.under_way[chosen] += 1
-        self._remember(chosen, beginnings)
         return [engines[chosen]]
 
     def release(self, ticket: Ticket) -> None:
@@ -78,19 +95,43 @@ class Balanced(CustomLogger):
             self.under_way[ticket.engine] -= 1
             ticket.engine = ""
 
-    def _score(self, name: str, beginnings: list[tuple[bytes, int]]) -> float:
-        """Tokens that need not be read there, less what the requests there cost."""
-        read = self.has_read.get(name, OrderedDict())
-        cached = max((length for beginning, length in beginnings if beginning in read), default=0)
-        return cached / CHARACTERS - self.under_way[name] * A_REQUEST
-
-    def _remember(self, name: str, beginnings: list[tuple[bytes, int]]) -> None:
-        read = self.has_read.setdefault(name, OrderedDict())
-        for beginning, _ in beginnings:
-            read[beginning] = None
+    def answers(self, ticket: Ticket) -> None:
+        """The first of its answer is there: its engine has read it. Sooner, a burst that begins alike would wait for
+        one engine to read it while the other, which would be as soon, has nothing to do.
+        """
+        if not ticket.reads or not ticket.engine:
+            return
+        read = self.has_read.setdefault(ticket.engine, OrderedDict())
+        for beginning, _ in ticket.reads:
+            read.setdefault(beginning, ticket.cost)
             read.move_to_end(beginning)
         while len(read) > REMEMBERED:
             read.popitem(last=False)
+        ticket.reads = []
+
+    def _choose(self, names: list[str], ticket: Ticket) -> str:
+        """Where the fewest are under way, or where it is cached, as long as all that waiting there has cost its
+        beginning stays below the one time that reading it anew costs. So what many share is soon read by all.
+        """
+        found = {name: self._longest(name, ticket.reads) for name in names}
+        cached = {name: beginning[1] for name, beginning in found.items()}
+        busy = self.under_way
+        calm = max(names, key=lambda name: (-busy[name], cached[name], random.random()))
+        best = max(names, key=lambda name: (cached[name] - busy[name] * A_REQUEST, -busy[name], random.random()))
+        ticket.cost = 0
+        if busy[best] == busy[calm]:
+            return best
+        key = found[best][0]
+        cost = self.has_read[best][key] + (busy[best] - busy[calm]) * A_REQUEST
+        if cost > cached[best] - cached[calm]:
+            return calm
+        ticket.cost = self.has_read[best][key] = cost
+        return best
+
+    def _longest(self, name: str, beginnings: list[Beginning]) -> Beginning:
+        """The longest beginning that the engine has read."""
+        read = self.has_read.get(name, {})
+        return next((each for each in reversed(beginnings) if each[0] in read), (b"", 0))
 
 
 class WithTicket:
@@ -100,23 +141,54 @@ class WithTicket:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        ticket = Ticket()
+        ticket, well = Ticket(), False
+
+        async def pass_on(message: Any) -> None:
+            nonlocal well
+            if message["type"] == "http.response.start":
+                well = message["status"] < 400
+            elif message["type"] == "http.response.body":
+                body = message.get("body", b"")
+                if well and body:
+                    callback.answers(ticket)
+                if not message.get("more_body") or body.rstrip().endswith(b"data: [DONE]"):
+                    # Before the client has it: its next turn must not meet its last.
+                    callback.release(ticket)
+            await send(message)
+
         token = _ticket.set(ticket)
         try:
-            await self.application(scope, receive, send)
+            await self.application(scope, receive, pass_on)
         finally:
+            ticket.over = True
             callback.release(ticket)
             _ticket.reset(token)
 
 
-def _beginnings(messages: Any, tools: Any) -> Iterator[tuple[bytes, int]]:
-    """Each beginning of a conversation, of one message and more: its hash, and its length in characters."""
-    so_far, length = hashlib.blake2b(json.dumps(tools, default=str).encode(), digest_size=16), 0
-    for message in messages or ():
-        text = json.dumps(message, sort_keys=True, default=str)
-        so_far.update(text.encode())
-        length += len(text)
-        yield so_far.digest(), length
+def _beginnings(model: str, messages: Any, tools: Any) -> Iterator[Beginning]:
+    """Each beginning of a conversation, of one message and more; an adapter reads for itself alone."""
+    if not isinstance(messages, list):
+        return
+    so_far, tokens = hashlib.blake2b(digest_size=16), 0
+    try:
+        so_far.update(json.dumps([model, tools], default=str).encode())
+        for message in messages:
+            text = json.dumps(message, sort_keys=True, default=str)
+            so_far.update(text.encode())
+            tokens += _tokens(message, text)
+            yield so_far.digest(), tokens
+    except (TypeError, ValueError, RecursionError):
+        # What can't be written down (too deep) is the engine's to refuse, and no beginning of anything.
+        return
+
+
+def _tokens(message: Any, text: str) -> int:
+    """About how many tokens a message has, which is `text` as JSON."""
+    parts = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(parts, list):
+        return len(text) // CHARACTERS
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return sum(len(each) // CHARACTERS if isinstance(each, str) else A_PICTURE for each in texts) or len(text) // 4
 
 
 callback = Balanced()

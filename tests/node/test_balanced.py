@@ -1,6 +1,7 @@
 """The proxy's choice of an engine: the fewest requests under way, a conversation where it is cached, nothing forgotten.
 
-LiteLLM is not among what the tests install: an empty class stands for its base class. The real one is in the lab.
+LiteLLM is not among what the tests install: an empty class stands for its base class. The real one is in
+test_balanced_litellm.py, and in the lab.
 """
 
 from __future__ import annotations
@@ -8,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,12 @@ import pytest
 
 from tests.node.shipped import load
 
-ENGINES = [{"model_info": {"id": name}} for name in ("a", "b")]
+#: As LiteLLM has them: an id for each name that an engine serves.
+ENGINES = [{"model_info": {"id": f"m on {name}"}, "litellm_params": {"api_base": name}} for name in ("a", "b")]
+#: What LiteLLM sends of an answer: its head, the first piece, the last.
+HEAD = {"type": "http.response.start", "status": 200}
+PIECE = {"type": "http.response.body", "body": b"data: {}\n\n", "more_body": True}
+LAST = {"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": True}
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, around an application that does what `scope["do"]` says."""
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        await scope["do"]()
+        await scope["do"](send)
 
     fakes = {name: ModuleType(name) for name in ("litellm", "litellm.integrations", "litellm.proxy")}
     fakes["litellm.integrations.custom_logger"] = ModuleType("custom_logger")
@@ -36,16 +41,49 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Any:
     return load("proxy/balanced.py")
 
 
-async def choose(proxy: Any, messages: Any = None, engines: Any = None, **more: Any) -> str:
-    """The engine that a request is sent to."""
-    found = await proxy.callback.async_filter_deployments("m", ENGINES if engines is None else engines, messages, more)
+async def choose(proxy: Any, messages: Any = None, engines: Any = None, model: str = "m", **more: Any) -> str:
+    """The engine that a try of a request is sent to."""
+    listed = ENGINES if engines is None else engines
+    found = await proxy.callback.async_filter_deployments(model, listed, messages, more)
     assert len(found) == 1
-    return str(found[0]["model_info"]["id"])
+    return str(found[0]["litellm_params"]["api_base"])
 
 
-async def request(proxy: Any, do: Callable[[], Awaitable[Any]]) -> None:
-    """A client's request, which does this."""
-    await proxy.proxy_server.app.middleware_stack({"do": do}, None, None)
+async def request(proxy: Any, do: Callable[[Any], Awaitable[Any]]) -> None:
+    """A client's request, which does this; it is given what sends to the client."""
+
+    async def client(message: Any) -> None:
+        pass
+
+    await proxy.proxy_server.app.middleware_stack({"do": do}, None, client)
+
+
+async def ask(proxy: Any, messages: Any, *, work_s: float = 0, **more: Any) -> str:
+    """A request that is answered. The engine."""
+    chosen: list[str] = []
+
+    async def do(send: Any) -> None:
+        chosen.append(await choose(proxy, messages, **more))
+        # It reads, and then it writes.
+        await asyncio.sleep(work_s)
+        await send(HEAD)
+        await send(PIECE)
+        await asyncio.sleep(work_s)
+        await send(LAST)
+
+    await request(proxy, do)
+    return chosen[0]
+
+
+def run(proxy: Any, talk: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Runs it; nothing is under way afterwards."""
+    asyncio.run(talk())
+    assert not any(proxy.callback.under_way.values())
+
+
+def prompt(tokens: int, proxy: Any, word: str = "x") -> str:
+    """So many tokens."""
+    return word * (tokens * proxy.CHARACTERS)
 
 
 def said(*texts: str) -> list[dict[str, str]]:
@@ -55,19 +93,16 @@ def said(*texts: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("users", [2, 8, 64])
-def test_a_burst_is_shared_evenly(proxy: Any, users: int) -> None:
-    chosen: Counter[str] = Counter()
+@pytest.mark.parametrize("shared", [0, 3000, 30_000], ids="{} tokens are shared".format)
+def test_a_burst_is_shared_evenly(proxy: Any, users: int, shared: int) -> None:
+    """Also where all begin alike, and no engine has read it yet."""
 
     async def burst() -> None:
-        async def ask(number: int) -> None:
-            chosen[await choose(proxy, said(f"question {number}"))] += 1
-            await asyncio.sleep(0.01)
+        alike = said(prompt(shared, proxy))
+        all_of_it = (ask(proxy, [*alike, *said(f"question {number}")], work_s=0.01) for number in range(users))
+        assert Counter(await asyncio.gather(*all_of_it)) == {"a": users // 2, "b": users // 2}
 
-        await asyncio.gather(*(request(proxy, partial(ask, number)) for number in range(users)))
-
-    asyncio.run(burst())
-    assert chosen == {"a": users // 2, "b": users // 2}
-    assert not any(proxy.callback.under_way.values())
+    run(proxy, burst)
 
 
 def test_whoever_is_first_is_not_always_sent_to_the_same(proxy: Any) -> None:
@@ -77,9 +112,40 @@ def test_whoever_is_first_is_not_always_sent_to_the_same(proxy: Any) -> None:
     assert {asyncio.run(one()) for _ in range(64)} == {"a", "b"}
 
 
+@pytest.mark.parametrize(("shared", "most"), [(3000, 34), (30_000, 40)])
+def test_a_burst_is_shared_where_one_engine_has_read_how_all_begin(proxy: Any, shared: int, most: int) -> None:
+    async def burst() -> None:
+        alike = said(prompt(shared, proxy))
+        first = await ask(proxy, [*alike, *said("first")])
+        all_of_it = (ask(proxy, [*alike, *said(f"question {number}")], work_s=0.01) for number in range(64))
+        assert Counter(await asyncio.gather(*all_of_it))[first] <= most
+
+    run(proxy, burst)
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["how they begin", "all of it"])
+def test_what_many_share_is_soon_read_by_all(proxy: Any, same: bool) -> None:
+    """Eight users, one after the other, whose prompts have 30,000 tokens in common: none of the engines idles."""
+
+    async def users() -> None:
+        alike = said(prompt(30_000, proxy))
+        chosen: Counter[str] = Counter()
+
+        async def user(number: int) -> None:
+            for turn in range(20):
+                question = [] if same else said(f"question {number} {turn}")
+                chosen[await ask(proxy, [*alike, *question], work_s=0.001)] += 1
+
+        await ask(proxy, alike)
+        await asyncio.gather(*(user(number) for number in range(8)))
+        assert max(chosen.values()) <= 0.55 * chosen.total()
+
+    run(proxy, users)
+
+
 @pytest.mark.parametrize("end", [None, ConnectionError, asyncio.CancelledError], ids=["ends", "fails", "is cancelled"])
 def test_a_request_counts_until_it_ends_however_it_ends(proxy: Any, end: type[BaseException] | None) -> None:
-    async def ask() -> None:
+    async def do(send: Any) -> None:
         # LiteLLM chooses and streams in tasks of its own.
         name = await asyncio.create_task(choose(proxy))
         assert proxy.callback.under_way[name] == 1
@@ -88,22 +154,48 @@ def test_a_request_counts_until_it_ends_however_it_ends(proxy: Any, end: type[Ba
 
     async def all_of_it() -> None:
         try:
-            await request(proxy, ask)
+            await request(proxy, do)
         except BaseException as error:
             assert end and isinstance(error, end)
 
-    asyncio.run(all_of_it())
-    assert not any(proxy.callback.under_way.values())
+    run(proxy, all_of_it)
 
 
 def test_a_request_that_is_tried_again_counts_once_where_it_is_now(proxy: Any) -> None:
-    async def ask() -> None:
+    async def do(send: Any) -> None:
         await choose(proxy, engines=ENGINES[:1])
         await choose(proxy, engines=ENGINES[1:])
         assert +proxy.callback.under_way == {"b": 1}
 
-    asyncio.run(request(proxy, ask))
-    assert not any(proxy.callback.under_way.values())
+    run(proxy, lambda: request(proxy, do))
+
+
+def test_an_engine_that_refuses_is_not_tried_again_because_it_has_nothing_to_do(proxy: Any) -> None:
+    """LiteLLM may leave it alone later than it tries again."""
+
+    async def do(send: Any) -> None:
+        proxy.callback.under_way["b"] = 5
+        assert [await choose(proxy) for _ in range(4)] == ["a", "b", "a", "b"]
+        proxy.callback.under_way["b"] = 1
+
+    run(proxy, lambda: request(proxy, do))
+
+
+def test_what_litellm_does_for_a_client_that_is_gone_is_not_counted(proxy: Any) -> None:
+    left: list[asyncio.Task[str]] = []
+
+    async def late() -> str:
+        await asyncio.sleep(0.01)
+        return await choose(proxy)
+
+    async def do(send: Any) -> None:
+        left.append(asyncio.create_task(late()))
+
+    async def all_of_it() -> None:
+        await request(proxy, do)
+        await left[0]
+
+    run(proxy, all_of_it)
 
 
 def test_without_an_engine_the_list_stays_empty(proxy: Any) -> None:
@@ -111,47 +203,108 @@ def test_without_an_engine_the_list_stays_empty(proxy: Any) -> None:
 
 
 def test_a_conversation_stays_where_it_is_cached(proxy: Any) -> None:
-    async def talk() -> set[str]:
+    async def talk() -> None:
         chosen, conversation = set(), said("a long question " * 100)
         for turn in range(12):
-            chosen.add(await choose(proxy, conversation))
+            chosen.add(await ask(proxy, conversation))
             conversation = [*conversation, *said("an answer", f"more {turn}")]
-        return chosen
+        assert len(chosen) == 1
 
-    assert len(asyncio.run(talk())) == 1
+    run(proxy, talk)
+
+
+def test_its_next_turn_does_not_meet_its_last(proxy: Any) -> None:
+    """A client that has the end of its answer asks on while LiteLLM still tidies up."""
+
+    async def do(send: Any) -> None:
+        conversation = said("a question")
+        first = await choose(proxy, conversation)
+        for message in (HEAD, PIECE, LAST):
+            await send(message)
+        assert await ask(proxy, [*conversation, *said("an answer", "more")]) == first
+
+    for _ in range(16):
+        run(proxy, lambda: request(proxy, do))
+
+
+def test_an_answer_that_failed_has_read_nothing(proxy: Any) -> None:
+    async def do(send: Any) -> None:
+        await choose(proxy, said("a question"))
+        await send({**HEAD, "status": 503})
+        await send(PIECE)
+
+    run(proxy, lambda: request(proxy, do))
+    assert not any(proxy.callback.has_read.values())
 
 
 @pytest.mark.parametrize(("tokens", "stays"), [(1000, False), (6000, True)])
 def test_it_moves_where_waiting_costs_more_than_reading_it_anew(proxy: Any, tokens: int, stays: bool) -> None:
-    async def talk() -> bool:
-        conversation = said("x" * tokens * proxy.CHARACTERS)
-        first = await choose(proxy, conversation)
-        proxy.callback.under_way[first] = 1
-        return first == await choose(proxy, [*conversation, *said("an answer", "more")])
-
-    assert asyncio.run(talk()) == stays
-
-
-def test_the_same_words_with_other_tools_are_another_prompt(proxy: Any) -> None:
     async def talk() -> None:
-        conversation = said("x" * 100_000)
-        first = await choose(proxy, conversation, tools=[{"name": "search"}])
+        conversation = said(prompt(tokens, proxy))
+        first = await ask(proxy, conversation)
         proxy.callback.under_way[first] = 1
-        assert await choose(proxy, conversation, tools=[{"name": "search"}]) == first
-        assert await choose(proxy, conversation) != first
+        assert (first == await ask(proxy, [*conversation, *said("an answer", "more")])) == stays
+        proxy.callback.under_way[first] = 0
 
-    asyncio.run(talk())
+    run(proxy, talk)
+
+
+def test_it_moves_when_it_has_waited_for_as_much_as_reading_it_anew_costs(proxy: Any) -> None:
+    async def talk() -> None:
+        conversation = said(prompt(6000, proxy))
+        first = await ask(proxy, conversation)
+        proxy.callback.under_way[first] = 1
+        chosen = []
+        for turn in range(6):
+            conversation = [*conversation, *said("an answer", f"more {turn}")]
+            chosen.append(await ask(proxy, conversation))
+        assert [each == first for each in chosen] == [True, True, False, False, False, False]
+        proxy.callback.under_way[first] = 0
+
+    run(proxy, talk)
+
+
+def test_the_same_words_with_other_tools_or_for_an_adapter_are_another_prompt(proxy: Any) -> None:
+    async def talk() -> None:
+        conversation = said(prompt(25_000, proxy))
+        first = await ask(proxy, conversation, tools=[{"name": "search"}])
+        proxy.callback.under_way[first] = 1
+        assert await ask(proxy, conversation, tools=[{"name": "search"}]) == first
+        assert await ask(proxy, conversation) != first
+        assert await ask(proxy, conversation, tools=[{"name": "search"}], model="adapter") != first
+        proxy.callback.under_way[first] = 0
+
+    run(proxy, talk)
+
+
+def test_adapters_are_work_for_the_same_engines(proxy: Any) -> None:
+    """LiteLLM has an id for each name on each engine; what one name's requests do, the other's must see."""
+    of_adapter = [
+        {**each, "model_info": {"id": f"adapter on {each['litellm_params']['api_base']}"}} for each in ENGINES
+    ]
+
+    async def talk() -> None:
+        conversation = said(prompt(25_000, proxy))
+        first = await ask(proxy, conversation)
+        other = "b" if first == "a" else "a"
+        proxy.callback.under_way[first] = 1
+        assert {await ask(proxy, said("a question"), engines=of_adapter) for _ in range(16)} == {other}
+        assert await ask(proxy, conversation) == first
+        proxy.callback.under_way[first] = 0
+
+    run(proxy, talk)
 
 
 def test_an_engine_that_was_away_has_an_empty_cache(proxy: Any) -> None:
     async def talk() -> None:
-        conversation = said("x" * 100_000)
-        first = await choose(proxy, conversation, engines=ENGINES[:1])
-        await choose(proxy, engines=ENGINES[1:])
+        conversation = said(prompt(25_000, proxy))
+        first = await ask(proxy, conversation, engines=ENGINES[:1])
+        await ask(proxy, None, engines=ENGINES[1:])
         proxy.callback.under_way[first] = 1
-        assert await choose(proxy, conversation) == "b"
+        assert await ask(proxy, conversation) == "b"
+        proxy.callback.under_way[first] = 0
 
-    asyncio.run(talk())
+    run(proxy, talk)
 
 
 def test_what_is_remembered_is_bounded(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +312,31 @@ def test_what_is_remembered_is_bounded(proxy: Any, monkeypatch: pytest.MonkeyPat
 
     async def talk() -> None:
         for number in range(100):
-            await choose(proxy, said(f"question {number}"), engines=ENGINES[:1])
+            await ask(proxy, said(f"question {number}"), engines=ENGINES[:1])
 
-    asyncio.run(talk())
+    run(proxy, talk)
     assert len(proxy.callback.has_read["a"]) == 10
+
+
+def nested(depth: int) -> Any:
+    """A list in a list in a list."""
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    "messages", ["a text", 5, [5, None], {"role": "user"}, [{"role": "user", "content": nested(600)}]], ids=type
+)
+def test_what_is_no_conversation_is_sent_on_to_be_refused(proxy: Any, messages: Any) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)
+    try:
+        run(proxy, lambda: ask(proxy, messages))
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_picture_is_not_as_long_as_its_base64(proxy: Any) -> None:
+    picture = {"type": "image_url", "image_url": {"url": prompt(100_000, proxy)}}
+    text = {"type": "text", "text": prompt(100, proxy)}
+    ((_, tokens),) = proxy._beginnings("m", [{"role": "user", "content": [text, picture]}], None)
+    assert tokens == 100 + proxy.A_PICTURE

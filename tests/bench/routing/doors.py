@@ -1,0 +1,141 @@
+"""What stands before the engines: the real LiteLLM as Tandem configures it, and balancers of others beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from operations.plan.formats import load_recipe
+from operations.plan.knobs import Knobs
+from operations.plan.proxy import callbacks, proxy_config
+from tests.plan.samples import knobs
+
+ROOT = Path(__file__).parents[3]
+#: LiteLLM by the proxy image's own lock (`make venv-proxy`).
+LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
+KEY = "sk-bench"
+#: Seconds until LiteLLM has begun: 8 of CPU, and as long as others leave it none.
+START_S = 600
+#: As operations/plan/proxy_service.py gives them to the container.
+ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "AIOHTTP_KEEPALIVE_TIMEOUT": "2",
+    "AIOHTTP_SO_KEEPALIVE": "True",
+    "AIOHTTP_TCP_KEEPIDLE": "5",
+    "AIOHTTP_TCP_KEEPINTVL": "5",
+    "AIOHTTP_TCP_KEEPCNT": "3",
+}
+
+
+@dataclass
+class Door:
+    """A front door that runs; without a process it is not ours to end."""
+
+    name: str
+    url: str
+    key: str
+    process: subprocess.Popen[bytes] | None = None
+    #: Further processes with the same engines, which know nothing of this one's requests.
+    others: list[Door] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """Ends it."""
+        for door in self.others:
+            door.stop()
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def free_port() -> int:
+    """A port of loopback's that nobody has."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def litellm(routing: str, engines: Sequence[str], model: str, folder: Path, more: Sequence[Path] = ()) -> Door:
+    """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test."""
+    wanted: Knobs = knobs(routing=routing, topology="replicas")
+    recipe = load_recipe(wanted.recipe)
+    config = proxy_config(recipe.model_copy(update={"served_name": model}), wanted, engines)
+    config["litellm_settings"]["callbacks"] += [f"{path.stem}.callback" for path in more]
+    home = folder / routing
+    home.mkdir(parents=True)
+    (home / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    for path in [*(ROOT / f"files/proxy/{each}.py" for each in callbacks(wanted)), *more]:
+        shutil.copy(path, home)
+    port = free_port()
+    argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"]
+    return _start(routing, argv, port, KEY, home, ENVIRONMENT | {"LITELLM_MASTER_KEY": KEY})
+
+
+def two_processes(routing: str, engines: Sequence[str], model: str, folder: Path) -> Door:
+    """Two LiteLLM, each with half of the requests: what its --num_workers does. That itself can't be relied on here:
+    uvicorn kills workers that are silent for 5 s, which they are while they are loaded on busy cores.
+    """
+    one, other = (litellm(routing, engines, model, folder / f"process-{number}") for number in range(2))
+    return Door(f"{routing}, 2 processes", one.url, one.key, one.process, [other])
+
+
+def haproxy(engines: Sequence[str], folder: Path) -> Door:
+    """leastconn, with the option without which each first token waits."""
+    home, port = folder / "haproxy", free_port()
+    home.mkdir(parents=True)
+    servers = [f"  server e{number} {url.removeprefix('http://')}" for number, url in enumerate(engines)]
+    lines = ["defaults", "  mode http", "  option http-no-delay", "  timeout connect 5s", "  timeout client 900s"]
+    lines += ["  timeout server 900s", "listen door", f"  bind 127.0.0.1:{port}", "  balance leastconn", *servers]
+    (home / "haproxy.cfg").write_text("\n".join(lines) + "\n")
+    return _start("HAProxy leastconn", [_program("haproxy"), "-f", "haproxy.cfg", "-db"], port, "", home, {})
+
+
+def vllm_router(engines: Sequence[str], folder: Path, policy: str) -> Door:
+    """vLLM's own router with one of its policies."""
+    home, port = folder / f"vllm-router-{policy}", free_port()
+    home.mkdir(parents=True)
+    argv = [_program("vllm-router"), "--host", "127.0.0.1", "--port", str(port), "--policy", policy]
+    argv += ["--prometheus-port", str(free_port()), "--worker-urls", *engines]
+    return _start(f"vllm-router {policy}", argv, port, "", home, {})
+
+
+def there(program: str) -> bool:
+    """Whether it can be measured here."""
+    return shutil.which(_program(program)) is not None
+
+
+def _program(name: str) -> str:
+    return os.environ.get(name.upper().replace("-", "_"), name)
+
+
+def _start(name: str, argv: list[str], port: int, key: str, home: Path, environment: dict[str, str]) -> Door:
+    """Runs it, its words in home/log. Raises RuntimeError with its last words when it does not come up."""
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(argv, cwd=home, env={**os.environ, **environment}, stdout=log, stderr=log)
+    door = Door(name, f"http://127.0.0.1:{port}", key, process)
+    path = "/health/liveliness" if key else "/health"
+    deadline = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(door.url + path, timeout=5):
+                print(f"  {name} is up", file=sys.stderr, flush=True)
+                return door
+        except OSError:
+            time.sleep(0.5)
+    door.stop()
+    last = (home / "log").read_text(errors="replace").strip().splitlines()[-3:]
+    raise RuntimeError(f"{name} did not come up: {' | '.join(last)}")
