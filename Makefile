@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench-converge bench-transfer lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench bench-converge bench-transfer lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ sbom: $(VENV)/.deploy ## what the head runs, as CycloneDX: packages read in the 
 holes: $(VENV)/.dev ## renew the list of known holes: FROM= a file, folder, zip or URL of OSV records, or pip-audit's JSON
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.renew_holes $(FROM)
 
+bench: $(VENV)/.bench ## measure what is deployed, or TOPOLOGIES="solo cluster replicas" in turn (PROFILE= USERS= SLO= RUN=: docs/bench.md)
+	@INVENTORY="$(INVENTORY)" DATA="$(DATA)" $(BIN)/python -u -m bench
+
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py
 
@@ -121,6 +124,11 @@ $(VENV)/bin/python:
 $(VENV)/.deploy: requirements.lock | $(VENV)/bin/python
 	@echo "installing what a deploy needs into $(VENV) (once)" >&2
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.bench: requirements-bench.lock $(VENV)/.deploy
+	@echo "installing what the bench needs into $(VENV) (once)" >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.deploy

@@ -58,7 +58,7 @@ def read(environment: Mapping[str, str]) -> Asked:
     base = reading.get("PROFILE", profile, "standard")
     users = reading.get("USERS", _counts("users", 1, 4096), "")
     repeats = reading.get("REPEATS", _counts("repeats", 1, 1000), "")
-    lengths = reading.get("PROMPT", _counts("tokens of a prompt", 1, 10_000_000), "")
+    lengths = reading.get("PROMPT", _counts("tokens of a prompt", 2, 10_000_000), "")
     answer = reading.get("ANSWER", _counts("tokens of an answer", 2, 1_000_000), "")
     topologies = reading.get("TOPOLOGIES", _each(SETUPS, "topology"), "")
     targets = reading.get("TARGETS", _each(_TARGETS, "target"), "proxy engines")

@@ -1,4 +1,4 @@
-"""pyinfra, ending with whoever has started it: a deploy that nobody waits for any more would change nodes on its own."""
+"""pyinfra that ends with whoever has started it: a deploy that nobody waits for would change nodes on its own."""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ cd "$(dirname "$0")/.."
 lock() { uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" "$@"; }
 lock --universal --python-version 3.11 requirements.in -o requirements.lock
 lock --universal --python-version 3.11 requirements-dev.in -o requirements-dev.lock
+lock --universal --python-version 3.11 requirements-bench.in -o requirements-bench.lock
+benchy=bench/llama-benchy
+lock --universal --python-version 3.11 $benchy/requirements.in -o $benchy/requirements.lock
 # The images' Python is Debian bookworm's; wheels alone, so that nothing is compiled in them.
 proxy=files/images/proxy
 lock --python-version 3.11 --no-build --override $proxy/overrides.txt $proxy/requirements.in -o $proxy/requirements.lock

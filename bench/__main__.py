@@ -1,0 +1,63 @@
+"""`make bench`: what is measured, how, and every knob: docs/bench.md."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from bench import asked, resuming
+from bench.running import Runner
+from bench.show import Show
+from bench.summary import summary
+from operations.plan.refusal import Refusal
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """Somebody wants this to end."""
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(signal.Signals(number).name)
+
+
+def main() -> int:
+    """0: everything was measured. 1: it can't be, in one line. 130: broken off, and goes on when it is run again."""
+    try:
+        wanted = asked.read(os.environ)
+        folder = resuming.find(wanted)
+    except Refusal as refusal:
+        return _told(refusal)
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    code = 0
+    with Show(max(len(wanted.topologies), 1)) as show:
+        runner = Runner(wanted, folder, show)
+        try:
+            runner.go()
+        except Refusal as refusal:
+            code = _told(refusal)
+        except Interrupted as interrupted:
+            show.say(f"broken off ({interrupted}); run the same again: it goes on where it was")
+            code = 130
+        finally:
+            # What is put back is put back, however often somebody asks for an end.
+            for number in _SIGNALS:
+                signal.signal(number, lambda *_: show.say("first what is declared is put back"))
+            if runner.put_back():
+                code = code or 1
+        if folder.run.exists():
+            summary(folder, show)
+    return code
+
+
+def _told(refusal: Refusal) -> int:
+    print(f"bench:{refusal}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

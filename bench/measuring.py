@@ -1,0 +1,206 @@
+"""One setup, measured: warm-up, its steps, and the answers that are known."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench import known, limit
+from bench.asked import Asked
+from bench.conversations import conversations
+from bench.deployed import Deployed, counted, state
+from bench.figures import figures
+from bench.records import Folder, Request, Run, Step
+from bench.resuming import attempts
+from bench.session import Node, Session
+from bench.show import Show
+from bench.slo import Slo
+from bench.steps import KNOWN, Wanted, steps
+from bench.way import Way
+from operations.plan.refusal import Finding, Refusal
+
+#: Seconds for which engines may still count what they have answered.
+SETTLE_S = 0.3
+#: Seconds for a setup to come back on its own after a step in which nothing was answered.
+BACK_S = 900
+#: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
+WARM = 0.1
+
+
+@dataclass
+class Measurement:
+    """`steps` and `requests`: what is there already."""
+
+    asked: Asked
+    run: Run
+    folder: Folder
+    session: Session
+    deployed: Deployed
+    way: Way
+    show: Show
+    steps: list[Step]
+    requests: dict[str, list[Request]]
+
+    def __post_init__(self) -> None:
+        self.done = {step.name for step in self.steps}
+        #: Steps whose first repeat had no answer at all: an engine that dies of them would die of each.
+        self.hopeless = {
+            _cell(step)
+            for step in self.steps
+            if step.setup == self.deployed.setup.name and all(request.error for request in self.requests[step.name])
+        }
+
+    def all_steps(self) -> list[Wanted]:
+        """Also those that are there. Raises Refusal for a prompt that is longer than the context."""
+        engines = list(self.deployed.engines)
+        return steps(self.asked.profile, self.deployed.setup.name, engines, self.asked.targets, self.way.context())
+
+    def go(self) -> None:
+        """What is not there yet."""
+        wanted = [step for step in self.all_steps() if step.name not in self.done]
+        self.show.steps(self.deployed.setup.name, wanted)
+        if not wanted:
+            return
+        self._warm_up(wanted)
+        answers = self._learn() if any(step.which == KNOWN for step in wanted) else {}
+        for step in wanted:
+            if step.cell in self.hopeless:
+                self.show.skipped(step)
+            elif step.which != KNOWN:
+                self._measure(
+                    step, conversations(self.asked.profile, step, self._seed(), self.asked.prompts, self.way.count)
+                )
+            elif answers:
+                self._measure(step, known.conversations(answers, step.users))
+            else:
+                self.show.warn(
+                    "the model answers nothing alike twice when it is asked alone: no answer can be held right"
+                )
+
+    def _seed(self) -> str:
+        """A step that was broken off lies in prefix caches: it is asked otherwise."""
+        attempt = attempts(self.run)
+        return f"{self.run.seed}" if attempt == 1 else f"{self.run.seed}+{attempt}"
+
+    def _warm_up(self, wanted: list[Wanted]) -> None:
+        """Every target by its most users, with short answers: graphs, compilers, connections, the template's cache."""
+        self.show.say("warm-up")
+        short = replace(self.asked.profile, answer=min(self.asked.profile.answer, 16), turns=1, shared=0)
+        for target in dict.fromkeys(step.target for step in wanted):
+            most = max(
+                (step for step in wanted if step.target == target and step.which != KNOWN), key=_size, default=None
+            )
+            if most:
+                asked = conversations(short, most, f"{self.run.seed}/{time.time()}", self.asked.prompts, self.way.count)
+                place = self.way.place(target, exact=short.exact)
+                self.way.client.order("load", users=most.users, conversations=asked[: most.users], **place)
+
+    def _learn(self) -> dict[str, str]:
+        self.show.say("answers that are known, asked alone")
+        return known.learn(self.way.client, **self.way.place("proxy", exact=False))
+
+    def _measure(self, step: Wanted, asked: list[list[dict[str, Any]]]) -> None:
+        self.show.begin(step)
+        requests: list[Request] = []
+        place = self.way.place(step.target, exact=self.asked.profile.exact and step.which != KNOWN)
+        before = self._states()
+        began = time.time()
+        with self.folder.requests.open("a") as file:
+
+            def keep(told: dict[str, Any]) -> None:
+                request = Request(step=step.name, **{name: value for name, value in told.items() if name != "text"})
+                requests.append(request)
+                file.write(request.model_dump_json() + "\n")
+
+            done = self.way.client.order("load", keep, users=step.users, conversations=asked, **place)
+        time.sleep(SETTLE_S)
+        after = self._states()
+        record = self._record(step, began, float(done["took_s"]), len(requests), before, after)
+        append(self.folder, record)
+        self._judge(step, record, requests, float(done["cpu_share"]))
+
+    def _states(self) -> dict[str, Node]:
+        return self.session.states(self.deployed.nodes, self.deployed.engines)
+
+    def _record(
+        self,
+        step: Wanted,
+        began: float,
+        took_s: float,
+        requests: int,
+        before: Mapping[str, Node],
+        after: Mapping[str, Node],
+    ) -> Step:
+        both = [name for name in self.deployed.engines if name in before and name in after]
+        counts = {name: count for name in both if (count := counted(before[name], after[name]))}
+        profile = self.asked.profile
+        is_fixed = step.which != KNOWN and profile.turns == 1
+        return Step(
+            name=step.name,
+            setup=step.setup,
+            target=step.target,
+            users=step.users,
+            repeat=step.repeat,
+            prompt_tokens=step.prompt if is_fixed else None,
+            answer_tokens=step.answer if is_fixed and profile.exact else None,
+            began=began,
+            took_s=took_s,
+            requests=requests,
+            engines=counts,
+            before={name: state(node) for name, node in before.items()},
+            after={name: state(node) for name, node in after.items()},
+        )
+
+    def _judge(self, step: Wanted, record: Step, requests: list[Request], cpu_share: float) -> None:
+        found = figures(record, requests, Slo.of(self.run.slo))
+        self.show.end(step, found)
+        pieces = sum(len(each.pieces_s) for each in requests)
+        most = (self.run.client_requests_s, self.run.client_pieces_s)
+        if (near := max(limit.near(pieces, len(requests), record.took_s, most), cpu_share)) > limit.NEAR:
+            self.show.warn(
+                f"{step.name}: the client itself was at {near:.0%} of what it can do: figures may be its own"
+            )
+        if self.asked.profile.is_fresh and step.which != KNOWN and (found.prefix_share or 0) > WARM:
+            self.show.warn(
+                f"{step.name}: {found.prefix_share:.0%} of the prompts lay in a prefix cache: prefill looks faster"
+            )
+        if found.errors:
+            self.show.warn(f"{step.name}: {next(each.error for each in requests if each.error)}")
+        if found.errors == found.requests:
+            self.hopeless.add(step.cell)
+            self._wait_until_back(step)
+
+    def _wait_until_back(self, step: Wanted) -> None:
+        """Raises Refusal where it does not come back."""
+        self.show.say(f"{step.name}: nothing was answered; waiting until it serves again")
+        deadline = time.monotonic() + BACK_S
+        turn = [[{**known.turn("Hi"), "max_tokens": 1}]]
+        while time.monotonic() < deadline:
+            told: list[dict[str, Any]] = []
+            self.way.client.order(
+                "load", told.append, users=1, conversations=turn, **self.way.place(step.target, exact=False)
+            )
+            if not told[0]["error"]:
+                return
+            time.sleep(5)
+        problem = f"{step.target} does not answer any more: {told[0]['error']}"
+        raise Refusal(Finding(step.setup, problem, "`make status` says how it is; run the same again: it goes on"))
+
+
+def _size(step: Wanted) -> tuple[int, int]:
+    return step.prompt or 0, step.users
+
+
+def _cell(step: Step) -> tuple[str, int, str]:
+    """As Wanted.cell."""
+    *_, which = step.name.split(f"/{step.target}/{step.users}/{step.repeat}", 1)
+    return step.target, step.users, which.strip("/")
+
+
+def append(folder: Folder, step: Step) -> None:
+    """The line that makes a step's requests count."""
+    with folder.steps.open("a") as file:
+        file.write(json.dumps(step.model_dump(mode="json")) + "\n")

@@ -1,0 +1,1 @@
+"""Tests of the bench that need no lab."""

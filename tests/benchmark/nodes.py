@@ -1,0 +1,168 @@
+"""Two nodes of pyinfra's @fake connector, whose engines and proxy are doubles of this machine: whole runs of the bench.
+
+What is deployed is in a file: a deploy (the real deploy.py) writes it, and the bench's own verb is told by it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from operations.plan.history import record
+from tests.deploy.fake import contents_of, look, planned
+from tests.plan.samples import ROOT, survey
+
+_INVENTORY = """
+import json, os, re, signal, sys, time
+from pathlib import Path
+_here = Path({here!r})
+_known = json.loads((_here / "answers.json").read_text())
+_words = [word for word in sys.argv if word.startswith("topology=")]
+_topology = _words[-1].split("=")[1] if _words else {declared!r}
+if "deploy.py" in sys.argv:
+    with (_here / "deploys").open("a") as _file:
+        _file.write(_topology + "\\n")
+    if (_here / "slow").exists():
+        time.sleep(60)
+    if (_here / "broken").exists() and (_here / "broken").read_text() == _topology:
+        raise Exception("no engine of this topology comes up")
+    (_here / "deployed").write_text(_topology)
+else:
+    _topology = (_here / "deployed").read_text()
+nodes = [
+    (_name, {{"fake_delay": 0, "fake_delay_jitter": 0, "ssh_user": "spark",
+              "fake_responses": {{re.compile("' " + _program + " "): _answer for _program, _answer in _by.items()}}}})
+    for _name, _by in _known[_topology].items()
+]
+"""
+#: Knobs that all have.
+MODEL = "double"
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """`folder` has inventory, answers, doubles' words; `runs` is where folders of runs are made."""
+
+    folder: Path
+    runs: Path
+
+    def bench(self, **asked: str) -> subprocess.CompletedProcess[str]:
+        """`make bench`, but for make."""
+        return subprocess.run(
+            self.argv, env=self.environment(asked), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    def begin(self, **asked: str) -> subprocess.Popen[str]:
+        """The same, only begun; its words are on its stdout."""
+        return subprocess.Popen(
+            self.argv,
+            env=self.environment(asked),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    argv = (sys.executable, "-u", "-m", "bench")
+
+    def environment(self, asked: dict[str, str]) -> dict[str, str]:
+        given = {"INVENTORY": str(self.folder / "nodes.py"), "BENCH_RUNS": str(self.runs), **asked}
+        return {**os.environ, "PYINFRA_PROGRESS": "off", **given}
+
+    @property
+    def deployed(self) -> str:
+        return (self.folder / "deployed").read_text()
+
+    @property
+    def deploys(self) -> list[str]:
+        """In their order."""
+        file = self.folder / "deploys"
+        return file.read_text().split() if file.exists() else []
+
+    def faults(self, **faults: Any) -> None:
+        """What the doubles do wrong from now on."""
+        (self.folder / "faults.json").write_text(json.dumps(faults))
+
+    def requests(self, name: str) -> list[dict[str, Any]]:
+        """What a double was asked."""
+        file = self.folder / f"{name}.requests"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@contextmanager
+def nodes(folder: Path, deployed: str = "replicas") -> Iterator[Nodes]:
+    """As long as the body runs; `deployed` is what lies there and what is declared."""
+    with ExitStack() as stack:
+        engines = [stack.enter_context(_double(folder, f"engine-{number}")) for number in (1, 2)]
+        answers = {}
+        for topology in ("solo", "cluster", "replicas"):
+            serving = engines if topology == "replicas" else engines[:1]
+            proxy = stack.enter_context(_double(folder, f"proxy-{topology}", *serving))
+            answers[topology] = _answers(topology, serving, proxy)
+        (folder / "answers.json").write_text(json.dumps(answers))
+        (folder / "deployed").write_text(deployed)
+        declared = f'\n_declared = {{"topology": {deployed!r}, "recipe": {RECIPE!r}}}\n'
+        (folder / "nodes.py").write_text(_INVENTORY.format(here=str(folder), declared=deployed) + declared)
+        yield Nodes(folder, folder / "runs")
+
+
+RECIPE = "nemotron-3-super-nvfp4-auto"
+
+
+@contextmanager
+def _double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
+    argv = [sys.executable, "-m", "tests.benchmark.doubles.engine", str(folder), name, *upstream]
+    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[str, str]]:
+    """By node and program: what a deploy asks, and what the bench asks."""
+    plan = planned(topology=topology, recipe=RECIPE)
+    served = record(plan, contents_of(plan))
+    found = {}
+    for index, name in enumerate(each.node.name for each in plan.nodes):
+        state = look(plan, name)
+        units: dict[str, dict[str, str]] = {"tandem-engine": {}, "tandem-proxy": {}}
+        spec = served["services"].get(name, {}).get("tandem-engine", {}).get("spec")
+        if spec:
+            units["tandem-engine"] = {"ActiveState": "active", "spec": spec}
+        if index < len(engines):
+            units["tandem-engine"]["url"] = engines[index]
+        endpoint = {"url": f"{proxy}/v1", "key": "sk-double", "model": MODEL} if index == 0 else {"url": ""}
+        facts = {
+            "state": {"available_gib": 100.0},
+            "counters": None,
+            "units": units,
+            "endpoint": endpoint,
+            "served": served if index == 0 else {},
+            "versions": {"driver": "580.95.05"},
+        }
+        found[name] = {
+            "survey": json.dumps(survey(state=state)),
+            "look": json.dumps(state),
+            "fabric": json.dumps({"problems": [], "kept": True}),
+            "probe": json.dumps({"ok": True, "seconds": 0.1}),
+            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": []}),
+            "files": json.dumps({}),
+            "vocabulary": json.dumps({}),
+            "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
+            "answer": json.dumps({"problem": "", "judged": True}),
+            "secrets": json.dumps({"hash": "k", "mode": "600"}),
+            "served": json.dumps({"plans": [], "images": {}}),
+            "bench_facts": json.dumps(facts),
+        }
+    return found
