@@ -44,7 +44,7 @@ STANDS_FOR = {
     "qwen3.6-35b-a3b-nvfp4-mtp": "short-moe-nvfp4",
     "qwen3.8-flash-next-nvfp4": "short-moe-nvfp4",
 }
-START_S = 200
+START_S = 150
 #: Lines of vLLM's that name a kernel.
 _NAMES = re.compile(
     r"Using .*(GEMM|MoE backend|attention backend|backend\.)|does not support the deployment|\w+Error: "

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from operations.plan.refusal import Finding, Refusal
+
 
 @dataclass(frozen=True)
 class Program:
@@ -45,7 +47,13 @@ class Up:
 
 @contextmanager
 def started(programs: Sequence[Program], seconds: float) -> Iterator[Up]:
-    """All of them, side by side; what does not come up stops no other. All are ended at the end."""
+    """All of them, side by side; what does not come up stops no other. All are ended at the end. Raises Refusal where
+    one would be taken for another that runs already.
+    """
+    for program in programs:
+        if _answers(program.asks):
+            problem = f"{program.asks} answers already, where {program.name} shall be"
+            raise Refusal(Finding(program.name, problem, "end what listens there"))
     began, processes = time.monotonic(), dict[str, subprocess.Popen[bytes]]()
     after, why_not = dict[str, float](), dict[str, str]()
     try:
