@@ -50,12 +50,16 @@ def main() -> int:
             if runner.put_back():
                 code = code or 1
         if folder.run.exists():
-            summary(folder, show)
+            try:
+                summary(folder, show)
+            except Refusal as refusal:
+                code = _told(refusal)
     return code
 
 
 def _told(refusal: Refusal) -> int:
-    print(f"bench:{refusal}", file=sys.stderr)
+    for finding in refusal.findings:
+        print(f"bench: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
     return 1
 
 

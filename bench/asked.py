@@ -42,6 +42,7 @@ class Asked:
     run: Path | None
     prompts: tuple[str, ...]
     book: Path | None
+    tokenizer: Path | None
 
     @property
     def identity(self) -> str:
@@ -67,6 +68,7 @@ def read(environment: Mapping[str, str]) -> Asked:
     slo = reading.get("SLO", _slo, "")
     prompts = reading.get("PROMPTS", _prompts, "")
     book = reading.get("BOOK", _file, "")
+    tokenizer = reading.get("TOKENIZER", _folder, "")
     reading.end()
     assert base is not None
     changes: dict[str, Any] = {
@@ -76,7 +78,7 @@ def read(environment: Mapping[str, str]) -> Asked:
         **({"answer": answer[0]} if answer else {}),
     }
     wanted = replace(base, **changes)
-    _fit(wanted, prompts or (), lengths or ())
+    _fit(wanted, prompts or (), lengths or (), client_from or "")
     return Asked(
         inventory=environment.get("INVENTORY") or "inventory.py",
         data=environment.get("DATA", ""),
@@ -89,6 +91,7 @@ def read(environment: Mapping[str, str]) -> Asked:
         run=Path(environment["RUN"]) if environment.get("RUN") else None,
         prompts=prompts or (),
         book=book,
+        tokenizer=tokenizer,
     )
 
 
@@ -159,6 +162,12 @@ def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
 
+def _folder(text: str) -> Path | None:
+    if text and not Path(text).is_dir():
+        raise _no(f"there is no folder {text}", "name one that is there")
+    return Path(text) if text else None
+
+
 def _prompts(text: str) -> tuple[str, ...]:
     """A prompt a line; in a .jsonl a JSON text a line, or an object with `prompt`."""
     file = _file(text)
@@ -190,7 +199,7 @@ def _direct(base: Profile, users: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(each for each in users if each in base.direct) or ((max(users),) if base.direct else ())
 
 
-def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...]) -> None:
+def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...], client_from: str) -> None:
     """Knobs that do not go together."""
     if wanted.name == "owner" and not prompts:
         raise Refusal(
@@ -202,3 +211,7 @@ def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...]) ->
         raise Refusal(Finding("PROMPT", "the prompts of a file have their own lengths", "leave PROMPT out"))
     if wanted.tool != "tandem" and len(wanted.prompts) > 1:
         raise Refusal(Finding("PROMPT", "the articles have one length of prompt", "name one"))
+    if wanted.tool != "tandem" and client_from == "head":
+        raise Refusal(
+            Finding("FROM", f"{wanted.tool} runs on the controller", "leave FROM out, or use PROFILE=standard")
+        )

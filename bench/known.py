@@ -8,10 +8,9 @@ from bench.process import Client
 
 #: Their answers are short, and hardly ever a matter of taste: on a GPU sums come out otherwise in another batch.
 QUESTIONS = [
-    f"Write the numbers from {first} to {first + 9}, with commas, and nothing else."
-    for first in (3, 14, 25, 36, 47, 58)
+    f"Write the numbers from {first} to {first + 9}, with commas, and nothing else." for first in (3, 14, 25, 36)
 ]
-TOKENS = 24
+TOKENS = 16
 
 
 def turn(question: str, expect: str | None = None) -> dict[str, Any]:

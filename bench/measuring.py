@@ -55,8 +55,20 @@ class Measurement:
 
     def all_steps(self) -> list[Wanted]:
         """Also those that are there. Raises Refusal for a prompt that is longer than the context."""
-        engines = list(self.deployed.engines)
-        return steps(self.asked.profile, self.deployed.setup.name, engines, self.asked.targets, self.way.context())
+        engines, context = list(self.deployed.engines), self.way.context()
+        if self.asked.prompts and context:
+            self._fit(context - self.asked.profile.answer)
+        return steps(self.asked.profile, self.deployed.setup.name, engines, self.asked.targets, context)
+
+    def _fit(self, room: int) -> None:
+        """Whether the owner's prompts fit beside their answers."""
+        asked = [[{"role": "user", "content": text}] for text in self.asked.prompts]
+        for number, tokens in enumerate(self._count(asked), 1):
+            if tokens > room:
+                problem = (
+                    f"prompt {number} has {tokens:,} tokens, and the context has room for {room:,} before the answer"
+                )
+                raise Refusal(Finding("PROMPTS", problem, "shorten it, or give a smaller ANSWER="))
 
     def go(self) -> None:
         """What is not there yet."""
@@ -71,7 +83,7 @@ class Measurement:
                 self.show.skipped(step)
             elif step.which != KNOWN:
                 self._measure(
-                    step, conversations(self.asked.profile, step, self._seed(), self.asked.prompts, self.way.count)
+                    step, conversations(self.asked.profile, step, self._seed(), self.asked.prompts, self._count)
                 )
             elif answers:
                 self._measure(step, known.conversations(answers, step.users))
@@ -79,6 +91,14 @@ class Measurement:
                 self.show.warn(
                     "the model answers nothing alike twice when it is asked alone: no answer can be held right"
                 )
+
+    def _count(self, prompts: list[list[dict[str, Any]]]) -> list[int]:
+        """An engine that has died of the step before is waited for."""
+        try:
+            return self.way.count(prompts)
+        except Refusal:
+            self._wait_until_back(self.way.engine)
+            return self.way.count(prompts)
 
     def _seed(self) -> str:
         """A step that was broken off lies in prefix caches: it is asked otherwise."""
@@ -91,12 +111,16 @@ class Measurement:
         short = replace(self.asked.profile, answer=min(self.asked.profile.answer, 16), turns=1, shared=0)
         for target in dict.fromkeys(step.target for step in wanted):
             most = max(
-                (step for step in wanted if step.target == target and step.which != KNOWN), key=_size, default=None
+                (step for step in wanted if step.target == target and step.which != KNOWN), key=_breadth, default=None
             )
             if most:
-                asked = conversations(short, most, f"{self.run.seed}/{time.time()}", self.asked.prompts, self.way.count)
+                asked = conversations(short, most, f"{self.run.seed}/{time.time()}", self.asked.prompts, self._count)
                 place = self.way.place(target, exact=short.exact)
-                self.way.client.order("load", users=most.users, conversations=asked[: most.users], **place)
+                told: list[dict[str, Any]] = []
+                self.way.client.order("load", told.append, users=most.users, conversations=asked[: most.users], **place)
+                if any(request["error"] for request in told):
+                    self.show.warn(f"{target}, warm-up: {next(each['error'] for each in told if each['error'])}")
+                    self._wait_until_back(target)
 
     def _learn(self) -> dict[str, str]:
         self.show.say("answers that are known, asked alone")
@@ -106,7 +130,7 @@ class Measurement:
         self.show.begin(step)
         requests: list[Request] = []
         place = self.way.place(step.target, exact=self.asked.profile.exact and step.which != KNOWN)
-        before = self._states()
+        before = self.states()
         began = time.time()
         with self.folder.requests.open("a") as file:
 
@@ -117,15 +141,16 @@ class Measurement:
 
             done = self.way.client.order("load", keep, users=step.users, conversations=asked, **place)
         time.sleep(SETTLE_S)
-        after = self._states()
-        record = self._record(step, began, float(done["took_s"]), len(requests), before, after)
+        after = self.states()
+        record = self.record(step, began, float(done["took_s"]), len(requests), before, after)
         append(self.folder, record)
         self._judge(step, record, requests, float(done["cpu_share"]))
 
-    def _states(self) -> dict[str, Node]:
+    def states(self) -> dict[str, Node]:
+        """How all nodes are now, and what their engines have counted."""
         return self.session.states(self.deployed.nodes, self.deployed.engines)
 
-    def _record(
+    def record(
         self,
         step: Wanted,
         began: float,
@@ -134,6 +159,7 @@ class Measurement:
         before: Mapping[str, Node],
         after: Mapping[str, Node],
     ) -> Step:
+        """The line of a step."""
         both = [name for name in self.deployed.engines if name in before and name in after]
         counts = {name: count for name in both if (count := counted(before[name], after[name]))}
         profile = self.asked.profile
@@ -169,29 +195,32 @@ class Measurement:
             )
         if found.errors:
             self.show.warn(f"{step.name}: {next(each.error for each in requests if each.error)}")
+            self._wait_until_back(step.target)
         if found.errors == found.requests:
             self.hopeless.add(step.cell)
-            self._wait_until_back(step)
 
-    def _wait_until_back(self, step: Wanted) -> None:
+    def _wait_until_back(self, target: str) -> None:
         """Raises Refusal where it does not come back."""
-        self.show.say(f"{step.name}: nothing was answered; waiting until it serves again")
+        self.show.say(f"  waiting until {target} serves again")
         deadline = time.monotonic() + BACK_S
         turn = [[{**known.turn("Hi"), "max_tokens": 1}]]
         while time.monotonic() < deadline:
             told: list[dict[str, Any]] = []
             self.way.client.order(
-                "load", told.append, users=1, conversations=turn, **self.way.place(step.target, exact=False)
+                "load", told.append, users=1, conversations=turn, **self.way.place(target, exact=False)
             )
             if not told[0]["error"]:
                 return
             time.sleep(5)
-        problem = f"{step.target} does not answer any more: {told[0]['error']}"
-        raise Refusal(Finding(step.setup, problem, "`make status` says how it is; run the same again: it goes on"))
+        problem = f"{target} does not answer any more: {told[0]['error']}"
+        raise Refusal(
+            Finding(self.deployed.setup.name, problem, "`make status` says how it is; run the same again: it goes on")
+        )
 
 
-def _size(step: Wanted) -> tuple[int, int]:
-    return step.prompt or 0, step.users
+def _breadth(step: Wanted) -> tuple[int, int]:
+    """By which the step for a warm-up is chosen: most users, and of their prompts the shortest."""
+    return step.users, -(step.prompt or 0)
 
 
 def _cell(step: Step) -> tuple[str, int, str]:

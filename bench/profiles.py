@@ -82,7 +82,7 @@ PROFILES = {
         Profile(
             "long",
             "prompts up to the model's context",
-            users=(1, 2, 4),
+            users=(1, 2),
             repeats=2,
             prompts=(0.125, 0.25, 0.5, 1.0),
             answer=64,

@@ -45,13 +45,17 @@ class Runner:
 
     def put_back(self) -> str:
         """Deploy what is declared, where this run has deployed anything; why that failed, or nothing."""
+        self.show.over()
         if not self.has_deployed:
             return ""
         log = self.folder.path / "deploy-back.log"
         self.show.say(f"putting back what is declared (its words: {log})")
         why, took = deploy(self.asked.inventory, self.asked.data, {}, log)
         self.has_deployed = bool(why)
-        self.show.say(f"  {why or f'it is back, after {took:.0f} s'}")
+        if why:
+            self.show.warn(f"what is declared is not back: {why}; `make apply` tries again")
+        else:
+            self.show.say(f"  it is back, after {took:.0f} s")
         return why
 
     def _begin(self, session: Session) -> None:
@@ -104,7 +108,7 @@ class Runner:
         if " is at work: " in why:
             raise Refusal(Finding("deploy", why, _AGAIN))
         if why:
-            self.show.warn(f"{full} did not come up: {why}")
+            self.show.say(f"  did not come up: {why}")
             self._keep_setup(_not_there(full, declared, why, took))
             return
         with self._session() as session:
@@ -129,6 +133,7 @@ class Runner:
                 measurement.go()
             else:
                 Benchy(measurement).go()
+        self.show.over()
         names = dict.fromkeys([*resuming.whole(self.run), name])
         self._keep(resuming.marked(self.run, **{resuming.WHOLE: " ".join(names)}))
 

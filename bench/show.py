@@ -23,7 +23,9 @@ class Show:
         # A pipe has no width: nothing is cut there.
         self._console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-        self._progress = Progress(*columns, console=self._console, transient=True, disable=not sys.stdout.isatty())
+        self._progress = Progress(
+            *columns, console=self._console, transient=True, refresh_per_second=2, disable=not sys.stdout.isatty()
+        )
         self._task: TaskID | None = None
         self._setups, self._begun = setups, 0
         self._left: dict[str, float] = {}
@@ -71,9 +73,14 @@ class Show:
     def steps(self, setup: str, wanted: Sequence[Wanted]) -> None:
         """What this setup has left."""
         self._left = {step.name: _work(step) for step in wanted}
+        self.over()
+        self._task = self._progress.add_task(setup, total=sum(self._left.values()), left=f"{len(wanted)} steps")
+
+    def over(self) -> None:
+        """A setup is measured: its bar goes."""
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(setup, total=sum(self._left.values()), left=f"{len(wanted)} steps")
+        self._task = None
 
     def begin(self, step: Wanted) -> None:
         """It is being measured."""
@@ -84,6 +91,7 @@ class Show:
     def end(self, step: Wanted, found: Figures) -> None:
         """Its figures, in a line."""
         self._spent += time.monotonic() - self._since
+        self._since = time.monotonic()
         self._worked += self._left.get(step.name, 0.0)
         self._advance(step)
         words = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bench import known
 from bench.profiles import Profile
 from operations.plan.refusal import Finding, Refusal
 
@@ -49,7 +50,7 @@ def steps(profile: Profile, setup: str, engines: Sequence[str], targets: Sequenc
                 for prompt, which in lengths(profile, context):
                     found.append(Wanted(setup, target, users, repeat, prompt, profile.answer, which))
     if profile.tool == "tandem" and "proxy" in targets:
-        found.append(Wanted(setup, "proxy", max(profile.users), 0, None, 24, KNOWN))
+        found.append(Wanted(setup, "proxy", max(profile.users), 0, None, known.TOKENS, KNOWN))
     return found
 
 

@@ -13,6 +13,8 @@ from bench.records import Folder, Step
 from bench.show import Show
 from bench.slo import Slo
 
+#: Lines of warnings that are said again.
+WARNINGS = 12
 _COLUMNS: dict[str, Callable[[Figures], float | None]] = {
     "decode tok/s": lambda found: found.decode_tok_s,
     "prefill tok/s": lambda found: found.prefill_tok_s,
@@ -35,19 +37,29 @@ def summary(folder: Folder, show: Show) -> None:
         which = step.name.split(f"/{step.users}/{step.repeat}", 1)[1].strip("/")
         key = (step.setup, step.target, step.users, which)
         rows.setdefault(key, []).append((step, figures(step, requests[step.name], slo)))
-    table = Table("setup", "target", "users", "n", *_COLUMNS, "failed", "wrong", box=None, pad_edge=False)
+    told = [
+        name for name, of in _COLUMNS.items() if any(of(each) is not None for row in rows.values() for _, each in row)
+    ]
+    table = Table("setup", "target", "users", "n", *told, "failed", "wrong", box=None, pad_edge=False)
     for (setup, target, users, which), found in sorted(rows.items()):
         cells = []
-        for read in _COLUMNS.values():
+        for read in (_COLUMNS[name] for name in told):
             over = spread([value for _, each in found if (value := read(each)) is not None])
             cells.append(_cell(over.mean, (over.high - over.low) / 2) if over else "")
         failed, wrong = (sum(values) for values in zip(*((each.errors, each.wrong) for _, each in found), strict=True))
         named = f"{target} {which}".strip()
         table.add_row(setup, named, str(users), str(len(found)), *cells, str(failed or ""), str(wrong or ""))
-    for setup_ in run.setups:
-        if setup_.why_not:
-            table.add_row(setup_.name, "", "", "", f"did not come up: {setup_.why_not}"[:60])
-    show.table(table)
+    if rows:
+        show.table(table)
+    for each in run.setups:
+        if each.why_not:
+            show.say(f"{each.name} did not come up: {each.why_not}")
+    if show.warnings:
+        show.say("\nBefore you believe a figure:")
+    for warning in show.warnings[:WARNINGS]:
+        show.say(f"  ! {warning}")
+    if (more := len(show.warnings) - WARNINGS) > 0:
+        show.say(f"  ! and {more} more, above")
     show.say(f"\n{folder.path} has every request; `make report RUN={folder.path}` makes pages of it")
 
 

@@ -32,7 +32,11 @@ if "deploy.py" in sys.argv:
     if (_here / "slow").exists():
         time.sleep(60)
     if (_here / "broken").exists() and (_here / "broken").read_text() == _topology:
-        raise Exception("no engine of this topology comes up")
+        _log = ["ValueError: no room for the KV cache"]
+        _state = {{"state": {{"ActiveState": "failed", "NRestarts": "3"}}, "log": _log}}
+        for _by in _known[_topology].values():
+            _by["probe"] = json.dumps({{"ok": False, "problem": "refused", "listens": False, **_state}})
+            _by["unit"] = json.dumps(_state)
     (_here / "deployed").write_text(_topology)
 else:
     _topology = (_here / "deployed").read_text()
@@ -42,8 +46,8 @@ nodes = [
     for _name, _by in _known[_topology].items()
 ]
 """
-#: Knobs that all have.
-MODEL = "double"
+#: Of the recipe.
+MODEL = "nemotron"
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,11 @@ class Nodes:
 def nodes(folder: Path, deployed: str = "replicas") -> Iterator[Nodes]:
     """As long as the body runs; `deployed` is what lies there and what is declared."""
     with ExitStack() as stack:
-        engines = [stack.enter_context(_double(folder, f"engine-{number}")) for number in (1, 2)]
+        engines = [stack.enter_context(double(folder, f"engine-{number}")) for number in (1, 2)]
         answers = {}
         for topology in ("solo", "cluster", "replicas"):
             serving = engines if topology == "replicas" else engines[:1]
-            proxy = stack.enter_context(_double(folder, f"proxy-{topology}", *serving))
+            proxy = stack.enter_context(double(folder, f"proxy-{topology}", *serving))
             answers[topology] = _answers(topology, serving, proxy)
         (folder / "answers.json").write_text(json.dumps(answers))
         (folder / "deployed").write_text(deployed)
@@ -118,7 +122,7 @@ RECIPE = "nemotron-3-super-nvfp4-auto"
 
 
 @contextmanager
-def _double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
+def double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
     argv = [sys.executable, "-m", "tests.benchmark.doubles.engine", str(folder), name, *upstream]
     process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from operations.node import beats, lock
 sys.stdin.buffer.readline()
 lock.PLACE = Path(sys.argv[1])
 beats.SILENCE_S = 1
-print(json.dumps(lock.main(owner=sys.argv[2])))
+print(json.dumps(lock.main(owner=sys.argv[2], what=sys.argv[3])))
 """
 
 
@@ -36,12 +37,13 @@ class PipeChannel:
     """In the place of an ssh channel: a process of this machine, which can be stopped as a network can."""
 
     def __init__(self, place: Path, owner: str) -> None:
-        argv = [sys.executable, "-c", PROGRAM, str(place), owner]
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
-        self.closed = False
+        self.place, self.owner, self.closed = place, owner, False
 
     def exec_command(self, command: str) -> None:
-        assert " lock " in command
+        asked = re.search(r" lock '(\{.*\})'$", command)
+        assert asked
+        argv = [sys.executable, "-c", PROGRAM, str(self.place), self.owner, json.loads(asked.group(1))["what"]]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
     def makefile(self, _mode: str) -> Any:
         return self.process.stdout
@@ -101,6 +103,17 @@ def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, monkeypatch: pytest
     gevent.sleep(0)
     ended(head.channels[0])
     assert "has lost its lock (the head has let it go): somebody else may be at work; run it again" in held.lost()
+
+
+def test_a_deploy_and_a_bench_exclude_each_other_and_say_which(head: Any) -> None:
+    held.take(head, "bench")
+    assert held.lost() == ""
+    assert held.Hold(head).lost().startswith("a bench is at work: the first since 20")
+    assert held.Hold(head, "bench").lost().startswith("another bench is at work: the first since 20")
+    held.release()
+    ended(head.channels[0])
+    held.take(head)
+    assert held.Hold(head, "bench").lost().startswith("a deploy is at work: the same since 20")
 
 
 def test_a_machine_that_has_slept_asks_before_its_next_command(
@@ -200,6 +213,7 @@ def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, tmp_path: Pa
         where.channels[0].close()
         ended(where.channels[0])
         other = PipeChannel(tmp_path / "lock", "another")
+        other.exec_command('python3 -c ... lock \'{"what": "deploy"}\'')
         other.sendall(b"programs\n")
         assert json.loads(other.process.stdout.readline())["held"]
         other.close()

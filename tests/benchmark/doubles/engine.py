@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Engine:
     def __init__(self, folder: Path, name: str, upstream: list[str]) -> None:
         self.folder, self.name = folder, name
         self.turns = itertools.cycle(upstream) if upstream else None
+        self.under_way, self.dead_until = 0, 0.0
         self.counts = dict.fromkeys(("request_success", "prompt_tokens", "generation_tokens"), 0)
 
     def faults(self) -> dict[str, Any]:
@@ -39,7 +41,7 @@ class Engine:
         return found
 
     async def models(self, _: web.Request) -> web.Response:
-        served = self.faults().get("served", "double")
+        served = self.faults().get("served", "nemotron")
         return web.json_response({"data": [{"id": served, "max_model_len": CONTEXT}]})
 
     async def tokenize(self, request: web.Request) -> web.Response:
@@ -56,20 +58,32 @@ class Engine:
         if self.turns:
             return await self._pass_on(request, body, next(self.turns))
         faults = self.faults()
-        if faults.get("refuse"):
+        self.under_way += 1
+        try:
+            return await self._answer(request, body, faults)
+        finally:
+            self.under_way -= 1
+
+    async def _answer(self, request: web.Request, body: Any, faults: dict[str, Any]) -> web.StreamResponse:
+        if self.under_way >= faults.get("dies_of", 999):
+            self.dead_until = time.monotonic() + 2
+        if faults.get("refuse") or time.monotonic() < self.dead_until:
             return web.json_response({"error": "no room"}, status=500)
         wanted, prompt = int(body["max_tokens"]), tokens(body["messages"])
         text = answer(body["messages"]) if not faults.get("wrong") else "7" * 999
         wanted = min(wanted, int(faults.get("stop_after", wanted)))
+        usage = {"prompt_tokens": prompt, "completion_tokens": wanted}
+        if not body.get("stream"):
+            return web.json_response({"choices": [{"message": {"content": text[:wanted]}}], "usage": usage})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await asyncio.sleep(FIRST_S)
         for digit in text[:wanted]:
             await _say(response, {"choices": [{"index": 0, "delta": {"content": digit}}]})
-            if faults.get("break"):
+            if faults.get("break") or time.monotonic() < self.dead_until:
                 return response
             await asyncio.sleep(float(faults.get("token_s", TOKEN_S)))
-        await _say(response, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": wanted}})
+        await _say(response, {"choices": [], "usage": usage})
         await response.write(b"data: [DONE]\n\n")
         for name, count in (("request_success", 1), ("prompt_tokens", prompt), ("generation_tokens", wanted)):
             self.counts[name] += count
@@ -79,7 +93,8 @@ class Engine:
         if request.headers.get("Authorization") != "Bearer sk-double":
             return web.json_response({"error": "key"}, status=401)
         async with ClientSession() as session, session.post(f"{upstream}/v1/chat/completions", json=body) as answered:
-            response = web.StreamResponse(status=answered.status, headers={"Content-Type": "text/event-stream"})
+            kind = {"Content-Type": answered.headers["Content-Type"]}
+            response = web.StreamResponse(status=answered.status, headers=kind)
             await response.prepare(request)
             async for data in answered.content.iter_any():
                 await response.write(data)

@@ -1,0 +1,174 @@
+"""Whole runs of the bench on nodes that answer from a script, against doubles of engines that really stream."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import folder
+from bench.folder import read
+from bench.records import Folder
+from tests.benchmark.nodes import MODEL, Nodes, nodes
+
+#: Small enough for many runs.
+TINY = {"PROFILE": "quick", "USERS": "1 4", "REPEATS": "2", "PROMPT": "32", "ANSWER": "8"}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Nodes]:
+    with nodes(tmp_path) as found:
+        yield found
+
+
+def only(runs: Path) -> Path:
+    [found] = runs.iterdir()
+    return found
+
+
+def test_what_is_deployed_is_measured_through_the_proxy_and_each_engine(two: Nodes) -> None:
+    done = two.bench(**TINY, SLO="ttft=5s tpot=1s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run, steps, requests = read(only(two.runs))
+    assert {step.target for step in steps} == {"proxy", "@fake/spark-1", "@fake/spark-2"}
+    assert len(steps) == 2 * (2 + 2 * 1) + 1 and two.deploys == []
+    for step in steps:
+        assert len(requests[step.name]) == step.requests and not any(each.error for each in requests[step.name])
+        if not step.name.endswith("/known"):
+            assert {(each.prompt_tokens, each.answer_tokens) for each in requests[step.name]} == {(32, 8)}
+    assert all(each.right for each in requests["replicas/proxy/4/0/known"])
+    [setup] = run.setups
+    assert (setup.name, setup.nodes, setup.deploy_s) == ("replicas", 2, None)
+    assert (run.recipe, run.served_name) == ("nemotron-3-super-nvfp4-auto", MODEL)
+    assert run.client_pieces_s and run.client_pieces_s > 0
+    # The client asks for exact lengths, and no two prompts are alike.
+    bodies = [each["body"] for name in ("engine-1", "engine-2") for each in two.requests(name)]
+    prompts = [json.dumps(body["messages"]) for body in bodies if body.get("ignore_eos")]
+    assert len(prompts) == len(set(prompts)) > 20
+    assert all(body["temperature"] == 0 and body["stream_options"]["include_usage"] for body in bodies)
+
+
+def test_several_topologies_are_deployed_one_after_the_other_and_the_declared_one_is_put_back(two: Nodes) -> None:
+    (two.folder / "broken").write_text("cluster")
+    done = two.bench(**TINY, TOPOLOGIES="solo cluster replicas", TARGETS="proxy", DATA="topology=replicas")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert two.deploys == ["solo", "cluster", "replicas", "replicas"] and two.deployed == "replicas"
+    run, steps, _ = read(only(two.runs))
+    setups = {setup.name: setup for setup in run.setups}
+    assert list(setups) == ["solo", "cluster/mp", "replicas"]
+    assert "no room for the KV cache" in setups["cluster/mp"].why_not and setups["cluster/mp"].nodes == 0
+    assert setups["solo"].why_not == "" and setups["solo"].deploy_s is not None
+    assert {step.setup for step in steps} == {"solo", "replicas"}
+    assert "cluster/mp did not come up: " in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_broken_off_goes_on_and_the_declared_topology_is_back(two: Nodes, number: signal.Signals) -> None:
+    asked = {**TINY, "TOPOLOGIES": "solo replicas", "TARGETS": "proxy", "DATA": "topology=replicas"}
+    process = two.begin(**asked)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "solo/proxy/4/0" in line:
+            break
+    process.send_signal(number)
+    said = process.communicate(timeout=120)[0]
+    if number != signal.SIGKILL:
+        assert process.returncode == 130 and "goes on where it was" in said, said
+        assert two.deployed == "replicas" and "it is back" in said
+    path = only(two.runs)
+    folder.mend(Folder(path))
+    before = {step.name for step in read(path)[1]}
+    assert before and not any(name.startswith("replicas") for name in before)
+    done = two.bench(**asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert only(two.runs) == path and f"going on: {len(before)} steps are there" in done.stdout
+    steps = [step.name for step in read(path)[1]]
+    assert len(steps) == len(set(steps)) == 2 * (2 * 2 + 1) and before < set(steps)
+    assert two.deployed == "replicas"
+    # It is over: the same again is another run.
+    assert two.bench(**TINY, RUN=str(path)).stderr.count("was over at") == 1
+
+
+def test_a_deploy_in_the_midst_is_broken_off_with_the_run(two: Nodes) -> None:
+    (two.folder / "slow").touch()
+    process = two.begin(**TINY, TOPOLOGIES="solo", DATA="topology=replicas")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "deploying" in line:
+            break
+    deadline = time.monotonic() + 60
+    while not two.deploys:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (two.folder / "slow").unlink()
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[0]
+    assert process.returncode == 130, said
+    assert two.deploys == ["solo", "replicas"] and two.deployed == "replicas"
+
+
+def test_an_engine_that_dies_of_a_load_is_waited_for_and_not_asked_for_it_again(two: Nodes) -> None:
+    two.faults(dies_of=3)
+    asked = {**TINY, "TARGETS": "engines", "USERS": "1 4", "PROFILE": "decode200"}
+    done = two.bench(**asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, steps, requests = read(only(two.runs))
+    rows = {step.name: [bool(each.error) for each in requests[step.name]] for step in steps}
+    assert rows["replicas/@fake/spark-1/1/0"] == [False] and rows["replicas/@fake/spark-1/4/0"] == [True] * 4
+    # The first repeat of four users says it; one user is measured twice all the same.
+    assert "replicas/@fake/spark-1/4/1" not in rows and rows["replicas/@fake/spark-1/1/1"] == [False]
+    assert (
+        "waiting until @fake/spark-1 serves again" in done.stdout
+        and "left out: nothing of it was answered" in done.stdout
+    )
+
+
+def test_answers_that_are_cut_are_no_whole_answers(two: Nodes) -> None:
+    two.faults(stop_after=5)
+    done = two.bench(**{**TINY, "TARGETS": "proxy", "REPEATS": "1", "USERS": "1"})
+    assert "5 tokens came, 8 were asked for" in done.stdout, done.stdout + done.stderr
+
+
+def refused(two: Nodes, told: str, **asked: str) -> None:
+    """One line, and nothing else happens."""
+    done = two.bench(**asked)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
+    asked = {**TINY, "TARGETS": "proxy"}
+    process = two.begin(**asked)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "proxy/4/0" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    path = only(two.runs)
+    refused(two, "is a run of other parameters", **{**asked, "USERS": "2"}, RUN=str(path))
+    refused(two, "has the seed", **asked, SEED="5", RUN=str(path))
+    refused(two, "there is no such folder", **asked, RUN="/nowhere")
+    run = (path / "run.json").read_text()
+    (path / "run.json").write_text(run.replace("nemotron-3-super-nvfp4-auto", "gpt-oss-120b-mxfp4"))
+    refused(two, "is a run of another recipe: its recipe is 'gpt-oss-120b-mxfp4'", **asked, RUN=str(path))
+    (path / "run.json").write_text(run)
+    requests = (path / "requests.jsonl").read_text()
+    (path / "requests.jsonl").write_text(requests[requests.index("\n") + 1 :])
+    refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", **asked, RUN=str(path))
+
+
+def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:
+    refused(two, "are longer than the context of 4,096", **{**TINY, "PROMPT": "4095"})
+    two.faults(served="gpt-9")
+    refused(two, "nemotron is not served; there is gpt-9", **TINY)
+    refused(two, "no knob is named `topolgy`", **TINY, DATA="topolgy=solo")
+    answers = json.loads((two.folder / "answers.json").read_text())
+    for node in answers["replicas"].values():
+        node["bench_facts"] = node["bench_facts"].replace('"url": "http', '"gone": "http')
+    (two.folder / "answers.json").write_text(json.dumps(answers))
+    refused(two, "there is nothing to measure; `make apply` deploys what is declared", **TINY)
