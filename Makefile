@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench bench-converge bench-transfer lock
+.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench bench-converge bench-transfer bench-routing venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,7 +94,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m lab --durations=12
 
-test-fast: $(VENV)/.dev ## the tests that need no lab
+test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests that need no lab
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
 
@@ -115,6 +115,11 @@ bench-transfer: ## copies of a model and an image between nodes, against cp and 
 	@NODES=8 $(MAKE) --no-print-directory lab-up
 	@$(BIN)/python -m tests.bench.transfer
 
+bench-routing: $(VENV)/.dev $(VENV)-proxy/.proxy ## how engines are chosen: LiteLLM's ways, ours, other balancers (ENGINES=url,url DOORS= USERS= REPEATS=)
+	@$(BIN)/python -m tests.bench.routing
+
+venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing and the tests that want the real one
+
 lock: ## renew the lock files from requirements*.in (needs uv)
 	@sh tests/lock.sh
 
@@ -134,4 +139,10 @@ $(VENV)/.bench: requirements-bench.lock $(VENV)/.deploy
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.deploy
 	@echo "installing what the lab and the tests need into $(VENV) (once)" >&2
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)-proxy/.proxy: files/images/proxy/requirements.lock | $(VENV)/bin/python
+	@echo "installing LiteLLM into $(VENV)-proxy (once)" >&2
+	@$(PYTHON) -m venv $(VENV)-proxy
+	@$(VENV)-proxy/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r files/images/proxy/requirements.lock
 	@touch $@

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
@@ -111,10 +112,8 @@ class Proof(Strict):
     def _patterns(cls, patterns: tuple[Any, ...]) -> tuple[Any, ...]:
         for each in patterns:
             text = each.pattern if isinstance(each, Forbidden) else each
-            try:
-                re.compile(text)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(f"`{text}` is not a regular expression: {error}") from None
+            if why := patterns_of.fault(text):
+                raise ValueError(f"`{text[:100]}` {why}")
         return patterns
 
 
@@ -142,12 +141,17 @@ class Flag(Strict):
         return " ".join(self.words[1:]) if len(self.words) > 1 else True
 
 
-def flag(name: str, value: Any) -> Flag | None:
-    """A flag from a recipe's mapping: true is the bare flag, false is none, mappings and lists are JSON."""
+def flag(name: str, value: Any, several: Container[str] = ()) -> Flag | None:
+    """A flag from a recipe's mapping: true is the bare flag, false is none, mappings and lists are JSON.
+
+    `several`: flags for which a list is as many words.
+    """
     if value is False:
         return None
     words = [f"--{name}"]
-    if isinstance(value, Mapping | list):
+    if isinstance(value, list) and value and canonical(name) in several:
+        words += [json.dumps(each) if isinstance(each, Mapping | list | bool) else str(each) for each in value]
+    elif isinstance(value, Mapping | list):
         words.append(json.dumps(value, separators=(",", ":")))
     elif value is not True:
         words.append(str(value))

@@ -9,9 +9,9 @@ from typing import Any
 _WORDS = r"(?:TOKEN|SECRET|API[_-]?KEY|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
 _NAME = re.compile(rf"(?:.*[_-])?(?:{_WORDS}|(?:ACCESS|SECRET|PRIVATE|AUTH)[_-]KEY(?:[_-]ID)?)", re.IGNORECASE)
 #: How the keys of the services begin that owners of such machines use: Hugging Face, OpenAI and its like, NVIDIA,
-#: GitHub, GitLab, AWS, Slack, and signed web tokens.
+#: GitHub, GitLab, AWS, Slack, and signed web tokens. `hf_overrides` is a flag's name.
 _VALUE = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{8,}|sk-[\w-]{8,}|nvapi-[\w-]{8,}|gh[pousr]_[A-Za-z0-9]{8,}"
+    r"(?<![A-Za-z0-9])(?:hf_(?![a-z]{8,12}(?![A-Za-z0-9]))[A-Za-z0-9]{8,}|sk-[\w-]{8,}|nvapi-[\w-]{8,}|gh[pousr]_[A-Za-z0-9]{8,}"
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|AKIA[A-Z0-9]{12,}|xox[abp]-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
 _QUOTED = r"""(?:"[^"]*"|'[^']*'|[^\s"'`]+)"""

@@ -1,6 +1,6 @@
 """`python -m tests.chaos`: boots the lab, does every fault to it in every scene, and prints what was seen.
 
---scene replicas     one scene only (replicas, cluster/ray, cluster/mp, solo); again for more
+--scene replicas     one scene only (--list names them); again for more
 --only WORDS         faults whose name contains the words; again for more
 --fast               the subset that the tests run
 --go-on              without those that were as expected before, seen with the same commit
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos import results, row
-from tests.chaos.fault import ALL, Fault
+from tests.chaos.fault import EVERY, Fault
 from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
 from tests.chaos.scene import Scene
@@ -32,7 +32,7 @@ from tests.chaos.scene import Scene
 def main() -> int:
     """Exit 1 when a row is not as expected."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--scene", action="append", choices=ALL, default=[])
+    parser.add_argument("--scene", action="append", choices=EVERY, default=[])
     parser.add_argument("--only", action="append", default=[], metavar="WORDS")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--go-on", action="store_true")
@@ -40,7 +40,7 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = {
         scene: [fault for fault in FAULTS if _is_wanted(fault, scene, arguments)]
-        for scene in arguments.scene or ALL
+        for scene in arguments.scene or EVERY
     }  # fmt: skip
     if arguments.list:
         listing(chosen)
@@ -68,8 +68,7 @@ def every(chosen: dict[str, list[Fault]]) -> Iterable[Row]:
     for name, faults in chosen.items():
         if not faults:
             continue
-        topology, _, executor = name.partition("/")
-        scene = Scene(topology, executor or "ray")
+        scene = Scene.named(name)
         say(f"{name}: deploying, learning the right answers")
         scene.set_up()
         if scene.cold_start_s:

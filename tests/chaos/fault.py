@@ -9,6 +9,12 @@ from tests.e2e import cluster
 from tests.lab import model
 
 ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
+#: Some rows once more: with the proxy's other routing; where the rails hang on a switch; on Debian 13 with
+#: NetworkManager and Docker's containerd store.
+BALANCED = ("replicas/balanced",)
+SWITCH = ("replicas/switch", "cluster/mp/switch")
+OTHER_KIND = ("replicas/NetworkManager",)
+EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND)
 PAIRS = ALL[:3]
 #: Where it makes no difference who starts the ranks.
 EITHER = ALL[:2]

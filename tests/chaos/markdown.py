@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.chaos.fault import ALL
+from tests.chaos.fault import EVERY
 from tests.chaos.faults import FAULTS, NOT_HERE
 from tests.chaos.row import Row
 
@@ -25,7 +25,7 @@ def in_order(rows: list[Row]) -> list[Row]:
     """Scene by scene, as the faults stand in their list; without rows of faults that are no more."""
     seen = {(row.scene, row.fault): row for row in rows}
     # The same name may stand there twice: what is done then depends on the scene.
-    keys = [(scene, fault.name) for scene in ALL for fault in FAULTS if scene in fault.scenes]
+    keys = [(scene, fault.name) for scene in EVERY for fault in FAULTS if scene in fault.scenes]
     return [seen[key] for key in keys if key in seen]
 
 
@@ -44,7 +44,7 @@ def page(rows: list[Row]) -> str:
     of_them = f" for the {len(timed)} whose time was kept" if len(timed) < len(rows) else ""
     parts.append(f"\n{len(rows)} rows, {good} as expected, {sum(timed) / 60:.0f} minutes{of_them}.")
     seen = {(row.scene, row.fault) for row in rows}
-    for scene in ALL:
+    for scene in EVERY:
         if left := [fault.name for fault in FAULTS if scene in fault.scenes and (scene, fault.name) not in seen]:
             parts.append(f"\nNot run for this page, {scene}: {'; '.join(left)}.")
     parts.append("\n## What can't be done here\n")

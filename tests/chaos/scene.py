@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos import client
-from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, on
+from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab import chat
+from tests.lab.desk import Desk
 from tests.lab.settings import LabNode
 
 #: What may be left on a node, a line each: containers; files that a half-finished change leaves, which Tandem writes
@@ -26,28 +27,44 @@ pgrep -af '[i]mport base64,importlib' | cut -c 1-80 | sed 's/^/process /'
 find /dev/shm -type f
 flock --nonblock /run/tandem.lock true 2>/dev/null || echo 'the lock is held'
 """
+#: What the last word of a scene's name changes: how the lab is made, and knobs.
+DESKS = {"switch": Desk(wiring="switch"), "NetworkManager": Desk(system="debian13", renderer="NetworkManager")}
+KNOBS = {"balanced": {"routing": "balanced"}}
 #: One says little: five in a row took 28, 31, 35, 34 and 34 s with nothing beside them (cluster/ray, two cores).
 COLD_STARTS = 3
 
 
 @dataclass
 class Scene:
-    """One topology with one executor, deployed."""
+    """One topology with one executor, deployed. `variant`: of DESKS or KNOBS."""
 
     topology: str
     executor: str
+    variant: str = ""
     at: dict[str, str] = field(default_factory=dict)
     expected: dict[str, str] = field(default_factory=dict)
     #: Seconds from `systemctl start` of all ranks until the proxy gives a token: the middle one of COLD_STARTS.
     cold_start_s: float = 0.0
 
+    @classmethod
+    def named(cls, name: str) -> Scene:
+        """The scene of a name such as `cluster/mp/switch`."""
+        topology, *words = name.split("/")
+        executor = words.pop(0) if topology == "cluster" else "ray"
+        return cls(topology, executor, "".join(words))
+
     @property
     def name(self) -> str:
-        return f"cluster/{self.executor}" if self.topology == "cluster" else self.topology
+        words = (self.topology, self.executor if self.topology == "cluster" else "", self.variant)
+        return "/".join(word for word in words if word)
 
     @property
     def knobs(self) -> dict[str, str]:
-        return {"topology": self.topology, "executor": self.executor}
+        return {"topology": self.topology, "executor": self.executor, **KNOBS.get(self.variant, {})}
+
+    @property
+    def desk(self) -> Desk:
+        return DESKS.get(self.variant, Desk())
 
     @property
     def serving(self) -> list[LabNode]:
@@ -68,7 +85,10 @@ class Scene:
         return deploy(**wanted)
 
     def set_up(self) -> None:
-        """Deploy it, learn the right answers, and time cold starts where they are the measure."""
+        """Boot the nodes that it wants and deploy it; learn the right answers, time cold starts where they are the
+        measure.
+        """
+        lab("up", WIRING=self.desk.wiring, OS=self.desk.system, RENDERER=self.desk.renderer)
         first = self.deploy()
         assert first.code == 0, first.text[-3000:]
         self.look()

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import markdown, results
+from tests.chaos.fault import EVERY
 from tests.chaos.row import Row
+from tests.chaos.scene import Scene
+from tests.lab.desk import Desk
 
 
 def test_the_page_says_what_the_runs_have_kept() -> None:
@@ -30,3 +33,10 @@ def test_a_row_takes_the_place_of_its_own_earlier_run(tmp_path: Path, monkeypatc
 def test_each_row_stands_there_once() -> None:
     rows = results.read()
     assert len({(row.scene, row.fault) for row in rows}) == len(rows) == len(markdown.in_order(rows))
+
+
+def test_a_scene_is_what_its_name_says() -> None:
+    assert [Scene.named(name).name for name in EVERY] == list(EVERY)
+    balanced, switch = Scene.named("replicas/balanced"), Scene.named("cluster/mp/switch")
+    assert balanced.knobs["routing"] == "balanced" and balanced.desk == Desk()
+    assert switch.knobs == {"topology": "cluster", "executor": "mp"} and switch.desk == Desk(wiring="switch")

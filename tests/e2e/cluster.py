@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -67,9 +68,10 @@ def on(where: LabNode, command: str, *, check: bool = True) -> str:
     return done.stdout
 
 
-def lab(*words: str) -> None:
+def lab(*words: str, **environment: str) -> None:
     """A verb of the lab."""
-    subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=ROOT, check=True, capture_output=True)
+    argv = [sys.executable, "-m", "tests.lab", *words]
+    subprocess.run(argv, cwd=ROOT, env={**os.environ, **environment}, check=True, capture_output=True)
 
 
 def complete(at: dict[str, str], max_tokens: int = 8) -> int:

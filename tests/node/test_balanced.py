@@ -83,7 +83,7 @@ def run(proxy: Any, talk: Callable[[], Coroutine[Any, Any, object]]) -> None:
 
 def prompt(tokens: int, proxy: Any, word: str = "x") -> str:
     """So many tokens."""
-    return word * (tokens * proxy.CHARACTERS)
+    return word * (tokens * int(proxy.CHARACTERS))
 
 
 def said(*texts: str) -> list[dict[str, str]]:
@@ -333,6 +333,11 @@ def test_what_is_no_conversation_is_sent_on_to_be_refused(proxy: Any, messages: 
         run(proxy, lambda: ask(proxy, messages))
     finally:
         sys.setrecursionlimit(before)
+
+
+def test_a_text_in_place_of_messages_is_not_taken_letter_by_letter(proxy: Any) -> None:
+    run(proxy, lambda: ask(proxy, prompt(1000, proxy)))
+    assert not any(proxy.callback.has_read.values())
 
 
 def test_a_picture_is_not_as_long_as_its_base64(proxy: Any) -> None:

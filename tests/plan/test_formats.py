@@ -212,7 +212,7 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ('command: "pip install x && vllm serve org/model"', "the command runs `pip install x` as well", True),
     ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is left to the container's shell", False),
     ("command: vllm serve $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
-    ("command: vllm serve org/model --a $(nproc)", "`$(nproc)` in `$(nproc)` is nowhere defined", True),
+    ("command: vllm serve org/model --a $(nproc)", "`$(nproc)` is a command in a word, and no start runs it", True),
     ("command: vllm serve org/model --a ~/x", "`~` in `~/x` is nowhere defined", True),
     ("command: vllm serve org/model --task classify", "no way for `/classify`", True),
     ("command: vllm serve org/model\nenv: {MASTER_ADDR: 10.0.0.1}", "env `MASTER_ADDR` is left out", False),
@@ -332,7 +332,7 @@ def test_sparkrun_s_other_keys_are_named(tmp_path: Path) -> None:
     assert said["`executor_config` (privileged, shm_size)"] is False
     assert said["`benchmark` (framework)"] is False and said["`builder`"] is False and said["`post_exec`"] is False
     assert said["`brand_new`"] is False
-    assert said["`include`"] is True and said["the command runs `pip install y` as well"] is True
+    assert said["`include`"] is True and said["a hook before the start runs `pip install y`"] is True
     assert recipe.folders == ("/cache/x",)
 
 

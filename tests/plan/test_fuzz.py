@@ -14,8 +14,8 @@ from operations.plan.refusal import Refusal
 from operations.verbs.recipes import at_most, judged
 from tests.plan.hostile import NAMED, SHAPED, broken, documents
 
-#: Seconds of computing for one file: five times what `make recipes` gives it, since this machine may be slow and busy.
-SECONDS = 10.0
+#: Seconds of the process's own computing for one file; 0.5 were the most that ten minutes of other inputs took.
+SECONDS = 2.0
 #: The same inputs each time, a fraction of a minute; a longer run is `hypothesis.fuzz_one_input` of these tests.
 _repeatable = settings(
     max_examples=150,

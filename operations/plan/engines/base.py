@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +50,8 @@ class Engine(Protocol):
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
     #: Short flags and the long names that they stand for.
+    #: Flags for which a list in a recipe is as many words; for others it is JSON.
+    SEVERAL: Collection[str]
     SHORT: Mapping[str, str]
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -48,6 +48,7 @@ class TensorRtLlm:
         "extra-llm-api-options": "`config` says it",
         "config": "`config` of the recipe says it",
     }
+    SEVERAL: Collection[str] = ()
     SHORT: Mapping[str, str] = {}
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from operations.plan import environment, ray
@@ -51,6 +51,7 @@ class Vllm:
         "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
+    SEVERAL: Collection[str] = vllm_flags.SEVERAL
     SHORT: Mapping[str, str] = {
         "tp": "tensor-parallel-size",
         "pp": "pipeline-parallel-size",

@@ -24,6 +24,12 @@ _NAMING: dict[str, Kind | Literal["file"]] = {
     "quantization-param-path": "file",
     "mm-encoder-fp8-scale-path": "file",
 }
+#: Flags that take several words, in any release; `lora-modules` are taken apart where they are placed.
+SEVERAL = (
+    *("allowed-media-domains", "collect-detailed-traces", "cpu-offload-params", "cudagraph-capture-sizes"),
+    *("ignore-patterns", "kv-cache-dtype-skip-layers", "logits-processors", "lora-target-modules", "numa-bind-cpus"),
+    *("numa-bind-nodes", "offload-params", "sleep-preserve-parameter-names"),
+)
 #: Values of theirs that name nothing.
 _WORDS = {"generation-config": ("auto", "vllm")}
 #: Ways of speculating whose `model` is a word, or is not looked at.
@@ -79,12 +85,13 @@ def speculative(recipe: Recipe) -> dict[str, Any] | None:
 def answers(recipe: Recipe) -> Answers:
     """What the flags say, or else the model's name."""
     pooler = _mapping(str(recipe.flag("pooler-config") or "{}"))
+    name = next((kind for pattern, kind in _BY_NAME if re.search(pattern, recipe.model.repo.lower())), None)
     for said in (recipe.flag("task"), pooler.get("task"), recipe.flag("convert")):
         if said in _TASKS:
-            return _TASKS[str(said)]
+            # A cross-encoder is a classifier with one class: it scores, and so ranks.
+            return "rerank" if said == "classify" and name == "rerank" else _TASKS[str(said)]
     runner = recipe.flag("runner")
     overrides = str(recipe.flag("hf-overrides") or "")
-    name = next((kind for pattern, kind in _BY_NAME if re.search(pattern, recipe.model.repo.lower())), None)
     if runner == "generate":
         return "transcription" if name == "transcription" else "chat"
     if "ForSequenceClassification" in overrides:

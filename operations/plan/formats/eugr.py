@@ -8,7 +8,7 @@ from typing import Any
 from operations.plan.formats import foreign, given, parallel
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
-from operations.plan.formats.serve import served
+from operations.plan.formats.serve import Served, served
 from operations.plan.formats.template import fill_like_format
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark, nearest
@@ -43,9 +43,19 @@ def recipe(document: Document) -> Recipe:
     env = foreign.environment(plain, remarks)
     # run-recipe.py knows no `{model}`; its forks and sparkrun, which reads the same files, fill it from `model`.
     beside = {"model": data["model"]} if data.get("model") else {}
-    text = filled(template, foreign.as_dict(document, "defaults"), beside, fill_like_format, remarks)
+    defaults = foreign.as_dict(document, "defaults")
+    if "{tensor_parallel}" in template and "tensor_parallel" not in defaults and not cluster_only:
+        # On a node alone run-recipe.py says 1, whatever the file says; on several it ends.
+        beside["tensor_parallel"], solo_only = 1, True
+        said = "`{tensor_parallel}` in the command has no default, so it is 1, on one node alone"
+        remarks.append(Remark(False, said, "add `tensor_parallel` to `defaults` for a cluster"))
+    text = filled(template, defaults, beside, fill_like_format, remarks)
     try:
         command = served(text, env)
+        if not solo_only and not cluster_only and (flag := _of_a_pair(template, defaults, beside, command, env)):
+            cluster_only = True
+            said = f"`{{tensor_parallel}}` is in {flag} as well, and would be 1 on one node: it runs in a cluster alone"
+            remarks.append(Remark(False, said, "write `tensor_parallel: 1` under `defaults` for one node"))
     except ValueError as error:
         raise given.refuse(document, f"command: {error}", "close it") from None
     return foreign.build(
@@ -63,6 +73,16 @@ def recipe(document: Document) -> Recipe:
         description=str(data.get("description") or data.get("name") or document.path.stem),
         **foreign.mods(document, remarks, env),
     )
+
+
+def _of_a_pair(
+    template: str, defaults: dict[str, Any], beside: dict[str, Any], command: Served, env: dict[str, str]
+) -> str:
+    """A flag of the recipe's own that would be another one on a node alone, where run-recipe.py says 1; or nothing."""
+    if template.count("{tensor_parallel") < 2 or defaults.get("tensor_parallel") == 1:
+        return ""
+    alone = served(filled(template, {**defaults, "tensor_parallel": 1}, beside, fill_like_format, []), env)
+    return next((each.words[0] for each in command.flags if each not in alone.flags), "")
 
 
 def _gpus(command: str, tensor_parallel: int, solo_only: bool) -> int:

@@ -103,7 +103,9 @@ def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -
         else:
             found[here.mod] = f"mod `{each}` ({here.where})"
     settled = settle(list(found), names)
-    built = [mod for mod in settled.mods if folder_of(mod).name not in settled.starts]
+    wrong = " ".join(each.problem for each in settled.remarks if each.error)
+    names = {mod: folder_of(mod).name for mod in settled.mods}
+    built = [mod for mod, name in names.items() if name not in settled.starts and f"mod `{name}`" not in wrong]
     remarks += [Remark(False, found[mod], "put into a derived image, once, not at every start") for mod in built]
     remarks += settled.remarks
     named = {"mods": settled.mods, "start_mods": settled.starts, "absent_mods": tuple(absent)}
@@ -142,6 +144,8 @@ def build(
     if names and not re.fullmatch(SERVED_NAME, names[0]):
         raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
+        if not re.fullmatch(SERVED_NAME, name):
+            raise refuse(document, f"a name that the model is served under is `{name[:60]}`", "write words alone")
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
     able = ENGINES[command.engine].TOPOLOGIES
     gpus = max(gpus, parallel.said(document.data))

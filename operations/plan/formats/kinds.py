@@ -15,6 +15,7 @@ _KINDS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("a benchmark of sparkrun's", lambda data: "framework" in data and "args" in data and "command" not in data),
     ("a benchmark of sparkrun's", lambda data: isinstance(data.get("benchmark"), dict) and not _RECIPE & data.keys()),
     ("a list of models", lambda data: isinstance(data.get("models"), list) and not _RECIPE & data.keys()),
+    ("a list of families of models", lambda data: "schema_version" in data and isinstance(data.get("families"), dict)),
     ("a description of a model", lambda data: "schema_version" in data and data.get("kind") == "model"),
     ("a compose file", lambda data: isinstance(data.get("services"), dict)),
     ("a workflow of GitHub's", lambda data: "jobs" in data and "on" in data),

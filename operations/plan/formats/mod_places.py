@@ -76,13 +76,15 @@ def find(recipe: Path, reference: str, format: str) -> Found | Missing:
 
 
 def root_of(folder: Path) -> Path | None:
-    """The root of the repository that a folder lies in; None: it lies in none."""
-    for each in (folder, *folder.parents):
-        if (each / ".git").exists() or (each / ".sparkrun/registry.yaml").is_file():
-            return each
-        if (each / "recipes").is_dir() and (each / "mods").is_dir():
-            return each
-    return None
+    """The root of the repository that a folder lies in; None: it lies in none.
+
+    A repository may have recipes and mods in several of its folders, beside each other: they tell its root only where
+    nothing else does.
+    """
+    above = (folder, *folder.parents)
+    said = (each for each in above if (each / ".git").exists() or (each / ".sparkrun/registry.yaml").is_file())
+    looks = (each for each in above if (each / "recipes").is_dir() and (each / "mods").is_dir())
+    return next(said, None) or next(looks, None)
 
 
 def _places(
@@ -166,4 +168,5 @@ def _nowhere(here: Path, root: Path | None, reference: str, scope: str, format: 
     if url is None:
         return Missing(problem, f"fetch the registry @{scope} with `make recipes FETCH=URL@COMMIT`")
     get = f"fetch it: `make recipes FETCH={url}@COMMIT` (`git ls-remote {url} HEAD` says the newest)"
-    return Missing(problem, f"{get}; or put its folder (run.sh) into {folder}")
+    own = "if it is of the recipe's own repository, clone that whole"
+    return Missing(problem, f"{own}; if it is of {url}, {get}; or put its folder (run.sh) into {folder}")

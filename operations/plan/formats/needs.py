@@ -5,6 +5,7 @@ The same for every format: a reader makes a recipe of a file, this completes it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,7 +113,8 @@ def _content(file: Path) -> str | None:
 def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark]:
     """What is to be said of a name that is no file beside the recipe."""
     what = f"{name.flag} names `{name.text[:120]}`"
-    if reference(recipe, name):
+    # What is to be filled in has been told by who has read the command.
+    if reference(recipe, name) or re.search(r"\$\(|`|(?<!\$)\{(?!model\}/)[A-Za-z_][\w-]*\}", name.text):
         return
     if found:
         yield Remark(

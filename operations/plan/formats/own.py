@@ -29,7 +29,8 @@ def recipe(document: Document) -> Recipe:
     flags = data.pop("flags", None) or {}
     if isinstance(flags, dict):
         findings += list(_misplaced(file, flags, str(data.get("engine"))))
-        data["flags"] = [made for name, value in flags.items() if (made := flag(str(name), value))]
+        several = ENGINES[engine].SEVERAL if (engine := str(data.get("engine"))) in ENGINES else ()
+        data["flags"] = [made for name, value in flags.items() if (made := flag(str(name), value, several))]
     else:
         findings.append(Finding(file, "flags: expected names and values", f"correct `flags` in {file}"))
     env = data.get("env")
@@ -45,7 +46,7 @@ def recipe(document: Document) -> Recipe:
     try:
         made_of = Recipe(**{key: value for key, value in data.items() if key not in _INTERNAL})
     except ValidationError as error:
-        raise Refusal(*findings, *(_finding(file, dict(each)) for each in error.errors())) from None
+        raise Refusal(*findings, *_findings(file, [dict(each) for each in error.errors()])) from None
     if findings:
         raise Refusal(*findings)
     found = settle(made_of.mods, made_of.env)
@@ -67,12 +68,25 @@ def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:
     return found
 
 
+def _findings(file: str, errors: list[dict[str, Any]]) -> list[Finding]:
+    """One for each fault, and one for all keys that are missing."""
+    missing = [_key(error) for error in errors if error["type"] == "missing"]
+    keys = ", ".join(f"`{key}`" for key in missing)
+    said = f"the keys {keys} are missing" if len(missing) > 1 else f"the key {keys} is missing"
+    others = [_finding(file, error) for error in errors if error["type"] != "missing"]
+    return [*([Finding(file, said, _keys())] if missing else []), *others]
+
+
+def _key(error: dict[str, Any]) -> str:
+    return ".".join(str(part) for part in error["loc"])
+
+
 def _finding(file: str, error: dict[str, Any]) -> Finding:
-    key = ".".join(str(part) for part in error["loc"])
+    key = _key(error)
     if error["type"] == "extra_forbidden":
         return Finding(file, f"unknown key `{key}`", _keys())
-    if error["type"] == "missing":
-        return Finding(file, f"the key `{key}` is missing", _keys())
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return Finding(file, f"{key}: expected names and values", f"correct `{key}` in {file}")
     message = error["msg"].removeprefix("Value error, ")
     return Finding(file, f"{key}: {message}", f"correct `{key}` in {file}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from operations.plan.engines import ENGINES
@@ -14,11 +14,23 @@ from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
 from operations.plan.secret import is_secret
 
+#: What is done with other commands; how many of them are named.
+_ONCE = "do it once, in a mod (files/mods): a start runs the engine and nothing else"
+_NAMED = 3
+#: Programs that start another one, which goes on as it would without them, on cores or with a priority of its own.
+_WRAPPERS = ("taskset", "numactl", "nice", "ionice", "chrt", "stdbuf")
+#: Words of them and of their options.
+_WRAPPED_WORDS = 12
+#: Syntax of the shell, which is no command.
+_SYNTAX = ("then", "do", "else", "fi", "done", "esac", "{", "}", "!")
 #: Shell words that change nothing for the engine.
 _HARMLESS = ("set", "true", "wait", "echo", "ulimit")
 _TAKEN_OVER = {"host", "port", "tensor-parallel-size", "tp-size", "ep-size", "distributed-executor-backend", "model"}
 _TAKEN_OVER |= {"served-model-name", "nnodes", "node-rank", "master-addr", "master-port", "headless", "download-dir"}
 _TAKEN_OVER |= {"hf-token"}
+#: Words behind a flag of the plan's, where it is not one.
+_TAKES = {"served-model-name": 100, "headless": 0}
+_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _OTHER_ENGINES = ("sglang", "llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 
@@ -41,6 +53,8 @@ class Served:
     #: Variables that name others, as they are written.
     exports: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
+    #: Commands beside the engine's that are not harmless.
+    others: list[str] = field(default_factory=list)
     #: Characters that are left to a command that grows while its variables are filled in.
     room: int = COMMAND_CHARACTERS
     remarks: list[Remark] = field(default_factory=list)
@@ -55,12 +69,40 @@ def served(text: str, env: Mapping[str, str]) -> Served:
     """Takes a script apart; raises ValueError when it is no shell script at all."""
     found = Served()
     _read(text, env, found)
+    if found.others and found.engine:
+        found.remarks.append(Remark(True, f"the command runs {_listed(found.others)} as well", _ONCE))
+    elif found.others:
+        engines = "neither `vllm serve` nor `trtllm-serve` itself"
+        remedy = "write the command of the engine that its script starts, or choose another recipe"
+        found.remarks.append(Remark(True, f"the command runs {_listed(found.others)}, {engines}", remedy))
     return found
+
+
+def hook(text: str, env: Mapping[str, str], command: Served) -> None:
+    """Takes a script apart that runs before the engine; raises ValueError like `served`."""
+    found = Served(folders=command.folders)
+    _read(text, env, found)
+    if found.engine:
+        found.remarks.append(Remark(True, "a hook before the start serves a model", "write it as the command"))
+    elif found.others:
+        found.remarks.append(Remark(True, f"a hook before the start runs {_listed(found.others)}", _ONCE))
+    command.remarks += found.remarks
+
+
+def _listed(commands: list[str]) -> str:
+    """The first of some commands, and how many more there are."""
+    commands = list(dict.fromkeys(commands))
+    more = len(commands) - _NAMED
+    return ", ".join(f"`{each}`" for each in commands[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _read(text: str, env: Mapping[str, str], found: Served) -> None:
     script = split(text)
     found.remarks += [Remark(False, oddity, "write it as one command") for oddity in script.oddities]
+    found.remarks += [
+        Remark(False, f"the command writes into `{each[:60]}`", "left out: the journal has the log")
+        for each in script.files
+    ]
     for command in script.commands:
         words = _assignments(command, {**env, **found.env}, found)
         if not words:
@@ -91,14 +133,20 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
         found.remarks += variables.undefined(loose[0])
     elif "model" in found.owned:
         found.model = found.owned["model"]
-    for extra in loose[1:]:
-        found.remarks.append(Remark(True, f"`{extra.text}` is neither a flag nor a flag's value", "remove it"))
+    found.remarks += [_loose(extra.text) for extra in loose[1:]]
     found.remarks += parallel.remarks(found.owned, found.spelt, runs.OWNED)
     follows = sorted(name for name in found.owned if name in _TAKEN_OVER and name in runs.OWNED and name != "model")
     if follows:
         found.remarks.append(
             Remark(False, f"{', '.join(follows)}: from the knobs, not from the recipe", "nothing to do")
         )
+
+
+def _loose(text: str) -> Remark:
+    """For a word that belongs to nothing; one behind a dash of a word processor was to be a flag."""
+    meant = text.lstrip(_DASHES)
+    remedy = f"write `--{meant}` if a flag is meant" if meant != text else "remove it"
+    return Remark(True, f"`{text[:60]}` is neither a flag nor a flag's value", remedy)
 
 
 def _is_flag(text: str) -> bool:
@@ -118,6 +166,9 @@ def _keep(engine: str, words: list[Word], found: Served) -> None:
         name = runs.SHORT.get(short, runs.SHORT.get(short[:1], name) if short[1:].isdigit() else name)
     kept = Flag(name=name, words=tuple(word.text for word in words))
     if name in runs.OWNED:
+        takes = max(0, _TAKES.get(name, 1) - ("=" in first))
+        found.remarks += [_loose(word.text) for word in words[1 + takes :] if name not in ("api-key", "hf-token")]
+        kept = Flag(name=name, words=kept.words[: 1 + takes])
         found.owned[name] = "" if kept.value is True else str(kept.value)
         found.spelt[name] = written
         if name == "model":
@@ -143,23 +194,47 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
     """Whether this command is an engine's; then it is taken apart."""
     texts = [word.text for word in words]
     for name, runs in ENGINES.items():
-        arguments = runs.arguments(texts)
+        before = _wrapped(texts, runs.arguments)
+        arguments = runs.arguments(texts[before:])
         if arguments is None:
             continue
         found.engine = name
         rest = words[len(words) - len(arguments) :] if arguments else []
-        called = texts[: len(texts) - len(rest)]
-        found.program_words = called if called[1:] == ["serve"] and called[0] != "vllm" else []
+        called = texts[before : len(texts) - len(rest)]
+        own = called if called[1:] == ["serve"] and called[0] != "vllm" else []
+        if before and texts[0].endswith("mpirun"):
+            found.remarks.append(Remark(False, "mpirun with one process", "left out: one needs none"))
+        elif before:
+            found.remarks += [remark for word in words[:before] for remark in variables.undefined(word)]
+            own = [*texts[:before], *(own or ("vllm", "serve"))]
+        found.program_words = own
         take_apart(name, [_expanded(word, env, found) for word in rest], found)
         return True
     return False
 
 
+def _wrapped(texts: list[str], arguments: Callable[[Sequence[str]], list[str] | None]) -> int:
+    """How many words stand in front of an engine's that start it; 0: none, or it is not an engine's."""
+    program = texts[0].rpartition("/")[2]
+    is_one = program == "mpirun" and re.search(r"^\S+ (?:-\S+ )*?-n?np? 1 ", " ".join(texts))
+    if not (is_one or program in _WRAPPERS):
+        return 0
+    return next((at for at in range(1, len(texts[:_WRAPPED_WORDS])) if arguments(texts[at:]) is not None), 0)
+
+
 def _besides(words: list[Word], found: Served) -> None:
     """A command beside the engine's: harmless, or refused by name."""
+    while words and words[0].text in _SYNTAX:
+        words = words[1:]
+    if not words:
+        return
     program = words[0].text
     if program == "mkdir":
         found.folders += [word.text for word in words[1:] if not word.text.startswith("-")]
+        return
+    paths = [word.text for word in words[1:] if word.text.startswith("/")]
+    if program in ("chown", "chmod") and paths and all(_is_made(path, found.folders) for path in paths):
+        found.remarks.append(Remark(False, f"the command runs `{program}` on folders that it makes", "left out"))
         return
     text = " ".join(word.text for word in words)[:80]
     if program in _HARMLESS:
@@ -173,8 +248,12 @@ def _besides(words: list[Word], found: Served) -> None:
     elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
         found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
     else:
-        remedy = "do it once, in a mod (files/mods): a start runs the engine and nothing else"
-        found.remarks.append(Remark(True, f"the command runs `{text}` as well", remedy))
+        found.others.append(text)
+
+
+def _is_made(path: str, folders: list[str]) -> bool:
+    """Whether a path is that of folders that the recipe makes, or above them."""
+    return any(f"{each}/".startswith(f"{path.rstrip('/')}/") for each in folders)
 
 
 def _assignments(words: list[Word], env: Mapping[str, str], found: Served) -> list[Word]:

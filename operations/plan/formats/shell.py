@@ -6,7 +6,7 @@ It takes time in proportion to the text, whatever the text is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from operations.plan.formats.bounds import COMMAND_CHARACTERS, COMMAND_WORDS, Beyond, too_long
 
@@ -15,6 +15,9 @@ _OPERATORS = ("&&", "||", ";;", "2>&1", ">&2", "&>", ">>", "<<<", "<<-", "<<", "
 #: The first character of the next line that is neither blank nor a comment.
 _SAYS = re.compile(r"^(?:\\|[^\S\n])*+([^#\s\\])", re.MULTILINE)
 _ENDS = "&|;<>()"
+#: Those that need no file behind them, and all that a command goes on behind.
+_WHOLE = ("2>&1", ">&2")
+_REDIRECTIONS = (*_WHOLE, "&>", ">>", "<<<", ">", "<")
 #: What bash takes for a blank; Python knows others, which come from web pages.
 _BLANKS = " \t\r"
 _CLOSING = {"{": "}", "(": ")", "`": "`"}
@@ -34,11 +37,24 @@ class Script:
 
     commands: list[list[Word]]
     oddities: list[str]
+    #: What output goes into, in place of the log.
+    files: list[str] = field(default_factory=list)
 
 
 def split(text: str) -> Script:
     """A script as commands; raises ValueError for a quote that is not closed, Beyond for too many words."""
     return _Reader(text).read()
+
+
+def _closing(text: str) -> dict[int, int]:
+    """Where each bracket that is closed is closed."""
+    found, opened = {}, []
+    for bracket in re.finditer(r"[()]", text):
+        if bracket.group() == "(":
+            opened.append(bracket.start())
+        elif opened:
+            found[opened.pop()] = bracket.start()
+    return found
 
 
 class _Reader:
@@ -51,6 +67,8 @@ class _Reader:
         self.commands: list[list[Word]] = []
         self.current: list[Word] = []
         self.oddities: list[str] = []
+        self.files: list[str] = []
+        self.closing = _closing(self.text)
         self.words = 0
         #: Ends of the here-documents that begin behind this line.
         self.here: list[str] = []
@@ -63,7 +81,7 @@ class _Reader:
         while self.at < len(self.text):
             self._step()
         self._end()
-        return Script(self.commands, self.oddities)
+        return Script(self.commands, self.oddities, self.files)
 
     def _step(self) -> None:
         text, at = self.text, self.at
@@ -81,15 +99,30 @@ class _Reader:
             self._comment()
         elif operator := next((each for each in _OPERATORS if text.startswith(each, at)), ""):
             self.at += len(operator)
-            self._end()
-            if operator in ("<<", "<<-"):
+            if operator in _REDIRECTIONS:
+                self._redirection(operator, at)
+            elif operator in ("<<", "<<-"):
                 self._here_document()
+            else:
+                self._end()
         else:
             self.current.append(self._word())
 
     def _odd(self, what: str) -> None:
         if what not in self.oddities[-1:]:
             self.oddities.append(what)
+
+    def _redirection(self, operator: str, at: int) -> None:
+        """The word behind it is a file, and a number at once before it (`2>x`) what is written there."""
+        if self.current and self.current[-1].text.isdigit() and self.text[at - 1 : at].isdigit():
+            self.current.pop()
+        if operator in _WHOLE:
+            return
+        while self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
+        if self.at < len(self.text) and self.text[self.at] not in "\n" + _ENDS:
+            file = self._word().text
+            self.files += [file] if ">" in operator and file != "/dev/null" else []
 
     def _here_document(self) -> None:
         """The word behind `<<` ends the document, which begins in the next line."""
@@ -166,6 +199,8 @@ class _Reader:
     def _expands(self) -> re.Match[str] | None:
         """The expansion that begins here."""
         char, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
+        if char == "$" and following == "(" and (end := self.closing.get(self.at + 1)):
+            return re.compile(r"[\s\S]*").match(self.text, self.at, end + 1)
         if char not in "$`" or self.last.get("`" if char == "`" else following, self.at + 1) <= self.at:
             return None
         return _EXPANSION.match(self.text, self.at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from operations.plan.engines import ENGINES
-from operations.plan.formats import foreign, given, parallel, sparkrun_env, variables
+from operations.plan.formats import foreign, given, parallel, serve, sparkrun_env, variables
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served, take_apart
@@ -144,11 +144,9 @@ def _filled(document: Document, command: str, defaults: dict[str, Any], remarks:
 def _before(document: Document, hook: str, env: dict[str, str], command: Served) -> None:
     """A hook before the start: folders are made, anything else is refused by name."""
     try:
-        found = served(hook, env)
+        serve.hook(hook, env, command)
     except ValueError as error:
         raise given.refuse(document, f"pre_exec: {error}", "close it") from None
-    command.folders += found.folders
-    command.remarks += found.remarks
 
 
 def _from_defaults(

@@ -53,7 +53,9 @@ def left(word: Word, defined: Collection[str]) -> list[Remark]:
 def undefined(word: Word) -> list[Remark]:
     """What no shell may fill in, refused by name."""
     return [
-        Remark(True, f"`{each}` in `{word.text[:60]}` is nowhere defined", "write its value")
+        Remark(True, f"`{each[:60]}` is a command in a word, and no start runs it", "write what it gives out")
+        if each.startswith(("$(", "`"))
+        else Remark(True, f"`{each[:60]}` in `{word.text[:60]}` is nowhere defined", "write its value")
         for each in word.expansions
     ]
 

@@ -6,6 +6,7 @@ of them has may be a build's own: then it is an error only as a slip of one that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +24,16 @@ _OWN = "or it is one of this image's own"
 def flags(of: Subject) -> Iterator[Remark]:
     """Flags that `vllm serve` does not have, and values that they do not take."""
     every = [each for each in of.vocabularies if each.get("flags")]
+    names: list[str] = []
+    told = " ".join(remark.problem for remark in of.recipe.remarks)
     for each in of.recipe.flags if every else ():
+        # What has no value has been told by who has read the command.
+        if any(name in told for word in each.words for name in re.findall(r"\{[A-Za-z_][\w-]*\}", word)):
+            continue
         found = [facts for one in every if (facts := facts_of(one, each)) is not None]
         if not found:
-            yield from _unknown(of, each, every)
+            names = names or list(dict.fromkeys(name for one in reversed(every) for name in one["flags"]))
+            yield from _unknown(of, each, every, names)
             continue
         if facts_of(every[-1], each) is None:
             yield from gone(of, "flags", each.name, f"flag `{_head(each)}`")
@@ -46,13 +53,12 @@ def facts_of(vocabulary: Vocabulary, flag: Flag) -> Mapping[str, Any] | None:
     return {"takes": "bare"} if switch is not None and switch.get("takes", "switch") == "switch" else None
 
 
-def _unknown(of: Subject, flag: Flag, every: Sequence[Vocabulary]) -> Iterator[Remark]:
+def _unknown(of: Subject, flag: Flag, every: Sequence[Vocabulary], known: Sequence[str]) -> Iterator[Remark]:
     problem = of.no("has", f"`{_head(flag)}`", "flag")
-    if short := _abbreviated(flag, every):
+    if any(name.startswith(flag.name) for name in known) and (short := _abbreviated(flag, every)):
         whole = f"--{short} is meant by `{_head(flag)}`, which not every rule here sees"
         yield Remark(False, whole, f"write --{short}")
         return
-    known = list(dict.fromkeys(name for one in reversed(every) for name in one["flags"]))
     if of.certain:
         yield Remark(True, problem, elsewhere(of, flag.name) or hint(flag.name, known, "remove it"))
     elif meant := slip(flag.name, known):

@@ -1,8 +1,9 @@
 """LiteLLM's ways to choose an engine, Tandem's own and other balancers, side by side over the same two engines.
 
-    make bench-routing                                     doubles of a GB10, ten times as fast (SPEED=)
+    make bench-routing                                     doubles of a GB10, twice as fast (SPEED=)
     ENGINES=http://A:8000,http://B:8000 make bench-routing real engines, idle otherwise; their /metrics are asked
     DOORS="simple-shuffle balanced" USERS="2 8" REPEATS=5  fewer or other ways, users, repeats
+    PROMPT=512 ANSWERS=32-256 SHARED=2000 TURN=400         tokens; with equal answers (128-128) requests show the share
     URL=http://HEAD:4000 KEY=... NAME=balanced             one door that runs already, over ENGINES
 
 Without `haproxy` or `vllm-router` on the PATH (HAPROXY=, VLLM_ROUTER=: where else) their rows are left out.
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -30,9 +31,9 @@ from tests.bench.routing.http import request
 from tests.bench.routing.load import Load, Size
 from tests.bench.routing.table import Step, markdown, step
 
-SPEED = float(os.environ.get("SPEED", "10"))
-#: Tokens of a piece of the doubles' streams: what two cores can pass on at that speed.
-PIECE = 16
+SPEED = float(os.environ.get("SPEED", "2"))
+#: Tokens of a piece of the doubles' streams: what two cores can pass on for several doors at once.
+PIECE = 8
 REPEATS = int(os.environ.get("REPEATS", "3"))
 USERS = [int(each) for each in os.environ.get("USERS", "2 8 64").split()]
 #: Users that have conversations: more would be single requests with another name.
@@ -40,19 +41,22 @@ AGENTS = [each for each in USERS if each <= 8]
 RESULT = doors.ROOT / "bench-routing.json"
 
 
-def ways(engines: Sequence[str], model: str, folder: Path) -> dict[str, Callable[[], doors.Door]]:
-    """How each door is opened, by the name that DOORS calls it."""
-    found: dict[str, Callable[[], doors.Door]] = {
-        name: lambda name=name: doors.litellm(name, engines, model, folder)  # type: ignore[misc]
-        for name in ("simple-shuffle", "least-busy", "balanced")
-    }
-    found["balanced-2"] = lambda: doors.two_processes("balanced", engines, model, folder)
-    if doors.there("haproxy"):
-        found["haproxy"] = lambda: doors.haproxy(engines, folder)
-    if doors.there("vllm-router"):
-        for policy in ("power_of_two", "cache_aware"):
-            found[f"vllm-router-{policy}"] = lambda policy=policy: doors.vllm_router(engines, folder, policy)  # type: ignore[misc]
-    return found
+def known() -> list[str]:
+    """What DOORS may name here."""
+    found = ["simple-shuffle", "least-busy", "balanced", "balanced-2"]
+    found += ["haproxy"] if doors.there("haproxy") else []
+    return found + (["vllm-router-power_of_two", "vllm-router-cache_aware"] if doors.there("vllm-router") else [])
+
+
+def open_door(name: str, engines: Sequence[str], model: str, folder: Path) -> doors.Door:
+    """The door of that name."""
+    if name == "haproxy":
+        return doors.haproxy(engines, folder)
+    if name.startswith("vllm-router-"):
+        return doors.vllm_router(engines, folder, name.removeprefix("vllm-router-"))
+    if name == "balanced-2":
+        return doors.two_processes("balanced", engines, model, folder)
+    return doors.litellm(name, engines, model, folder)
 
 
 def double(stack: ExitStack, speed: float = SPEED, piece: int = PIECE) -> str:
@@ -91,17 +95,46 @@ async def measure(load: Load, kind: str, engines: Sequence[str], repeat: int, sp
     return step(load.door.name, kind, load.users, repeat, load.answers, counted, **more)
 
 
-async def measure_all(opened: Sequence[doors.Door], engines: Sequence[str], model: str, speed: float) -> list[Step]:
-    """Every door in turn under each load, so that what changes meanwhile changes for all of them."""
-    steps = []
+def size() -> Size:
+    """As PROMPT, ANSWERS, SHARED and TURN say. Raises ValueError that names the one that is no number."""
+    usual = Size()
+    found = {"prompt": usual.prompt, "shared": usual.shared, "turn": usual.turn}
+    for name in found:
+        given = os.environ.get(name.upper(), str(found[name]))
+        if not given.isdecimal():
+            raise ValueError(f"{name.upper()}={given!r}: a number of tokens is expected")
+        found[name] = int(given)
+    answers = os.environ.get("ANSWERS", "-".join(map(str, usual.answers)))
+    least, dash, most = answers.partition("-")
+    if not (dash and least.isdecimal() and most.isdecimal() and 0 < int(least) <= int(most)):
+        raise ValueError(f"ANSWERS={answers!r}: the least and the most tokens are expected, as 32-256")
+    return Size(answers=(int(least), int(most)), **found)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A door and the engines behind it."""
+
+    door: doors.Door
+    engines: Sequence[str]
+
+
+async def measure_all(ways: Sequence[Way], model: str, of: Size, speed: float, at_once: bool) -> list[Step]:
+    """Every door under each load: doors with engines of their own at once, the others in turn, so that what changes
+    meanwhile changes for all of them.
+    """
+    steps: list[Step] = []
     for repeat in range(REPEATS):
         for kind, users in [*(("single requests", n) for n in USERS), *(("conversations", n) for n in AGENTS)]:
-            for number, door in enumerate(opened):
-                # Prompts of its own for each step: nothing is cached from the one before.
-                load = Load(door, model, Size(), seed=1000 * repeat + 10 * users + number, users=users, speed=speed)
-                steps.append(await measure(load, kind, engines, repeat, speed))
-                print(f"  {steps[-1]}", file=sys.stderr, flush=True)
-                RESULT.write_text(json.dumps([dataclasses.asdict(each) for each in steps], indent=1) + "\n")
+            # Prompts of its own for each step, and where engines are shared for each door: nothing is cached before.
+            seeds = [1000 * repeat + 10 * users + (0 if at_once else number) for number in range(len(ways))]
+            loads = [Load(way.door, model, of, seed, users, speed) for way, seed in zip(ways, seeds, strict=True)]
+            asked = [measure(load, kind, way.engines, repeat, speed) for load, way in zip(loads, ways, strict=True)]
+            found = await asyncio.gather(*asked) if at_once else [await each for each in asked]
+            steps += found
+            for each in found:
+                print(f"  {each}", file=sys.stderr, flush=True)
+            RESULT.write_text(json.dumps([dataclasses.asdict(each) for each in steps], indent=1) + "\n")
     return steps
 
 
@@ -110,23 +143,32 @@ def main() -> int:
     # Ended by a signal, it takes what it has started with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     given = [each for each in os.environ.get("ENGINES", "").split(",") if each]
+    url = os.environ.get("URL")
+    if url and not given:
+        print("URL: name the engines behind it as well, ENGINES=http://A:8000,http://B:8000", file=sys.stderr)
+        return 2
+    names = [os.environ.get("NAME", "proxy")] if url else os.environ.get("DOORS", " ".join(known())).split()
+    if not url and (unknown := [each for each in names if each not in known()]):
+        print(f"DOORS: {unknown[0]!r} is not to be had here; there are {' '.join(known())}", file=sys.stderr)
+        return 2
+    try:
+        of = size()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not url and not doors.LITELLM.exists():
+        print(f"there is no LiteLLM at {doors.LITELLM}: `make venv-proxy` installs it", file=sys.stderr)
+        return 2
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        engines = given or [double(stack), double(stack)]
-        model, *_ = [asyncio.run(up(engine)) for engine in engines]
-        opened = []
-        if url := os.environ.get("URL"):
-            opened.append(doors.Door(os.environ.get("NAME", "proxy"), url, os.environ.get("KEY", "")))
-        else:
-            known = ways(engines, model, folder)
-            wanted = os.environ.get("DOORS", " ".join(known)).split()
-            if unknown := [each for each in wanted if each not in known]:
-                print(f"DOORS: {unknown[0]!r} is not to be had here; there are {' '.join(known)}", file=sys.stderr)
-                return 2
-            for name in wanted:
-                opened.append(known[name]())
-                stack.callback(opened[-1].stop)
-        steps = asyncio.run(measure_all(opened, engines, model, 1.0 if given else SPEED))
+        engines = [given or [double(stack), double(stack)] for _ in names]
+        model, *_ = [asyncio.run(up(engine)) for behind in engines for engine in behind]
+        ways = []
+        for name, behind in zip(names, engines, strict=True):
+            door = doors.Door(name, url, os.environ.get("KEY", "")) if url else open_door(name, behind, model, folder)
+            stack.callback(door.stop)
+            ways.append(Way(door, behind))
+        steps = asyncio.run(measure_all(ways, model, of, 1.0 if given else SPEED, at_once=not given))
     print(f"{'real engines' if given else f'doubles of a GB10, {SPEED:g} times as fast'}; {REPEATS} repeats")
     print(markdown(steps))
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.chaos.acts import all_of, off, on_lab, pause, power_again, reboot, shut_down, status_says
-from tests.chaos.fault import Fault
+from tests.chaos.fault import OTHER_KIND, Fault
 from tests.e2e.cluster import HEAD, WORKER
 
 CLUSTERS = ("cluster/ray", "cluster/mp")
@@ -15,7 +15,7 @@ ABSENT = [
         "the worker without power for 5 minutes",
         all_of(off(WORKER), pause(3), status_says("spark-2", "does not answer")),
         SERVES_ON,
-        ("replicas",),
+        ("replicas", *OTHER_KIND),
         undo=power_again(WORKER),
         held_s=300,
     ),
@@ -23,7 +23,7 @@ ABSENT = [
         "the worker shut down for 5 minutes",
         shut_down(WORKER),
         "serves on",
-        ("replicas",),
+        ("replicas", *OTHER_KIND),
         undo=power_again(WORKER),
         held_s=300,
     ),
@@ -31,7 +31,7 @@ ABSENT = [
         "the worker unplugged for 5 minutes",
         all_of(*UNPLUGGED[:2]),
         "serves on",
-        ("replicas",),
+        ("replicas", *OTHER_KIND),
         undo=all_of(*UNPLUGGED[2:]),
         held_s=300,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.fault import Fault
+from tests.chaos.fault import BALANCED, Fault
 from tests.chaos.prefilling import long_prompt
 
 BUSY = [
@@ -10,7 +10,7 @@ BUSY = [
         "a prompt whose prefill takes five times the canary's patience",
         long_prompt,
         "answered once and right; nothing is killed",
-        ("replicas", "solo"),
+        ("replicas", "solo", *BALANCED),
         "nothing",
         takes_minutes=True,
     ),

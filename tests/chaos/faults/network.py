@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import on_lab, sh
 from tests.chaos.deploying import netplan_unconfirmed
-from tests.chaos.fault import EITHER, PAIRS, Fault
+from tests.chaos.fault import BALANCED, EITHER, PAIRS, SWITCH, Fault
 from tests.e2e.cluster import WORKER
 
 NETWORK = [
@@ -12,7 +12,7 @@ NETWORK = [
         "rail 0 cut for 5 s",
         on_lab("cut", "spark-2:rail0"),
         "nothing is started anew",
-        PAIRS,
+        (*PAIRS, *SWITCH, *BALANCED),
         undo=on_lab("heal", "spark-2:rail0"),
         held_s=5,
     ),
@@ -28,7 +28,7 @@ NETWORK = [
         "one rail of two cut",
         on_lab("cut", "spark-2:rail1"),
         "serves on over the other",
-        EITHER,
+        (*EITHER, *SWITCH[:1], *BALANCED),
         "nothing",
         undo=on_lab("heal", "spark-2:rail1"),
         held_s=20,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.chaos.acts import all_of, power, reboot
-from tests.chaos.fault import BACK, EITHER, PAIRS, Fault
+from tests.chaos.fault import BACK, BALANCED, EITHER, PAIRS, SWITCH, Fault
 from tests.e2e.cluster import HEAD, WORKER
 
 NODES = [
-    Fault("reboot worker", reboot(WORKER), BACK, PAIRS),
+    Fault("reboot worker", reboot(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED)),
     Fault("reboot head", reboot(HEAD), BACK, on_head=True),
     Fault("reboot both at once", reboot(HEAD, WORKER), BACK, PAIRS, on_head=True, fast=("cluster/ray",)),
     Fault(
@@ -19,7 +19,7 @@ NODES = [
         # The second one begins so much later.
         patience_s=8,
     ),
-    Fault("power cut of the worker", power(WORKER), BACK, PAIRS),
+    Fault("power cut of the worker", power(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED)),
     Fault("power cut of the head", power(HEAD), BACK, on_head=True),
     Fault("power cut of both at once", power(HEAD, WORKER), BACK, PAIRS, on_head=True),
 ]

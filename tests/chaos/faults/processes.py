@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from tests.chaos.acts import all_of, send, sh, until_all_answer
-from tests.chaos.fault import ALL, BACK, EITHER, KILL, PAIRS, Fault
+from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, KILL, PAIRS, Fault
 from tests.e2e.cluster import HEAD, WORKER
 
 PROCESSES = [
-    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, PAIRS, fast=("cluster/ray",)),
-    Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK),
+    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED), fast=("cluster/ray",)),
+    Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK, (*ALL, *BALANCED)),
     Fault(
         "SIGKILL engine container, head, as soon as the worker's is back from one",
         # Then both are in the proxy's cooldown at once.
         all_of(sh(WORKER, KILL), until_all_answer, sh(HEAD, KILL)),
         BACK,
-        ("replicas",),
+        ("replicas", *BALANCED),
     ),
     Fault("SIGKILL Ray head (GCS)", send("KILL", HEAD, "ray/gcs/gcs_server"), BACK, ("cluster/ray",)),
     Fault("SIGKILL raylet, worker", send("KILL", WORKER, "raylet/raylet "), BACK, ("cluster/ray",)),
     Fault("SIGKILL raylet, head", send("KILL", HEAD, "raylet/raylet "), BACK, ("cluster/ray",)),
     Fault("SIGKILL vLLM's worker process", send("KILL", WORKER, "ray::RayWorkerProc"), BACK, ("cluster/ray",)),
     Fault("SIGKILL vLLM's worker process", send("KILL", WORKER, "VLLM::Worker"), BACK, ("cluster/mp",)),
-    Fault("SIGKILL vLLM's engine core", send("KILL", WORKER, "VLLM::EngineCore"), BACK, ("replicas",)),
+    Fault("SIGKILL vLLM's engine core", send("KILL", WORKER, "VLLM::EngineCore"), BACK, ("replicas", *BALANCED)),
     Fault("SIGKILL vLLM's engine core", send("KILL", HEAD, "VLLM::EngineCore"), BACK, ("cluster/ray", "cluster/mp")),
-    Fault("SIGKILL proxy", sh(HEAD, "docker kill tandem-proxy"), BACK, EITHER, on_head=True),
+    Fault("SIGKILL proxy", sh(HEAD, "docker kill tandem-proxy"), BACK, (*EITHER, *BALANCED), on_head=True),
     Fault(
         "SIGSTOP proxy",
         send("STOP", HEAD, "/opt/litellm/bin/litellm"),
@@ -32,17 +32,19 @@ PROCESSES = [
         of_proxy=True,
         fast=("solo",),
     ),
-    Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, EITHER),
+    Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, (*EITHER, *BALANCED)),
     Fault("SIGKILL dockerd, head", send("KILL", HEAD, "dockerd -H"), BACK, EITHER, on_head=True),
     Fault(
         "SIGSTOP API server",
         send("STOP", WORKER, "vllm serve "),
         "the canary kills it",
-        ("replicas",),
+        ("replicas", *BALANCED),
         fast=("replicas",),
     ),
     Fault("SIGSTOP API server", send("STOP", HEAD, "vllm serve "), "the canary kills it", ALL[1:]),
-    Fault("SIGSTOP engine core", send("STOP", WORKER, "VLLM::EngineCore"), "the canary kills it", ("replicas",)),
+    Fault(
+        "SIGSTOP engine core", send("STOP", WORKER, "VLLM::EngineCore"), "the canary kills it", ("replicas", *BALANCED)
+    ),
     Fault("SIGSTOP engine core", send("STOP", HEAD, "VLLM::EngineCore"), "the canary kills it", ALL[1:]),
     Fault(
         "SIGSTOP worker process", send("STOP", WORKER, "ray::RayWorkerProc"), "the canary kills it", ("cluster/ray",)
