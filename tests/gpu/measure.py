@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from bench.conversations import Count, conversations
 from bench.figures import figures
 from bench.process import Client
 from bench.profiles import Profile
-from bench.prompts import Count, make
 from bench.records import Counters, Folder, NodeState, Request, Step
+from bench.steps import Wanted
 from operations.node import bench_facts
 from tests.gpu.engines import Engine
 from tests.gpu.proxies import KEY
@@ -52,8 +53,11 @@ class Bench:
 
     def step(self, target: Target, users: int, repeat: int) -> Step:
         """One step, written behind the others; a line of it on standard output."""
-        name = f"{target.setup}/{target.name}/{users}/{repeat}"
-        asked = self._conversations(name, users)
+        length = int(self.profile.prompts[0])
+        wanted = Wanted(target.setup, target.name, users, repeat, length, self.profile.answer)
+        name = wanted.name
+        # The engines are the same for all setups: what one has been asked lies in their caches.
+        asked = conversations(self.profile, wanted, f"{self.seed}/{name}", (), self.count)
         urls = {engine.name: engine.url for engine in target.engines}
         before = _looked(urls)
         requests: list[dict[str, Any]] = []
@@ -71,14 +75,13 @@ class Bench:
         )
         time.sleep(SETTLE_S)
         after = _looked(urls)
-        single = self.profile.turns == 1 and not self.profile.shared
         step = Step(
             name=name,
             setup=target.setup,
             target=target.name,
             users=users,
             repeat=repeat,
-            prompt_tokens=int(self.profile.prompts[0]) if single else None,
+            prompt_tokens=length if self.profile.is_fresh else None,
             answer_tokens=self.profile.answer,
             requests=len(requests),
             began=began,
@@ -89,25 +92,6 @@ class Bench:
         )
         self._write(step, requests)
         return step
-
-    def _conversations(self, seed: str, users: int) -> list[list[dict[str, Any]]]:
-        """Of each step its own: the engines are the same for all, and what they have read lies in their caches."""
-        profile, number = self.profile, users * self.profile.rounds
-        own = f"{self.seed}/{seed}"
-        texts = make(own, [int(profile.prompts[0])] * (number * profile.turns), self.count)
-        shared = make(f"{own}/shared", [profile.shared], self.count)[0] if profile.shared else ""
-        begin = [{"role": "system", "content": shared}] if shared else []
-        return [
-            [
-                {
-                    "messages": [*(begin if turn == 0 else []), {"role": "user", "content": text}],
-                    "max_tokens": profile.answer,
-                    "exact": True,
-                }
-                for turn, text in enumerate(texts[at * profile.turns : (at + 1) * profile.turns])
-            ]
-            for at in range(number)
-        ]
 
     def _write(self, step: Step, told: Sequence[Mapping[str, Any]]) -> None:
         requests = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +135,22 @@ def make(name: str, folder: Path) -> None:
     _json(folder / "tokenizer_config.json", {**words, "model_max_length": 40960})
 
 
-def counter(folder: Path) -> Callable[[Sequence[str]], list[int]]:
-    """Texts -> tokens of each as a message, as the engine counts them; asked of it for thousands it takes as long as a
-    step itself.
+def counter(folder: Path) -> Callable[[list[list[dict[str, Any]]]], list[int]]:
+    """Messages of several prompts -> tokens of each, as the engine counts them: to ask it for all of them takes as long
+    as a step itself. The engine's own count of each request is in the records.
     """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    # Around a single message the template has three.
-    return lambda texts: [len(each.ids) + 3 for each in tokenizer.encode_batch(list(texts))]
+
+    def count(prompts: list[list[dict[str, Any]]]) -> list[int]:
+        texts = [
+            "".join(f"<|{each['role']}|>{each['content']}<|end|>" for each in messages) + "<|assistant|>"
+            for messages in prompts
+        ]
+        return [len(each.ids) for each in tokenizer.encode_batch(texts)]
+
+    return count
 
 
 def _tokenizer(file: Path) -> dict[str, Any]:

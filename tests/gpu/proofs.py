@@ -45,10 +45,10 @@ STANDS_FOR = {
     "qwen3.8-flash-next-nvfp4": "short-moe-nvfp4",
 }
 START_S = 150
+#: Characters of a line that are shown.
+_WIDTH = 130
 #: Lines of vLLM's that name a kernel.
-_NAMES = re.compile(
-    r"Using .*(GEMM|MoE backend|attention backend|backend\.)|does not support the deployment|\w+Error: "
-)
+_NAMES = re.compile(r"Using .*(GEMM|MoE backend|attention backend|backend\.)|native support for FP4|ValueError: ")
 #: What a log's line begins with: the process, the level, the time and the place in vLLM's sources.
 _FRONT = re.compile(r"^(\(.*?\) )?([A-Z]+ \d\d-\d\d [\d:]+ )?")
 
@@ -103,7 +103,7 @@ def judge(recipe: Recipe, log: str) -> list[Row]:
 
 
 def _short(line: str) -> str:
-    return _FRONT.sub("", line.strip())[:200]
+    return _FRONT.sub("", line.strip())[:_WIDTH]
 
 
 def table(folder: Path) -> str:

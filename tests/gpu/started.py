@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -90,9 +91,9 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
 
 
 def last_words(log: Path) -> str:
-    """The last line that names an error, or else the last line."""
+    """The last line that names an error which is a cause, or else the last line."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line and "Engine core init" not in line]
+    errors = [line for line in lines if re.search(r"\w+Error: ", line) and "Engine core init" not in line]
     return (errors or lines or ["it has said nothing"])[-1].strip()[:300]
 
 
