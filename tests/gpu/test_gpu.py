@@ -12,7 +12,7 @@ import yaml
 
 from operations.plan.formats import load_recipe
 from operations.plan.refusal import Refusal
-from tests.gpu import engines, models, proofs, proxies
+from tests.gpu import engines, models, pairs, proofs, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND
 from tests.gpu.started import Program, last_words, started
 
@@ -106,3 +106,29 @@ def test_a_recipes_patterns_are_held_against_a_log_line_by_line() -> None:
     assert (expected.kind, forbidden.kind) == ("expect", "forbid")
     assert expected.line == forbidden.line == "[__init__.py:937] Using MarlinNvFp4LinearKernel for NVFP4 GEMM"
     assert proofs.judge(load_recipe("qwen3.8-flash-next-nvfp4"), log)[0].line == ""
+
+
+def test_pairs_of_steps_say_how_often_chance_would_do_the_same(tmp_path: Path) -> None:
+    requests = [
+        {
+            "conversation": 0,
+            "sent_s": 0,
+            "first_s": first,
+            "done_s": 2,
+            "answer_tokens": 10,
+            "step": f"{setup}/proxy/2/0",
+        }
+        for setup, first in (("a", 1.0), ("b", 0.5))
+    ]
+    steps = [
+        {"name": f"{setup}/proxy/2/0", "setup": setup, "target": "proxy", "users": 2, "repeat": 0, "prompt_tokens": 1}
+        | {"answer_tokens": 10, "began": 0, "took_s": 2, "requests": 1}
+        for setup in ("a", "b")
+    ]
+    run = {"profile": "standard", "seed": 1, "repeats": 1, "users": [2], "recipe": "r", "served_name": "r", "began": 0}
+    (tmp_path / "run.json").write_text(json.dumps({"format": 1, **run, "model": "m", "revision": ""}))
+    for name, lines in (("requests", requests), ("steps", steps)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    rows = pairs.table(tmp_path, "a", "b").splitlines()
+    assert "| first token, mean | 2.00 | **2.000** | 1 of 1 | 100.0% |" in rows
+    assert pairs.chance(11, 12) == pairs.chance(1, 12) == pytest.approx(2 * 13 / 2**12)
