@@ -78,7 +78,8 @@ def table(folder: Path, setup: str, against: str) -> str:
 
 def chance(above: int, pairs: int) -> float:
     """How often a coin falls so far from the middle."""
-    return min(1.0, 2 * sum(comb(pairs, each) for each in range(min(above, pairs - above) + 1)) / 2**pairs)
+    as_far = sum(comb(pairs, each) for each in range(min(above, pairs - above) + 1))
+    return min(1.0, 2 * as_far / float(2**pairs))
 
 
 if __name__ == "__main__":
