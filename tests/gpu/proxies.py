@@ -1,0 +1,58 @@
+"""LiteLLM as Tandem renders it, without its container."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from operations.plan.proxy_service import proxy_service
+from operations.plan.recipe import Recipe
+from tests.gpu.engines import HOST, Engine, knobs
+from tests.gpu.started import Program
+
+Routing = Literal["simple-shuffle", "balanced", "least-busy"]
+#: Of a machine that nobody else reaches.
+KEY = "sk-tandem-gpu"
+
+
+def program(
+    litellm: Sequence[str], made_of: Recipe, name: str, port: int, routing: Routing, engines: Sequence[Engine], at: Path
+) -> Program:
+    """The files that a deploy would write, and the command and the environment of its container."""
+    topology = "replicas" if len(engines) > 1 else "solo"
+    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, proxy_port=port)
+    folder = at / name
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        Path(file.path).name: file.content
+        for file in proxy_service(made_of, plan, HOST, [engine.url for engine in engines]).files
+    }
+    for file, content in files.items():
+        (folder / file).write_text(content)
+    given = [
+        "--config",
+        str(folder / "config.yaml"),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--telemetry",
+        "False",
+    ]
+    return Program(
+        name=name,
+        argv=(*litellm, *given),
+        environment={**_environment(files["run.sh"]), "LITELLM_MASTER_KEY": KEY},
+        asks=f"http://127.0.0.1:{port}/health/liveliness",
+        folder=folder,
+    )
+
+
+def _environment(run: str) -> dict[str, str]:
+    """What `docker run` is told."""
+    words = shlex.split(run.splitlines()[-1])
+    pairs = [value.partition("=") for flag, value in pairwise(words) if flag == "--env"]
+    return {name: value for name, _, value in pairs}
