@@ -35,6 +35,9 @@ class Figures:
     prefill_tok_s: float | None
     #: The first token of an answer is the prefill's.
     decode_tok_s: float | None
+    #: Tokens of all answers over all the time, from the first request to the end of the last: what users get in all.
+    #: Where all are served in step, `decode_tok_s` counts the writing alone and looks faster.
+    whole_tok_s: float | None
     #: From sending to the first text.
     ttft_s: Percentiles | None
     #: Between a token and the next of the same answer; a piece of several tokens counts as several.
@@ -70,6 +73,10 @@ def figures(step: Step, requests: Sequence[Request], slo: Slo | None) -> Figures
         ),
         decode_tok_s=_rate(
             sum(behind_first(each) for each in whole), [(_first(each), last_text(each)) for each in whole]
+        ),
+        whole_tok_s=_rate(
+            sum(each.answer_tokens or 0 for each in whole),
+            [(min(each.sent_s for each in whole), max(each.done_s for each in whole))] if whole else [],
         ),
         ttft_s=percentiles([_first(each) - each.sent_s for each in whole]),
         between_s=percentiles([gap for each in whole for gap in _gaps(each)]),

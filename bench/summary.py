@@ -17,6 +17,7 @@ from bench.slo import Slo
 WARNINGS = 12
 _COLUMNS: dict[str, Callable[[Figures], float | None]] = {
     "decode tok/s": lambda found: found.decode_tok_s,
+    "whole tok/s": lambda found: found.whole_tok_s,
     "prefill tok/s": lambda found: found.prefill_tok_s,
     "ttft ms": lambda found: found.ttft_s.p50 * 1000 if found.ttft_s else None,
     "p99": lambda found: found.ttft_s.p99 * 1000 if found.ttft_s else None,

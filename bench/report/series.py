@@ -50,6 +50,7 @@ FIGURES = {
     each.name: each
     for each in (
         Figure("decode", "Decode", "tok/s", lambda found: found.decode_tok_s),
+        Figure("together", "All answers over all the time", "tok/s", lambda found: found.whole_tok_s),
         Figure("prefill", "Prefill", "tok/s", lambda found: found.prefill_tok_s),
         Figure("ttft", "First token, median", "ms", _ms("ttft_s", "p50"), True),
         Figure("ttft_p90", "First token, p90", "ms", _ms("ttft_s", "p90"), True),
@@ -68,7 +69,7 @@ FIGURES = {
     )
 }
 #: What is plotted, and stands first.
-MAIN = ("decode", "prefill", "ttft", "between", "whole", "user")
+MAIN = ("decode", "together", "prefill", "ttft", "between", "whole", "user")
 
 
 @dataclass

@@ -50,6 +50,8 @@ def test_two_users_at_once_are_counted_as_llama_benchy_does() -> None:
     # From the first start to the last first token, and from the first token to the last: 2 s and 3 s.
     assert found.prefill_tok_s == pytest.approx(200 / 2)
     assert found.decode_tok_s == pytest.approx(8 / 3)
+    # And from the first start to the very end, 4.1 s, the first tokens with them.
+    assert found.whole_tok_s == pytest.approx(10 / 4.1)
     assert found.user_tok_s == pytest.approx(2.0)
     assert found.ttft_s == Percentiles(p50=1.5, p90=pytest.approx(1.9), p99=pytest.approx(1.99))  # type: ignore[arg-type]
     assert found.between_s is not None and found.between_s.p50 == pytest.approx(0.5)
