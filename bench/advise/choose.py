@@ -53,7 +53,7 @@ def score(outlook: Outlook, what: str) -> float | None:
 
 
 def _figure(what: str) -> Figure:
-    return next(each for each in get_args(Figure) if each == what)  # type: ignore[no-any-return]
+    return next(each for each in get_args(Figure) if each == what)
 
 
 def _by(one: Outlook, other: Outlook, what: str) -> float:

@@ -49,6 +49,9 @@ def test_who_is_ahead_and_by_how_much() -> None:
     tie = ahead({"a": (100.0, 110.0), "b": (98.0, 109.0), "c": (10.0, 10.1)}, False)
     assert tie and str(tie) == "tie: a, b"
     assert ahead({"a": (1.0,)}, False) is None
+    none = ahead({"a": (50.0, 50.0), "b": (0.0, 0.0)}, False)
+    assert none and none.names == ("a",) and str(none) == "a"
+    assert ahead({"a": (0.0,), "b": (0.0,)}, False) is None
 
 
 def test_where_lines_cross() -> None:
@@ -100,6 +103,11 @@ def test_a_change_is_told_from_noise(tmp_path: Path) -> None:
     assert decode["solo", 8].relative == pytest.approx(1 / 1.2 - 1, abs=0.03)
     quiet = [each for each in changes(same, before) if each.rows.figure.name == "decode"]
     assert len(quiet) == 6 and sum(each.is_sure for each in quiet) <= 1
+    told = page(slower, NAMES, before).changes[0]
+    assert told.head == ("figure", "setup", "1", "8", "")
+    decode_row = next(row for row in told.rows if row[:2] == ("Decode, tok/s", "solo"))
+    assert all(each.startswith("-1") for each in decode_row[2:4]) and decode_row[4] == "worse"
+    assert not [row for row in page(same, NAMES, before).changes[0].rows if row[0].startswith("First token, median")]
     first = next(each for each in changes(slower, before) if each.rows.figure.name == "ttft")
     assert first.relative == pytest.approx(0.2) and not first.is_better
 
