@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from bench.advise.evidence import Figure, Setup
 from bench.advise.load import Load
@@ -52,7 +53,7 @@ def score(outlook: Outlook, what: str) -> float | None:
 
 
 def _figure(what: str) -> Figure:
-    return "prefill" if what == "prefill" else "decode" if what == "decode" else "ttft"
+    return next(each for each in get_args(Figure) if each == what)
 
 
 def _by(one: Outlook, other: Outlook, what: str) -> float:
@@ -64,8 +65,9 @@ def _by(one: Outlook, other: Outlook, what: str) -> float:
 def _same(one: Outlook, other: Outlook, what: str) -> bool:
     """Own repeats have their spread; published ones are means of many; an estimate has its error."""
     worst = max((each.kind or "estimate" for each in (one, other)), key=KINDS.index)
-    if what != "whole":
-        values = [each.values[_figure(what)] for each in (one, other)]
+    figure = _figure(what)
+    if figure in one.values and figure in other.values:
+        values = [each.values[figure] for each in (one, other)]
         worst = max((each.kind for each in values), key=KINDS.index)
         if worst == "own run" and all(each.repeats for each in values):
             found = compare(values[0].repeats, values[1].repeats)

@@ -17,7 +17,8 @@ from typing import Literal, Protocol
 from bench.advise import models, physics
 from bench.advise.load import Load
 
-Figure = Literal["prefill", "decode", "ttft"]
+#: `whole` until a user has the whole answer, `user` what one user sees of it a second: only own runs say these.
+Figure = Literal["prefill", "decode", "ttft", "whole", "user"]
 Kind = Literal["own run", "published", "estimate"]
 FIGURES: tuple[Figure, ...] = ("prefill", "decode", "ttft")
 

@@ -70,7 +70,7 @@ def recipe_executor(recipe: Recipe) -> str:
 
 
 def _by_article(cells: Iterable[published.Cell], estimated: Estimated | None) -> list[Measured]:
-    """A source for each load of each letter: articles of one author print parts of the same tables."""
+    """A source for each load and recipe, the largest first: articles print parts of the same tables."""
     grouped: dict[tuple[int | None, int | None, str], list[published.Cell]] = defaultdict(list)
     for cell in cells:
         load = cell.article.load
@@ -88,7 +88,7 @@ def _by_article(cells: Iterable[published.Cell], estimated: Estimated | None) ->
             rows[setup, cell.figure][cell.users] = (value,)
         letters = dict.fromkeys(cell.source for cell in group)
         found.append(Measured("published", "".join(letters), prompt, answer, rows, said, estimated))
-    return found
+    return sorted(found, key=lambda each: -sum(map(len, each.rows.values())))
 
 
 def _published_setup(cell: published.Cell) -> Setup:
@@ -133,6 +133,8 @@ def by_prompt(
             "prefill": seen.prefill_tok_s,
             "decode": seen.decode_tok_s,
             "ttft": seen.ttft_s.p50 if seen.ttft_s else None,
+            "whole": seen.e2e_s.p50 if seen.e2e_s else None,
+            "user": seen.user_tok_s,
         }
         for figure, value in values.items():
             if value:

@@ -15,6 +15,7 @@ from operations.plan.recipe import Recipe
 KINDS: tuple[Kind, ...] = ("own run", "published", "estimate")
 #: Up to how many users it is looked for who stays within a target.
 MOST = 256
+OWN: tuple[Figure, ...] = ("whole", "user")
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class Outlook:
     values: dict[Figure, Value]
     room: Room
     why_not: str = ""
-    #: Users who wait until others have their answer.
+    #: Users who wait until others have their answer, and how long that is on average over all.
     waiting: int = 0
+    waited: float = 0.0
 
     def of(self, figure: Figure) -> float | None:
         """Tokens a second, or seconds."""
@@ -36,15 +38,26 @@ class Outlook:
 
     @property
     def pace(self) -> float | None:
-        """Seconds from one token of an answer to the next."""
+        """Seconds from one token of an answer to the next. From decode alone others' prefill is in it."""
+        if user := self.of("user"):
+            return 1 / user
         decode = self.of("decode")
         return (self.load.users - self.waiting) / decode if decode else None
 
     @property
     def whole(self) -> float | None:
-        """Seconds until a user has the whole answer."""
-        ttft, pace = self.of("ttft"), self.pace
-        return None if ttft is None or pace is None else ttft + (self.load.answer - 1) * pace
+        """Seconds until a user has the whole answer: as it was measured, or until all have theirs."""
+        if whole := self.of("whole"):
+            return whole
+        ttft, prefill, decode = self.of("ttft"), self.of("prefill"), self.of("decode")
+        if ttft is None or not prefill or not decode:
+            return None
+        at_once = self.load.users - self.waiting
+        prefilled = at_once * self.load.prompt / prefill
+        # First tokens come evenly until all prompts are read; decode counts from the first of them.
+        served = ttft - self.waited
+        first = min(max(2 * served - prefilled, prefilled / at_once), served)
+        return self.waited + first + at_once * (self.load.answer - 1) / decode
 
     @property
     def in_target(self) -> bool | None:
@@ -94,15 +107,21 @@ class Question:
         if why := self.evidence.said(setup, at_once):
             return Outlook(setup, load, {}, place, why)
         values = {each: value for each in FIGURES if (value := self.evidence.at(setup, each, load.at(at_once)))}
+        for only_own in OWN:
+            value = self.evidence.at(setup, only_own, load.at(at_once))
+            if value and value.kind == "own run":
+                values[only_own] = value
         seen = Outlook(setup, load.at(at_once), values, place)
         if at_once == load.users:
             return seen
-        if seen.whole is not None:
-            rounds = sum(user // at_once for user in range(load.users)) / load.users
-            ttft = values["ttft"]
-            waited = f"{ttft.words}, and {rounds:.1f} rounds of waiting"
-            values["ttft"] = replace(ttft, value=ttft.value + rounds * seen.whole, words=waited, repeats=())
-        return Outlook(setup, load, values, place, waiting=load.users - at_once)
+        rounds = sum(user // at_once for user in range(load.users)) / load.users
+        waited = rounds * (seen.whole or 0.0)
+        for figure in ("ttft", "whole"):
+            if figure in values:
+                value = values[figure]
+                words = f"{value.words}, and {rounds:.1f} rounds of waiting"
+                values[figure] = replace(value, value=value.value + waited, words=words, repeats=())
+        return Outlook(setup, load, values, place, waiting=load.users - at_once, waited=waited)
 
     def most_in_target(self, setup: Setup, load: Load) -> int | None:
         """The most users with whom a setup stays within the target; None: nothing is known of it."""

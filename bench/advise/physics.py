@@ -13,7 +13,7 @@ import functools
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 from bench.advise.models import BANDWIDTH, REACHED, STEP_TOKENS, Model
 
@@ -57,6 +57,9 @@ class Estimate:
     prefill: float
     decode: float
     ttft: float
+    #: Until a user has the whole answer, and tokens a second that one user sees.
+    whole: float
+    user: float
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,11 @@ def one_engine(engine: Engine, users: int, prompt: int, answer: int) -> Estimate
 def several(engine: Engine, engines: int, routing: str, users: int, prompt: int, answer: int) -> Estimate:
     """Replicas: what is expected over the ways in which the proxy may share the requests out."""
     burst = functools.cache(lambda count: engine.burst(count, prompt, answer))
-    prefill = decode = ttft = 0.0
+    sums = [0.0] * len(fields(Estimate))
     for counts, chance in shares(users, engines, routing):
         seen = _seen([burst(count) for count in counts if count], prompt, answer)
-        prefill += chance * seen.prefill
-        decode += chance * seen.decode
-        ttft += chance * seen.ttft
-    return Estimate(prefill, decode, ttft)
+        sums = [total + chance * value for total, value in zip(sums, astuple(seen), strict=True)]
+    return Estimate(*sums)
 
 
 def shares(users: int, engines: int, routing: str) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -141,8 +142,12 @@ def shares(users: int, engines: int, routing: str) -> Iterator[tuple[tuple[int, 
 def _seen(bursts: list[Burst], prompt: int, answer: int) -> Estimate:
     users = sum(len(each.firsts) for each in bursts)
     first = min(each.firsts[0] for each in bursts)
+    ttft = sum(sum(each.firsts) for each in bursts) / users
+    whole = sum(each.done * len(each.firsts) for each in bursts) / users
     return Estimate(
         prefill=users * prompt / max(each.prefilled for each in bursts),
         decode=users * (answer - 1) / (max(each.done for each in bursts) - first) if answer > 1 else math.nan,
-        ttft=sum(sum(each.firsts) for each in bursts) / users,
+        ttft=ttft,
+        whole=whole,
+        user=(answer - 1) / (whole - ttft) if answer > 1 else math.nan,
     )

@@ -121,7 +121,8 @@ def sources(question: Question, outlooks: Sequence[Outlook]) -> Iterator[str]:
     """Each value's own words, and the titles of what they cite."""
     for outlook in outlooks:
         told: dict[str, list[str]] = {}
-        for figure, value in outlook.values.items():
+        for figure in (each for each in FIGURES if each in outlook.values):
+            value = outlook.values[figure]
             words = value.words if value.words.startswith(value.kind) else f"{value.kind}, {value.words}"
             told.setdefault(words, []).append(_called(figure))
         for words, figures in told.items():

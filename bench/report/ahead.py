@@ -26,15 +26,21 @@ class Ahead:
 
 
 def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool) -> Ahead | None:
-    """None: one alone is there. `by` has the sign of the figure: less is -20%."""
-    if len(row) < 2:
+    """None: one alone is there, or nobody has any. `by` has the sign of the figure: less is -20%; None: of nothing."""
+    if len(row) < 2 or not any(any(values) for values in row.values()):
         return None
     ordered = sorted(row, key=lambda name: fmean(row[name]), reverse=not less_is_better)
     best = ordered[0]
-    tied = tuple(name for name in ordered[1:] if (found := compare(row[best], row[name])) is None or found.tie)
+    tied = tuple(name for name in ordered[1:] if _is_tie(row[best], row[name]))
     behind = [name for name in ordered[1:] if name not in tied]
     difference = compare(row[best], row[behind[0]]) if behind else None
     return Ahead((best, *tied), difference.relative if difference else None)
+
+
+def _is_tie(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """What is 0 has no share of which another could be more."""
+    found = compare(one, other)
+    return one == other if found is None else found.tie
 
 
 def each(rows: Rows) -> dict[int, Ahead]:

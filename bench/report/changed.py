@@ -49,7 +49,7 @@ def same_kind(now: Measured, before: Measured) -> None:
 
 
 def changes(now: Measured, before: Measured) -> list[Change]:
-    """Every figure that both have, in the order of figures; of each the largest change first."""
+    """Every figure that both have, in the order of figures, setups and users."""
     found = []
     for rows, was, setup, users in _pairs(now, before):
         new, old = rows.values[users][setup], was.values[users][setup]
@@ -57,7 +57,9 @@ def changes(now: Measured, before: Measured) -> list[Change]:
         if difference:
             found.append(Change(rows, setup, users, fmean(old), fmean(new), difference.relative, difference.noise))
     order = list(FIGURES)
-    return sorted(found, key=lambda each: (order.index(each.rows.figure.name), -abs(each.relative)))
+    return sorted(
+        found, key=lambda each: (order.index(each.rows.figure.name), each.rows.setups.index(each.setup), each.users)
+    )
 
 
 def _pairs(now: Measured, before: Measured) -> list[tuple[Rows, Rows, str, int]]:

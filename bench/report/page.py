@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -15,9 +15,6 @@ from bench.report.changed import Change, changes
 from bench.report.plots import over_users, published_points
 from bench.report.series import MAIN, PROXY, Measured, Rows
 
-#: Of two runs, how many changes are listed; the CSV has all.
-MOST = 40
-
 
 @dataclass(frozen=True)
 class Part:
@@ -28,7 +25,7 @@ class Part:
     rows: Sequence[tuple[str, ...]]
     svg: str = ""
     below: tuple[str, ...] = ()
-    #: The last column says who is ahead.
+    #: The last column says who is ahead, or which way it went.
     is_judged: bool = True
     #: So many columns at the left are words.
     words: int = 0
@@ -58,7 +55,7 @@ def page(measured: Measured, names: Sequence[str], against: Measured | None) -> 
         title=f"{measured.run.recipe}: {', '.join(measured.setups) or 'nothing came up'}",
         to_do=words.to_do(measured),
         warnings=list(words.warnings(measured)),
-        changes=_changes(measured, against) if against else [],
+        changes=_changes(measured, against, names) if against else [],
         parts=[_part(measured, rows, plot=True) for rows in main],
         further=[_part(measured, rows, plot=False) for rows in shown if rows not in main],
         articles=_articles(measured),
@@ -136,27 +133,31 @@ def _articles(measured: Measured) -> list[Part]:
     return parts
 
 
-def _changes(now: Measured, before: Measured) -> list[Part]:
-    found = changes(now, before)
-    sure = [each for each in found if each.is_sure]
-    said = f"Of {len(found)} figures that both runs have, {len(sure)} changed by more than the noise of both."
-    head = ("figure", "setup", "users", "was", "is", "change", "noise", "")
-    rows = [_change(each) for each in sure[:MOST]]
-    more = (f"{len(sure) - MOST} more are in the CSV.",) if len(sure) > MOST else ()
-    return [Part(f"Against {before.path.name}", head, rows, below=(said, *more), is_judged=False, words=2)]
+def _changes(now: Measured, before: Measured, names: Sequence[str]) -> list[Part]:
+    """A row for each figure and setup that changed somewhere, a column for each number of users."""
+    found = [each_ for each_ in changes(now, before) if each_.rows.figure.name in names]
+    by_row: dict[tuple[str, str], dict[int, Change]] = {}
+    for each_ in found:
+        by_row.setdefault((_title(each_.rows), each_.setup), {})[each_.users] = each_
+    users = sorted({each_.users for each_ in found})
+    rows = [
+        (*key, *(_change(row.get(count)) for count in users), _direction(row.values()))
+        for key, row in by_row.items()
+        if any(each_.is_sure for each_ in row.values())
+    ]
+    sure = sum(each_.is_sure for each_ in found)
+    said = f"Of {len(found)} figures that both runs have, {sure} changed by more than the noise of both; = did not."
+    head = ("figure", "setup", *map(str, users), "")
+    return [Part(f"Against {before.path.name}", head, rows, below=(said,), words=2)]
 
 
-def _change(change: Change) -> tuple[str, ...]:
-    return (
-        _title(change.rows),
-        change.setup,
-        str(change.users),
-        number(change.was),
-        number(change.now),
-        f"{change.relative:+.1%}",
-        f"±{change.noise:.1%}",
-        "better" if change.is_better else "worse",
-    )
+def _change(change: Change | None) -> str:
+    return "" if change is None else f"{change.relative:+.1%}" if change.is_sure else "="
+
+
+def _direction(row: Iterable[Change]) -> str:
+    ways = {change.is_better for change in row if change.is_sure}
+    return "mixed" if len(ways) == 2 else "better" if True in ways else "worse"
 
 
 def cell(values: Sequence[float]) -> str:

@@ -17,9 +17,9 @@ def test_the_articles_own_winners() -> None:
     held = proof.from_tables()
     assert len(held) == 49
     wrong = [each for each in held if not each.right]
-    assert [(each.said.called, each.said.figure, each.said.users, each.said.winner, each.advised) for each in wrong] == [
-        ("Gemma4-26B", "prefill", 4, "simple-shuffle", "tie")
-    ]
+    assert [
+        (each.said.called, each.said.figure, each.said.users, each.said.winner, each.advised) for each in wrong
+    ] == [("Gemma4-26B", "prefill", 4, "simple-shuffle", "tie")]
 
 
 def test_the_estimate_names_no_wrong_winner() -> None:

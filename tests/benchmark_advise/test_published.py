@@ -72,7 +72,9 @@ def test_a_cell_of_words_is_a_number_only_where_it_is_one() -> None:
     assert by_cell["A", "decode", "solo", 64].value is None and by_cell["A", "decode", "solo", 64].said == "OOM"
 
 
-@pytest.mark.parametrize("setup", [setup for each in published.articles() for setup in each.setups], ids=lambda s: s.called)
+@pytest.mark.parametrize(
+    "setup", [setup for each in published.articles() for setup in each.setups], ids=lambda s: s.called
+)
 def test_winners_are_what_the_rows_say(setup: Setup) -> None:
     """A mark is the best of its row, and its percentage is the distance to another column: a slip would show."""
     for figure, rows in setup.figures.items():

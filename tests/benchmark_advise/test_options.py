@@ -1,0 +1,137 @@
+"""What fits, who waits, and who is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.advise import kv, models
+from bench.advise.asking import question
+from bench.advise.choose import by_figure, choose, crossings
+from bench.advise.evidence import Evidence, Setup
+from bench.advise.load import Load, read
+from bench.advise.options import Outlook, Question
+from operations.plan.formats import load_recipe
+from operations.plan.recipe import Flag, Recipe
+from operations.plan.refusal import Refusal
+from tests.benchmark_advise.test_evidence import CLUSTER, REPLICAS, SOLO, Rows, source
+
+CUTLASS = load_recipe("nemotron-3-super-nvfp4-cutlass")
+NOWHERE = Path("/nonexistent")
+
+
+def asked(rows: Rows, recipe: Recipe = CUTLASS) -> Question:
+    return Question(recipe, models.of(recipe), 2, Evidence([source(rows)]))
+
+
+def outlooks(question: Question, load: Load) -> list[Outlook]:
+    return [question.outlook(setup, load) for setup in question.setups()]
+
+
+def row(prefill: float, decode: float, ttft: float, setup: Setup, users: int = 8) -> Rows:
+    return {
+        (setup, "prefill"): {users: (prefill,)},
+        (setup, "decode"): {users: (decode,)},
+        (setup, "ttft"): {users: (ttft,)},
+    }
+
+
+LOAD = Load(8, 1024, 128)
+
+
+def test_room_by_bytes_and_by_the_recipe() -> None:
+    model = models.of(CUTLASS)
+    solo, cluster, replicas = (kv.room(CUTLASS, model, each, 2, LOAD) for each in ("solo", "cluster", "replicas"))
+    # 0.7 of 119.7 GiB, less 69.5 of weights and 3: 11.29 GiB; 160 MiB of state and 1,152 tokens of 4 KiB a request.
+    assert (solo.fit, solo.let_in, solo.at_once, solo.words) == (70, 10, 10, "max-num-seqs")
+    assert cluster.fit and cluster.fit > 500 and cluster.at_once == 10
+    assert (replicas.fit, replicas.at_once) == (140, 20)
+    longer = kv.room(CUTLASS, model, "solo", 2, Load(1, 250_000, 1000))
+    assert longer.fit == 10
+
+
+def test_a_pinned_cache_is_what_there_is() -> None:
+    recipe = load_recipe("nemotron-3-nano-nvfp4-w4a16")
+    assert kv.cache_bytes(recipe, 1) == 24 * 2**30
+    assert kv.context(recipe, None) == 131072
+
+
+def test_weights_that_do_not_fit_leave_nothing() -> None:
+    flags = tuple(each for each in CUTLASS.flags if each.name != "gpu-memory-utilization")
+    tight = CUTLASS.model_copy(
+        update={"flags": (*flags, Flag(name="gpu-memory-utilization", words=("--gpu-memory-utilization", "0.5")))}
+    )
+    outlook = asked(row(1, 1, 1, SOLO), tight).outlook(SOLO, LOAD)
+    assert outlook.why_not == "no room for one such request (KV cache)"
+
+
+def test_who_is_not_let_in_waits_for_a_whole_answer() -> None:
+    question = asked(row(1000, 100, 5.6, SOLO, users=10))
+    seen = question.outlook(SOLO, LOAD.at(25))
+    assert seen.waiting == 15
+    # Ten prompts are read in 10.24 s, the first in a tenth of that, and 10 x 127 tokens take 12.7 s behind it; ten wait
+    # for one such round and five for two.
+    a_round = 1.024 + 12.7
+    assert seen.waited == pytest.approx((10 * 1 + 5 * 2) / 25 * a_round)
+    assert seen.of("ttft") == pytest.approx(5.6 + seen.waited)
+    assert seen.whole == pytest.approx(seen.waited + a_round)
+
+
+def test_a_measured_failure_is_a_reason() -> None:
+    open_ = CUTLASS.model_copy(update={"flags": tuple(each for each in CUTLASS.flags if each.name != "max-num-seqs")})
+    solo = question(open_, 2, LOAD, NOWHERE).outlook(SOLO, LOAD.at(64))
+    assert solo.why_not == "OOM ([A])" and not solo.values
+
+
+def test_ties_by_repeats_and_by_the_kind_of_figure() -> None:
+    def verdict(*repeats: tuple[float, ...]) -> int:
+        rows: Rows = {(SOLO, "decode"): {8: repeats[0]}, (CLUSTER, "decode"): {8: repeats[1]}}
+        found = by_figure(outlooks(asked(rows), LOAD), "decode")
+        assert found
+        return len(found.ahead)
+
+    assert verdict((50.0, 50.2, 49.8), (55.0, 55.2, 54.8)) == 1
+    assert verdict((50.0, 60.0, 40.0), (55.0, 65.0, 45.0)) == 2
+    published: Rows = {(SOLO, "decode"): {8: (100.0,)}, (CLUSTER, "decode"): {8: (100.9,)}}
+    one = Question(CUTLASS, None, 2, Evidence([replace(source(published), kind="published")]))
+    found = by_figure(outlooks(one, LOAD), "decode")
+    assert found and found.tie and found.ahead[0] == CLUSTER
+
+
+def test_the_target_decides_before_the_best_figure() -> None:
+    rows = {**row(1000, 90, 3.0, CLUSTER), **row(1000, 60, 1.0, REPLICAS)}
+    question = asked(rows)
+    free = choose(question, outlooks(question, LOAD), LOAD)
+    assert free and free.setup == CLUSTER and free.meets
+    wanted = read("users=8 prompt=1024 answer=128 ttft=2s")
+    bound = choose(question, outlooks(question, wanted), wanted)
+    assert bound and bound.setup == REPLICAS and bound.meets
+
+
+def test_where_nobody_meets_it_the_nearest_is_taken_and_the_most_are_said() -> None:
+    load = read("users=8 prompt=1024 answer=256 ttft=2s")
+    asked_ = question(CUTLASS, 2, load, NOWHERE)
+    found = choose(asked_, outlooks(asked_, load), load)
+    assert found and not found.meets and found.setup == Setup("cluster", "ray")
+    assert found.most == (Setup("cluster", "ray"), 6)
+
+
+def test_where_it_turns() -> None:
+    asked_ = question(load_recipe("gpt-oss-120b-mxfp4"), 2, LOAD, NOWHERE)
+    turns = crossings(asked_, LOAD, "ttft")
+    assert [verdict.ahead[0].topology for _, verdict in turns] == ["cluster", "replicas"]
+    assert turns[1][0] in (7, 8)
+
+
+def test_one_node_has_one_topology() -> None:
+    assert question(CUTLASS, 1, LOAD, NOWHERE).setups() == [SOLO]
+
+
+def test_a_prompt_longer_than_the_context_is_refused() -> None:
+    with pytest.raises(Refusal) as refused:
+        question(CUTLASS, 2, Load(1, 262_000, 200), NOWHERE)
+    (finding,) = refused.value.findings
+    assert finding.problem == "262,000 tokens in and 200 out are 262,200"
+    assert "takes 262,144 together (max-model-len)" in finding.remedy
