@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
+.PHONY: test-other-kind test-bench help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,7 +98,7 @@ lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 test: lab-packages lint ## every test, those on the lab included (root); takes the lab down at the end
 	@# Side by side: downloads, copies and boots leave half of the machine to the tests that need no lab.
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
-	@$(BIN)/pytest -m lab --durations=12
+	@$(BIN)/pytest -m "lab and not long" --durations=12
 
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests that need no lab
 	@# File by file: tests of one file share ports.
@@ -107,6 +107,9 @@ test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests that need no lab
 test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
+
+test-bench: lab-packages $(VENV)/.dev ## `make bench` on the lab: three topologies, broken off and gone on with (root); takes the lab down at the end
+	@$(BIN)/pytest -m long --durations=12 tests/e2e/test_5_bench.py
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy

@@ -16,7 +16,7 @@ from operations.plan.places import ENGINE
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, INVENTORY, deploy
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 #: What is declared, and what has to be there again at the end.
 DECLARED = "topology=replicas"
