@@ -17,8 +17,8 @@ from operations.plan.absence import Absence, told
 from operations.reasons import explain, took
 
 #: Seconds in which a node has to be found and take the connection: room for a first packet that is lost twice (it is
-#: sent again after 1 and 3 s). One that is off is known to be after 3 on the same network, where nobody answers ARP. Whoever
-#: asks how the others are waits for it.
+#: sent again after 1 and 3 s). One that is off is known to be after 3 on the same network, where nobody answers ARP.
+#: Whoever asks how the others are waits for it.
 CONNECT_S = 4.0
 #: Seconds more in which one that took it has to shake hands and let us in: it may swap, load a model or boot, and a key
 #: may want a touch. (Its first line is waited for 15 s: paramiko's own limit.)
