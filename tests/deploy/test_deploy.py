@@ -298,6 +298,13 @@ def test_findings_of_all_nodes_come_in_one_table(tmp_path: Path) -> None:
     assert outcome.commands == []
 
 
+@pytest.mark.parametrize(("topology", "is_told"), [("solo", True), ("cluster", False)])
+def test_a_plan_that_published_tables_are_clearly_against_says_so(tmp_path: Path, topology: str, is_told: bool) -> None:
+    outcome = deploy(tmp_path, as_planned(topology=topology), "--dry", *flags(topology=topology))
+    assert outcome.code == 0, outcome.text
+    assert ("topology=solo is behind at every load" in outcome.text) == is_told
+
+
 def test_least_busy_is_accepted_with_the_reason_against_it(tmp_path: Path) -> None:
     changes = {"topology": "replicas", "routing": "least-busy"}
     outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes))
