@@ -9,11 +9,12 @@ only where one node has both.
 
 from pyinfra import host
 
+from bench.advise.remark import against
 from operations import engine, fabric, image, judging, lock, model, preflight, proxy, rollback, upkeep, verify
 from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
-plan = preflight.settle()
+plan = preflight.settle(advice=against)
 lock.hold(plan, name="Lock | one deploy at a time")
 
 fabric.rails(plan, name="Fabric | addresses and MTU of both rails")

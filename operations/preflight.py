@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gevent
@@ -15,7 +15,6 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from bench.advise.remark import against
 from operations import judging, lock, looking, reach, rollback
 from operations.plan import holes, mods
 from operations.plan.absence import Absence
@@ -32,22 +31,23 @@ _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
 _one_at_a_time = BoundedSemaphore()
 
 
-def settle() -> Plan:
+def settle(advice: Callable[[Recipe, Knobs, int], str] | None = None) -> Plan:
     """The plan of this run: knobs, recipe and survey of all nodes, checked; the same object for every host.
 
-    Raises DeployError with all findings in one table.
+    `advice`: what is to be said against a plan for so many nodes, or nothing. Where the plan is what serves it is not
+    asked. Raises DeployError with all findings in one table.
     """
     state: State = ctx_state.get()
     with _one_at_a_time:
         if state not in _plans:
             try:
-                _plans[state] = _settle(state)
+                _plans[state] = _settle(state, advice)
             except Refusal as refusal:
                 raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
         return _plans[state]
 
 
-def _settle(state: State) -> Plan:
+def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str] | None) -> Plan:
     everyone = list(state.inventory)
     if limited := [host.name for host in everyone if not state.is_host_in_limit(host)]:
         remedy = "a plan is for all nodes: leave out --limit"
@@ -73,8 +73,6 @@ def _settle(state: State) -> Plan:
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
             "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
         )
-    if remark := against(recipe, knobs, len(everyone)):
-        logger.warning(remark)
     images = [engine, proxy_image(recipe, knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
@@ -106,6 +104,8 @@ def _settle(state: State) -> Plan:
         looking.remember(host.name, survey["state"])
     plan = make_plan(recipe, knobs, nodes)
     rollback.tell_changes(plan)
+    if advice and not rollback.is_serving(plan) and (against := advice(recipe, knobs, len(everyone))):
+        logger.warning(against)
     return plan
 
 

@@ -100,6 +100,11 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
 
 
+def is_serving(plan: Plan) -> bool:
+    """Whether this plan is the one that served last, by the head's word."""
+    return bool(looking.at(head_of(plan), plan)["served"] == _record(plan)["id"])
+
+
 def has_served(plan: Plan, where: Host) -> bool:
     """Whether the engine that the plan has on this node has served before, as it is and from the image of today."""
     now = _record(plan)

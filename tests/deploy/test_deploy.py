@@ -298,9 +298,16 @@ def test_findings_of_all_nodes_come_in_one_table(tmp_path: Path) -> None:
     assert outcome.commands == []
 
 
-@pytest.mark.parametrize(("topology", "is_told"), [("solo", True), ("cluster", False)])
-def test_a_plan_that_published_tables_are_clearly_against_says_so(tmp_path: Path, topology: str, is_told: bool) -> None:
-    outcome = deploy(tmp_path, as_planned(topology=topology), "--dry", *flags(topology=topology))
+@pytest.mark.parametrize(
+    ("topology", "serves", "is_told"), [("solo", False, True), ("cluster", False, False), ("solo", True, False)]
+)
+def test_a_new_plan_that_published_tables_are_clearly_against_says_so(
+    tmp_path: Path, topology: str, serves: bool, is_told: bool
+) -> None:
+    states = as_planned(topology=topology)
+    if not serves:
+        states = [{**state, "served": ""} for state in states]
+    outcome = deploy(tmp_path, states, "--dry", *flags(topology=topology))
     assert outcome.code == 0, outcome.text
     assert ("topology=solo is behind at every load" in outcome.text) == is_told
 
