@@ -93,21 +93,14 @@ class Door:
     async def _let_in(self, scope: Any, receive: Any, send: Any, visit: Visit, served: bool) -> None:
         """The request, with the owner's key and without what is not for LiteLLM."""
         answer: Answer | None = None
-        swallowed = False
 
         async def pass_on(message: Any) -> None:
-            nonlocal answer, swallowed
+            nonlocal answer
             if message["type"] == "http.response.start":
-                visit.status, kind = message["status"], dict(message["headers"]).get(b"content-type", b"")
+                visit.status = message["status"]
                 if served and visit.status == 200:
-                    answer = Answer(visit, kind)
-                if visit.status == 500 and kind.startswith(b"text/plain"):
-                    # Words of the framework: LiteLLM has let an error of its own pass.
-                    await door_answers.say(scope, receive, send, door_answers.failed())
-                    swallowed = True
-            if swallowed:
-                return
-            if answer and message["type"] == "http.response.body":
+                    answer = Answer(visit, dict(message["headers"]).get(b"content-type", b""))
+            elif answer and message["type"] == "http.response.body":
                 more = message.get("more_body", False)
                 message["body"] = answer.pass_on(message.get("body", b""), more)
                 if more and not message["body"]:
@@ -118,6 +111,12 @@ class Door:
         try:
             with self.limits.under_way(visit) if served else nullcontext():
                 await self.application(self._inner(scope, visit.key, served), receive, pass_on)
+        except Exception as error:
+            if visit.status:
+                raise
+            # LiteLLM looks for a package of its database's when it tells of a body that it does not take.
+            print(f"tandem: LiteLLM has let an error of its own pass: {door_log.kinds(error)}")
+            visit.status = await door_answers.say(scope, receive, send, door_answers.failed())
         finally:
             visiting.reset(token)
             self.limits.spend(visit, time.monotonic())

@@ -16,6 +16,8 @@ ELSEWHERE = (
     *("api_key", "custom_llm_provider", "deployment_id", "specific_deployment", "router_settings_override"),
     *("fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "num_retries", "max_retries"),
 )
+#: Where LiteLLM remembers that the client did not ask what a stream costs.
+_KEEPS = "_litellm_strip_stream_usage"
 #: Characters of a token, about.
 CHARACTERS = 4
 
@@ -36,7 +38,9 @@ class Body(CustomLogger):
         visit.asked = sum(map(len, _texts(data))) // CHARACTERS
         options = data.get("stream_options") or {}
         if data.get("stream") and isinstance(options, dict):
-            visit.hides_usage = not options.get("include_usage")
+            # Of a chat LiteLLM asks by itself, and keeps what it hears; here the door hears it, and keeps it.
+            visit.hides_usage = data.get(_KEEPS) is True or not options.get("include_usage")
+            data[_KEEPS] = False
             # What resume.py continues a stream with is the body as it came.
             bodies = (data, (data.get("proxy_server_request") or {}).get("body"))
             for body in (each for each in bodies if isinstance(each, dict)):

@@ -38,9 +38,7 @@ class Answer:
     def _goes_on(self, event: bytes) -> bool:
         """Whether the client gets this event."""
         self._visit.pieces += event.startswith(b"data: {")
-        if not self._read(event) or not self._visit.hides_usage:
-            return True
-        return b'"choices":[]' not in event and b'"choices": []' not in event
+        return not self._read(event) or not self._visit.hides_usage or _says_more(event)
 
     def _read(self, text: bytes) -> bool:
         """Whether it says what the answer has cost."""
@@ -55,6 +53,15 @@ class Answer:
                 continue
             return True
         return False
+
+
+def _says_more(event: bytes) -> bool:
+    """Whether an event has anything beside what the answer has cost; LiteLLM gives it a choice that is empty."""
+    try:
+        choices = json.loads(event.removeprefix(b"data:"))["choices"]
+        return any(each.get("finish_reason") or each.get("text") or each.get("delta") for each in choices)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return True
 
 
 def _total(said: Any) -> int:

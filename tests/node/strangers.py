@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 #: The one route that needs no key.
 LIVENESS = ("GET", "/health/liveliness")
+#: Seconds for an answer.
+PATIENCE_S = 120
 #: A client's first words for a websocket.
 _UPGRADE = {
     "Connection": "Upgrade",
@@ -21,13 +23,13 @@ _UPGRADE = {
 
 
 def request(
-    url: str, method: str, path: str, key: str | None = None, body: Any = None, timeout_s: float = 120, **headers: str
+    url: str, method: str, path: str, key: str | None = None, body: Any = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of one answer; no redirect is followed. `headers`: `_` stands for `-`."""
+    """Status, headers and body of one answer; no redirect is followed."""
     parts = urlsplit(url)
     assert parts.hostname
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_S)
+    said = dict(headers or {})
     if key is not None:
         said["Authorization"] = f"Bearer {key}"
     content = None
@@ -50,7 +52,9 @@ def walk(url: str, table: Iterable[tuple[str, str]], key: str | None = None) -> 
         path = re.sub(r"\{[^}]*\}", "x", route)
         is_socket = method == "websocket"
         try:
-            status, _, _ = request(url, "GET" if is_socket else method, path, key, **(_UPGRADE if is_socket else {}))
+            status, _, _ = request(
+                url, "GET" if is_socket else method, path, key, headers=_UPGRADE if is_socket else {}
+            )
         except (OSError, http.client.HTTPException):
             status = 0
         found[method, route] = status

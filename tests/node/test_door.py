@@ -41,9 +41,11 @@ class FakeApplication:
         self.parts: list[bytes] = [b'{"usage":{"total_tokens":7}}']
         self.kind, self.status = b"application/json", 200
         self.before: Callable[[], Any] = lambda: None
+        self.at_once: Callable[[], Any] = lambda: None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked.append(scope)
+        self.at_once()
         await send({"type": "http.response.start", "status": self.status, "headers": [(b"content-type", self.kind)]})
         for number, body in enumerate(self.parts):
             result = self.before()
@@ -213,12 +215,15 @@ def test_what_clients_are_there_for_is_open_to_them(setup: Setup, version: str) 
         assert setup.once("sk-alice", "POST", f"{version}/{path}").status == 404
 
 
-@pytest.mark.parametrize(
-    "path",
-    "/ /key/generate /model/info /config/yaml /health /metrics /routes /v1/responses /ui /v1/chat/completions/ //v1/models "
-    "/V1/models /v1/models/ /v1/models/a/b /v1/models\n /v3/rerank /v1/chat/completions/../../key/generate "
-    "/v1/models/../.. /v1/models/../../key/list /key/generate/v1/models /v1/v1/models *".split(" "),
-)
+#: What clients have no business with, and ways around a list.
+ELSEWHERE = """
+/ /key/generate /model/info /config/yaml /health /metrics /routes /v1/responses /ui /v1/chat/completions/ //v1/models *
+/V1/models /v1/models/ /v1/models/a/b /v3/rerank /v1/chat/completions/../../key/generate /v1/models/../.. /v1/v1/models
+/v1/models/../../key/list /key/generate/v1/models
+"""
+
+
+@pytest.mark.parametrize("path", ["", "/v1/models\n", *ELSEWHERE.split()])
 def test_nothing_else_is(setup: Setup, path: str) -> None:
     setup.key("alice")
     for method in ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"):
@@ -252,8 +257,14 @@ def test_a_websocket_wants_the_owner_s_key(setup: Setup, extension: bool) -> Non
     async def receive() -> Any:
         return {"type": "websocket.connect"}
 
-    scope = {"type": "websocket", "path": "/v1/realtime", "headers": [], "query_string": b"", "client": None}
-    extensions = {"websocket.http.response": {}} if extension else {}
+    scope: dict[str, Any] = {
+        "type": "websocket",
+        "path": "/v1/realtime",
+        "headers": [],
+        "query_string": b"",
+        "client": None,
+    }
+    extensions: dict[str, Any] = {"websocket.http.response": {}} if extension else {}
     asyncio.run(setup.door({**scope, "extensions": extensions}, receive, send))
     assert sent[0].get("status") == 401 if extension else sent == [{"type": "websocket.close", "code": 1008}]
 
@@ -312,7 +323,7 @@ def test_a_stream_counts_while_it_runs(setup: Setup) -> None:
     setup.application.parts = [b'data: {"choices":[{}]}\n\n'] * 6
 
     async def look() -> None:
-        seen = []
+        seen: list[int] = []
 
         async def other() -> None:
             if len(seen) < 6:
@@ -339,16 +350,29 @@ EVENTS = [b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', b'data: {"choice
 END = b"data: [DONE]\n\n"
 
 
+#: As an engine has it, and as LiteLLM hands it on, of a chat and of a text.
+COSTS = [
+    b'"choices":[]',
+    b'"choices":[{"index":0,"delta":{}}]',
+    b'"choices":[{"index":0}]',
+    b'"choices":[{"index":0,"text":""}]',
+]
+
+
+@pytest.mark.parametrize("choices", COSTS, ids=len)
 @pytest.mark.parametrize("hides", [True, False])
 @pytest.mark.parametrize("cut", [0, 1, 7, 60, 10_000])
-def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(setup: Setup, hides: bool, cut: int) -> None:
+def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(
+    setup: Setup, hides: bool, cut: int, choices: bytes
+) -> None:
     """However its bytes are cut into pieces."""
-    text = b"".join(EVENTS) + usage(42) + END
-    parts = [text[i : i + cut] for i in range(0, len(text), cut)] if cut else [*EVENTS, usage(42), END]
+    cost = usage(42).replace(b'"choices":[]', choices)
+    text = b"".join(EVENTS) + cost + END
+    parts = [text[i : i + cut] for i in range(0, len(text), cut)] if cut else [*EVENTS, cost, END]
     visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=hides)
     answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
     got = b"".join(answer.pass_on(each, number < len(parts) - 1) for number, each in enumerate(parts))
-    assert got == (text.replace(usage(42), b"") if hides else text)
+    assert got == (text.replace(cost, b"") if hides else text)
     assert visit.tokens == 42
 
 
@@ -380,6 +404,15 @@ def test_what_an_answer_cost_is_read_from_it(setup: Setup, text: bytes, tokens: 
     assert visit.tokens == tokens
 
 
+def test_a_last_piece_that_says_what_it_cost_is_no_less_a_piece(setup: Setup) -> None:
+    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=True)
+    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    for choice in (b'{"delta":{"content":"a"}}', b'{"text":"a"}', b'{"delta":{},"finish_reason":"stop"}'):
+        event = usage(42).replace(b'"choices":[]', b'"choices":[%s]' % choice)
+        assert answer.pass_on(event, True) == event
+    assert visit.tokens == 42
+
+
 def before(setup: Setup, data: dict[str, Any], key: str = "sk-alice") -> None:
     """What LiteLLM asks the callback with this body, in the midst of a request of this key."""
     callback = setup.module.callback
@@ -399,6 +432,11 @@ def test_an_engine_is_asked_what_a_stream_costs(setup: Setup) -> None:
     before(setup, data)
     assert data["stream_options"] == {"x": 1, "include_usage": True}
     assert data["proxy_server_request"]["body"]["stream_options"]["include_usage"]
+    # LiteLLM has asked by itself, and would keep what it hears from the door as well.
+    data = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    data["_litellm_strip_stream_usage"] = True
+    before(setup, data)
+    assert data["_litellm_strip_stream_usage"] is False
     data = {"model": "m"}
     before(setup, data)
     assert data == {"model": "m"}
@@ -450,10 +488,16 @@ def test_a_request_that_breaks_is_in_the_log_and_counted(setup: Setup, capsys: p
     assert "tandem: owner: POST /v1/chat/completions: 200" in capsys.readouterr().out
 
 
-def test_an_error_of_the_framework_gets_openai_s_form(setup: Setup) -> None:
-    setup.application.status, setup.application.kind = 500, b"text/plain; charset=utf-8"
+def test_an_error_that_litellm_lets_pass_gets_openai_s_form(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    def breaks() -> None:
+        raise ImportError("the prompt")
+
+    setup.application.at_once = breaks
     got = setup.once("sk-owner")
     assert got.status == 500 and in_openai_form(got.body)["type"] == "server_error"
+    said = capsys.readouterr().out
+    assert "an error of its own pass: ImportError\n" in said and "owner: POST /v1/chat/completions: 500" in said
+    assert "prompt" not in said
 
 
 def read(setup: Setup) -> Any:

@@ -5,8 +5,10 @@ As a callback of a LiteLLM that runs: written to the file `ROUTES_TO`. As a prog
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 # It is read when the application is made.
@@ -36,7 +38,7 @@ def table(routes: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 def main() -> str:
     """The table, as JSON."""
-    from litellm.proxy import proxy_server
+    proxy_server: Any = importlib.import_module("litellm.proxy.proxy_server")
 
     return json.dumps(sorted(set(table(proxy_server.app.routes))))
 
@@ -44,9 +46,5 @@ def main() -> str:
 if __name__ == "__main__":
     print(main())
 elif target := os.environ.get("ROUTES_TO"):
-    from pathlib import Path
-
-    from litellm.integrations.custom_logger import CustomLogger
-
     Path(target).write_text(main())
-    callback = CustomLogger()
+    callback = importlib.import_module("litellm.integrations.custom_logger").CustomLogger()
