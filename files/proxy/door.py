@@ -33,8 +33,8 @@ ROUTES = {
 }
 #: Headers in which LiteLLM looks for a key, the first that is there; others would be a second key in one request.
 KEY_HEADERS = (
-    b"authorization",
     b"x-litellm-api-key",
+    b"authorization",
     b"api-key",
     b"x-api-key",
     b"x-goog-api-key",

@@ -39,8 +39,9 @@ class Body(CustomLogger):
         options = data.get("stream_options") or {}
         if data.get("stream") and isinstance(options, dict):
             # Of a chat LiteLLM asks by itself, and keeps what it hears; here the door hears it, and keeps it.
-            visit.hides_usage = data.get(_KEEPS) is True or not options.get("include_usage")
-            data[_KEEPS] = False
+            visit.hides_usage = not options.get("include_usage")
+            if data.get(_KEEPS):
+                visit.hides_usage, data[_KEEPS] = True, False
             # What resume.py continues a stream with is the body as it came.
             bodies = (data, (data.get("proxy_server_request") or {}).get("body"))
             for body in (each for each in bodies if isinstance(each, dict)):

@@ -202,6 +202,9 @@ def test_the_owner_s_headers_stay_but_for_the_keys(setup: Setup) -> None:
     assert (
         asked["headers"] == [*headers[:2], (b"authorization", b"Bearer sk-owner")] and asked["query_string"] == b"a=b"
     )
+    # An answer that the door has to read comes as it is.
+    setup.once("sk-owner", headers=headers)
+    assert setup.application.asked[-1]["headers"] == [headers[0], (b"authorization", b"Bearer sk-owner")]
 
 
 @pytest.mark.parametrize("version", ["", "/v1"])
