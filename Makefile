@@ -6,11 +6,6 @@ TOPOLOGY ?= cluster
 EXECUTOR ?= mp
 DATA ?=
 CHAOS ?=
-# Of the verbs for keys, which read them from the environment; some shells have a NAME of their own there.
-NAME =
-EXPIRES =
-REQUESTS =
-TOKENS =
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -43,6 +38,12 @@ status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
+
+# The verbs for keys read these from the environment; some shells have a NAME of their own there.
+key key-revoke: NAME =
+key: EXPIRES =
+key: REQUESTS =
+key: TOKENS =
 
 key: $(VENV)/.deploy ## a key for a client, printed once: NAME=alice (EXPIRES=30d or a day, REQUESTS= at once, TOKENS= a minute)
 	$(call ask,key)
