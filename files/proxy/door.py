@@ -1,6 +1,6 @@
 """A callback of LiteLLM's, and around its application (ASGI): who may ask, what, and how much.
 
-LiteLLM keeps keys of clients in a database only, and some fifty of its routes need none at all. So it is asked nothing
+LiteLLM keeps keys of clients in a database only, and sixty of its routes need none at all. So it is asked nothing
 before the door knows whose key this is; then it gets the owner's, which is the only one that it knows. What its clients
 can reach is listed here by method and path, and what it says of itself is the owner's. The door comes last among the
 callbacks: what is outermost sees each request first and each byte last.
