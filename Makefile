@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-bench help venv plan apply rollback status endpoint doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
+.PHONY: test-other-kind test-bench help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,21 @@ status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
+
+# The verbs for keys read these from the environment; some shells have a NAME of their own there.
+key key-revoke: NAME =
+key: EXPIRES =
+key: REQUESTS =
+key: TOKENS =
+
+key: $(VENV)/.deploy ## a key for a client, printed once: NAME=alice (EXPIRES=30d or a day, REQUESTS= at once, TOKENS= a minute)
+	$(call ask,key)
+
+keys: $(VENV)/.deploy ## keys of clients: what they may, when they end, what they have used
+	$(call ask,keys)
+
+key-revoke: $(VENV)/.deploy ## the key of a client opens nothing any more: NAME=alice
+	$(call ask,key_revoke)
 
 doctor: $(VENV)/.deploy ## what no log says, on each node and between them; fails where something is bad (NET=0: no load on rails)
 	$(call ask,doctor,$(if $(NET),--data _net=$(NET)))

@@ -48,7 +48,8 @@ class Answer:
             # Of a continued answer the engine counts the beginning as a part of the question.
             usage.completion_tokens += self.tokens_before
             usage.prompt_tokens -= self.tokens_before
-        if not chunk.choices:
+        if not chunk.choices or not hasattr(chunk.choices[0], "delta"):
+            # What it cost, or a piece of /v1/completions, which nobody continues.
             return [chunk]
         choice = chunk.choices[0]
         delta = choice.delta

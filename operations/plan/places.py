@@ -25,6 +25,8 @@ UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+#: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
+KEYS_USED = "/var/lib/tandem/keys"
 
 
 def folder_of(unit: str) -> str:

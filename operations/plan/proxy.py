@@ -14,6 +14,10 @@ from operations.plan.refusal import Finding, Refusal
 
 #: Modules of files/proxy beside the configuration, each with a `callback`. Engines go through their filters in turn.
 _CALLBACKS = ("resume", "last_resort", "unavailable", "links")
+#: The last one: what is loaded last stands before all others (files/proxy/door.py).
+_DOOR = "door"
+#: Modules that it consists of beside itself.
+_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
 _ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "simple-shuffle": ("simple-shuffle", ()),
@@ -42,7 +46,12 @@ _RETRY_POLICY = {
 
 def callbacks(knobs: Knobs) -> tuple[str, ...]:
     """The modules of files/proxy that LiteLLM loads."""
-    return (*_CALLBACKS, *_ROUTING[knobs.routing][1])
+    return (*_CALLBACKS, *_ROUTING[knobs.routing][1], _DOOR)
+
+
+def modules(knobs: Knobs) -> tuple[str, ...]:
+    """The same, and those that they import by name."""
+    return (*callbacks(knobs), *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
 def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, PROXY, folder_of
-from operations.plan.proxy import bind_address, callbacks, client_url, in_url, proxy_config
+from operations.plan.places import ETC, KEYS_USED, PROXY, folder_of
+from operations.plan.proxy import bind_address, client_url, in_url, modules, proxy_config
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -28,11 +28,13 @@ def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[st
     docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
     docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
     docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
+    # What keys have used is kept beyond the container (files/proxy/door_counts.py).
+    docker += ["--volume", f"{KEYS_USED}:/used"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)
     files = [
         File(f"{folder}/config.yaml", config),
-        *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in callbacks(knobs)),
+        *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in modules(knobs)),
         File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
         File(
             f"{folder}/ready.sh",

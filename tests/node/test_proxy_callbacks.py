@@ -293,3 +293,12 @@ def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued(router: Fa
     assert text_of(got) == "ab"
     assert got[-1].choices[0].finish_reason == "length"
     assert router.asked == []
+
+
+def test_a_piece_of_a_text_passes_as_it_is(router: FakeRouter) -> None:
+    """/v1/completions: its choices have a text and no delta."""
+    pieces = [SimpleNamespace(id="i", choices=[SimpleNamespace(text=text, finish_reason=None)]) for text in "ab"]
+    body = {"model": "m", "prompt": "Hi", "stream": True}
+    assert run(router, body, pieces) == pieces
+    with pytest.raises(ConnectionError):
+        run(router, body, [pieces[0], GONE])

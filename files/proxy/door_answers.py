@@ -1,0 +1,53 @@
+"""What the door says itself: errors in OpenAI's form, which its clients know what to do with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from door_limits import Refused
+
+#: Status, body and headers.
+Said = tuple[int, bytes, list[tuple[bytes, bytes]]]
+
+
+def unknown(why: str) -> Said:
+    """Nobody's key."""
+    return 401, _error(why, "invalid_request_error", "invalid_api_key"), [(b"www-authenticate", b"Bearer")]
+
+
+def nothing_there(method: str) -> Said:
+    """A path that keys of clients are not for, be it there or not. It is not repeated: it may have a key in it."""
+    why = f"this key can't {method} that; it is for chat, completions, embeddings, rerank and models under /v1"
+    return 404, _error(why, "invalid_request_error", "not_found"), []
+
+
+def too_much(refused: Refused) -> Said:
+    """Over a limit, and when to come back."""
+    after = [(b"retry-after", str(refused.after_s).encode())]
+    return 429, _error(refused.why, refused.what, "rate_limit_exceeded"), after
+
+
+def failed() -> Said:
+    """LiteLLM could not do it, and has no words of its own for that: most often a body that it does not take."""
+    return 500, _error("the proxy can't do that with this body", "server_error", "internal_error"), []
+
+
+async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:
+    """Send it instead of what was asked for; the status."""
+    status, body, headers = answer
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        await receive()
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return status
+        kind = "websocket.http.response"
+    lengths = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": f"{kind}.start", "status": status, "headers": [*lengths, *headers]})
+    await send({"type": f"{kind}.body", "body": b"" if scope.get("method") == "HEAD" else body})
+    return status
+
+
+def _error(message: str, kind: str, code: str) -> bytes:
+    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()

@@ -1,0 +1,98 @@
+"""How much a key may ask for: requests at once, and tokens in a minute, as the engines count them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from door_keys import Key
+
+#: Seconds that a limit of tokens is about.
+WINDOW_S = 60.0
+#: Seconds after which one may be free again who has too many requests under way.
+SOON_S = 1
+
+
+@dataclass(eq=False)
+class Visit:
+    """One request of a key."""
+
+    key: Key
+    #: Tokens of the question, about; it counts where the engine says nothing, as of a stream that its client leaves.
+    asked: int = 0
+    #: Pieces of an answer that have passed: as many tokens, or a few more.
+    pieces: int = 0
+    #: Tokens as the engine has counted them.
+    told: int | None = None
+    #: Of the answer; 0: it has not begun.
+    status: int = 0
+    #: The client did not ask for what its stream cost: it does not get to see it.
+    hides_usage: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """What it has cost by now."""
+        if self.told is not None:
+            return self.told
+        return self.asked + self.pieces if self.pieces else 0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why, and in how many seconds to come back. `what`: OpenAI's word for the limit."""
+
+    what: str
+    why: str
+    after_s: int
+
+
+@dataclass
+class _Use:
+    under_way: set[Visit] = field(default_factory=set)
+    #: When, and how many tokens; of the last minute.
+    spent: deque[tuple[float, int]] = field(default_factory=deque)
+
+
+class Limits:
+    """What all keys use at this moment, in this process."""
+
+    def __init__(self) -> None:
+        self._uses: defaultdict[str, _Use] = defaultdict(_Use)
+
+    def refuse(self, key: Key, now: float) -> Refused | None:
+        """Why it may not ask now. Tokens are known when they are there: who is below the limit may begin."""
+        use = self._uses[key.id]
+        if key.requests is not None and len(use.under_way) >= key.requests:
+            why = f"`{key.name}` has {len(use.under_way)} requests under way, and may have {key.requests} at once"
+            return Refused("requests", why, SOON_S)
+        if key.tokens is None:
+            return None
+        while use.spent and use.spent[0][0] <= now - WINDOW_S:
+            use.spent.popleft()
+        over = sum(tokens for _, tokens in use.spent) + sum(visit.tokens for visit in use.under_way) - key.tokens
+        if over < 0:
+            return None
+        why = f"`{key.name}` has used {key.tokens + over} tokens in a minute, and may use {key.tokens}"
+        for when, tokens in use.spent:
+            over -= tokens
+            if over < 0:
+                return Refused("tokens", why, max(1, math.ceil(when + WINDOW_S - now)))
+        return Refused("tokens", why, math.ceil(WINDOW_S))
+
+    @contextmanager
+    def under_way(self, visit: Visit) -> Iterator[None]:
+        """As long as it lasts, however it ends."""
+        use = self._uses[visit.key.id]
+        use.under_way.add(visit)
+        try:
+            yield
+        finally:
+            use.under_way.discard(visit)
+
+    def spend(self, visit: Visit, now: float) -> None:
+        """It has ended, and has cost this."""
+        if visit.tokens and visit.key.tokens is not None:
+            self._uses[visit.key.id].spent.append((now, visit.tokens))

@@ -1,0 +1,95 @@
+"""The real LiteLLM, configured as a deploy renders it, over a double of an engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from operations.plan.formats import load_recipe
+from operations.plan.proxy import modules, proxy_config
+from tests.node import strangers
+from tests.node.strangers import request
+from tests.plan.samples import ROOT, knobs
+
+#: By the proxy image's lock.
+LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
+DOUBLES = Path(__file__).parent / "doubles"
+CHAT, OWNER = "/v1/chat/completions", "sk-owner-marker"
+#: Seconds until LiteLLM has loaded: 12 of CPU with all of its routes, and as long as others leave it none.
+START_S = 900
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> dict[str, Any]:
+    """Of a chat."""
+    return {"model": "double", "messages": [{"role": "user", "content": text}], "max_tokens": tokens, **more}
+
+
+class Proxy:
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file."""
+
+    def __init__(self, folder: Path, without: str = "") -> None:
+        self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
+        self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
+        self.log = folder / "log"
+        (self.folder / "secrets").mkdir(parents=True)
+        self.used.mkdir()
+        wanted = knobs(topology="solo", routing="balanced")
+        recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
+        config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
+        config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+        for file in [*(ROOT / f"files/proxy/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
+            if file.name != without:
+                shutil.copy(file, self.folder)
+        argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
+        self.processes = [subprocess.Popen(argv)]
+        argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        environment |= {"TANDEM_USED": str(self.used), "PYTHONUNBUFFERED": "1", "LITELLM_DISABLE_LAZY_ROUTES": "1"}
+        environment |= {"ROUTES_TO": str(self.folder / "routes.json")}
+        with self.log.open("w") as log:
+            argv += ["--telemetry", "False"]
+            self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))
+
+    def wait(self) -> None:
+        """Until it answers."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self.processes[-1].poll() is None:
+            with suppress(OSError):
+                if request(self.url, *strangers.LIVENESS)[0] == 200:
+                    return
+            time.sleep(0.5)
+        raise AssertionError(self.log.read_text()[-3000:])
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def routes(self) -> list[tuple[str, str]]:
+        """Of LiteLLM's table."""
+        return [(method, path) for method, path in json.loads((self.folder / "routes.json").read_text())]
+
+    def chat(self, key: str | None, *arguments: Any, **more: Any) -> tuple[int, dict[str, str], bytes]:
+        """One chat."""
+        return request(self.url, "POST", CHAT, key, body(*arguments, **more))

@@ -1,0 +1,159 @@
+"""The door before LiteLLM's application: whose key it is, and what it is for.
+
+tests/node/test_door_litellm.py asks the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from tests.node.door_double import Setup, a_door
+from tests.node.strangers import in_openai_form
+
+__all__ = ["a_door"]
+
+
+def test_it_stands_before_the_application(setup: Setup) -> None:
+    assert isinstance(setup.module.proxy_server.app.middleware_stack, setup.module.Door)
+
+
+@pytest.mark.parametrize("key", [None, "", "sk-nobody", "sk-owne", "sk-owner2", "sk-" + "x" * 10_000, "\xff\0"])
+def test_a_key_that_is_none_gets_401_and_litellm_hears_nothing(setup: Setup, key: str | None) -> None:
+    setup.key("alice")
+    got = setup.once(key)
+    assert got.status == 401 and in_openai_form(got.body)["code"] == "invalid_api_key"
+    assert got.headers[b"content-length"] == str(len(got.body)).encode()
+    assert setup.application.asked == []
+
+
+def test_a_key_that_has_expired_gets_401(setup: Setup) -> None:
+    setup.key("alice", expires=time.time() - 1)
+    setup.key("bob", expires=time.time() + 60)
+    got = setup.once("sk-alice")
+    assert got.status == 401 and "has expired" in in_openai_form(got.body)["message"]
+    assert setup.once("sk-bob").status == 200
+
+
+def test_a_key_is_in_force_and_out_of_it_without_a_restart(setup: Setup) -> None:
+    assert setup.once("sk-alice").status == 401
+    setup.key("alice")
+    assert setup.once("sk-alice").status == 200
+    (setup.folder / "keys.json").unlink()
+    assert setup.once("sk-alice").status == 401
+    assert setup.once("sk-owner").status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"authorization", b"Basic sk-alice")],
+        [(b"authorization", b"Bearer")],
+        [(b"authorization", b"Bearer sk-alice"), (b"authorization", b"Bearer sk-owner")],
+        [(b"cookie", b"token=sk-alice")],
+        # The first that LiteLLM would take decides; another one is not a second try.
+        [(b"authorization", b"Bearer sk-nobody"), (b"x-api-key", b"sk-alice")],
+    ],
+)
+def test_a_key_elsewhere_or_two_of_them_are_none(setup: Setup, headers: Any) -> None:
+    setup.key("alice")
+    assert setup.once(None, headers=headers).status == 401
+
+
+@pytest.mark.parametrize(
+    "header",
+    [(b"authorization", b"bearer  sk-alice"), (b"authorization", b"sk-alice"), (b"x-api-key", b"sk-alice")]
+    + [(name, b"sk-alice") for name in (b"api-key", b"x-litellm-api-key", b"x-goog-api-key")],
+)
+def test_headers_in_which_litellm_finds_a_key_do(setup: Setup, header: tuple[bytes, bytes]) -> None:
+    setup.key("alice")
+    assert setup.once(None, headers=[header]).status == 200
+
+
+def test_litellm_gets_the_owner_s_key_and_nothing_that_tells_it_what_to_do(setup: Setup) -> None:
+    setup.key("alice")
+    headers = [(b"x-litellm-timeout", b"1"), (b"accept-encoding", b"gzip"), (b"x-api-key", b"sk-1"), (b"accept", b"a")]
+    setup.once("sk-alice", headers=headers, query_string=b"team_id=1")
+    (asked,) = setup.application.asked
+    assert asked["headers"] == [(b"accept", b"a"), (b"authorization", b"Bearer sk-owner")]
+    assert asked["query_string"] == b""
+
+
+def test_the_owner_s_headers_stay_but_for_the_keys(setup: Setup) -> None:
+    headers = [(b"x-litellm-timeout", b"1"), (b"accept-encoding", b"gzip"), (b"x-api-key", b"sk-1")]
+    setup.once("sk-owner", "GET", "/model/info", headers=headers, query_string=b"a=b")
+    (asked,) = setup.application.asked
+    assert (
+        asked["headers"] == [*headers[:2], (b"authorization", b"Bearer sk-owner")] and asked["query_string"] == b"a=b"
+    )
+    # An answer that the door has to read comes as it is.
+    setup.once("sk-owner", headers=headers)
+    assert setup.application.asked[-1]["headers"] == [headers[0], (b"authorization", b"Bearer sk-owner")]
+
+
+@pytest.mark.parametrize("version", ["", "/v1"])
+def test_what_clients_are_there_for_is_open_to_them(setup: Setup, version: str) -> None:
+    setup.key("alice")
+    for path in ("chat/completions", "completions", "embeddings", "rerank"):
+        assert setup.once("sk-alice", "POST", f"{version}/{path}").status == 200
+        assert setup.once("sk-alice", "GET", f"{version}/{path}").status == 404
+    for path in ("models", "models/m"):
+        assert setup.once("sk-alice", "GET", f"{version}/{path}").status == 200
+        assert setup.once("sk-alice", "POST", f"{version}/{path}").status == 404
+
+
+#: What clients have no business with, and ways around a list.
+ELSEWHERE = """
+/ /key/generate /model/info /config/yaml /health /metrics /routes /v1/responses /ui /v1/chat/completions/ //v1/models *
+/V1/models /v1/models/ /v1/models/a/b /v3/rerank /v1/chat/completions/../../key/generate /v1/models/../.. /v1/v1/models
+/v1/models/../../key/list /key/generate/v1/models
+"""
+
+
+@pytest.mark.parametrize("path", ["", "/v1/models\n", *ELSEWHERE.split()])
+def test_nothing_else_is(setup: Setup, path: str) -> None:
+    setup.key("alice")
+    for method in ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"):
+        got = setup.once("sk-alice", method, path)
+        assert got.status == 404
+        assert got.body == b"" if method == "HEAD" else in_openai_form(got.body)["code"] == "not_found"
+    assert setup.application.asked == []
+
+
+def test_liveness_needs_no_key_and_nothing_else_of_it_is_open(setup: Setup) -> None:
+    assert setup.once(None, "GET", "/health/liveliness").status == 200
+    assert setup.once(None, "POST", "/health/liveliness").status == 401
+    assert setup.once(None, "GET", "/health/liveliness/").status == 401
+
+
+def test_a_browser_may_ask_whether_it_may_ask(setup: Setup) -> None:
+    asks = [(b"origin", b"http://a"), (b"access-control-request-method", b"POST")]
+    assert setup.once(None, "OPTIONS", headers=asks).status == 200
+    assert setup.once(None, "OPTIONS", "/key/generate", headers=asks).status == 401
+    assert setup.once(None, "OPTIONS", headers=asks[:1]).status == 401
+    assert setup.once(None, "POST", headers=asks).status == 401
+
+
+@pytest.mark.parametrize("extension", [True, False])
+def test_a_websocket_wants_the_owner_s_key(setup: Setup, extension: bool) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    scope: dict[str, Any] = {
+        "type": "websocket",
+        "path": "/v1/realtime",
+        "headers": [],
+        "query_string": b"",
+        "client": None,
+    }
+    extensions: dict[str, Any] = {"websocket.http.response": {}} if extension else {}
+    asyncio.run(setup.door({**scope, "extensions": extensions}, receive, send))
+    assert sent[0].get("status") == 401 if extension else sent == [{"type": "websocket.close", "code": 1008}]

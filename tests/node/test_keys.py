@@ -1,0 +1,166 @@
+"""Keys of clients on the head: made, revoked and listed, by several at once, and seen by the proxy at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.node import keys
+from tests.node.shipped import part
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A head with a proxy that knows of keys."""
+    monkeypatch.setattr(keys, "KEYS", tmp_path / "keys.json")
+    monkeypatch.setattr(keys, "USED", tmp_path / "used/used.json")
+    monkeypatch.setattr(keys, "DOOR", tmp_path / "door.py")
+    keys.DOOR.touch()
+    return tmp_path
+
+
+def wanted(name: str, **more: Any) -> dict[str, Any]:
+    """As operations/plan/proxy_keys.py gives it, with the hash of the key `sk-NAME`."""
+    hashed = hashlib.sha256(f"sk-{name}".encode()).hexdigest()
+    plain = {"within_s": None, "until": None, "requests": None, "tokens": None}
+    return {"name": name, "hash": hashed, **plain, **more}
+
+
+def row(name: str) -> dict[str, Any]:
+    """Of `make keys`."""
+    return next(each for each in keys.main()["keys"] if each["name"] == name)
+
+
+def test_a_key_is_made_and_its_text_is_nowhere(folder: Path) -> None:
+    made = keys.main(make=wanted("alice", within_s=86400.0, requests=4, tokens=20000))["made"]
+    assert 86390 < made["expires"] - time.time() < 86410
+    assert (made["requests"], made["tokens"]) == (4, 20000)
+    assert "sk-alice" not in keys.KEYS.read_text()
+    assert {file.stat().st_mode & 0o777 for file in folder.glob("keys.*")} == {0o600}
+    assert row("alice") == {
+        "name": "alice",
+        "made": made["made"],
+        "expires": made["expires"],
+        "expired": False,
+        "at_once": 4,
+        "a_minute": 20000,
+        "requests": 0,
+        "tokens": 0,
+        "last": None,
+    }
+
+
+def test_what_keys_have_used_is_listed_with_them_and_the_owner_s_first(folder: Path) -> None:
+    keys.main(make=wanted("alice"))
+    keys.USED.parent.mkdir()
+    alice = wanted("alice")["hash"][:16]
+    used = {"requests": 3, "tokens": 12, "last": 5.0}
+    keys.USED.write_text(json.dumps({alice: used, "owner": {**used, "tokens": 7}}))
+    assert [(each["name"], each["tokens"]) for each in keys.main()["keys"]] == [("owner", 7), ("alice", 12)]
+
+
+def test_a_use_that_is_broken_is_none(folder: Path) -> None:
+    keys.USED.parent.mkdir()
+    keys.USED.write_text("{")
+    assert row("owner")["requests"] == 0
+
+
+def test_a_name_that_exists_is_refused_and_its_key_stays(folder: Path) -> None:
+    keys.main(make=wanted("alice"))
+    before = keys.KEYS.stat()
+    problem = keys.main(make=wanted("alice", hash="other"))["problem"]
+    assert problem.startswith("there is a key named `alice`: `make key-revoke NAME=alice` ends it")
+    # It is not even written anew.
+    assert keys.KEYS.stat().st_ino == before.st_ino
+
+
+def test_an_end_in_the_past_is_refused(folder: Path) -> None:
+    assert "EXPIRES= is in the past" in keys.main(make=wanted("alice", until=time.time() - 1))["problem"]
+    assert not keys.KEYS.exists()
+
+
+def test_revoked_is_gone_and_the_name_is_free(folder: Path) -> None:
+    keys.main(make=wanted("alice"))
+    assert keys.main(revoke="alice") == {"revoked": "alice"}
+    assert keys.main(revoke="alice")["problem"] == "there is no key named `alice`: `make keys` lists them"
+    assert "made" in keys.main(make=wanted("alice"))
+
+
+def test_without_a_proxy_there_are_no_keys(folder: Path) -> None:
+    keys.DOOR.unlink()
+    asked: list[dict[str, Any]] = [{}, {"make": wanted("alice")}, {"revoke": "alice"}]
+    for each in asked:
+        assert keys.main(**each)["problem"].startswith("no proxy that knows of keys is deployed on the head")
+
+
+def test_there_are_only_so_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "MOST", 2)
+    keys.main(make=wanted("a"))
+    keys.main(make=wanted("b"))
+    assert "there are 2 keys" in keys.main(make=wanted("c"))["problem"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"alice": 3}', '{"alice": {}}'])
+def test_a_file_that_is_broken_is_named_and_left_alone(folder: Path, text: str) -> None:
+    keys.KEYS.write_text(text)
+    asked: list[dict[str, Any]] = [{}, {"make": wanted("bob")}, {"revoke": "alice"}]
+    for each in asked:
+        assert "keys.json on the head is broken: remove it" in keys.main(**each)["problem"]
+    assert keys.KEYS.read_text() == text
+
+
+def test_a_disk_that_can_t_be_written_to_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "KEYS", folder / "away" / "keys.json")
+    assert "No such file or directory: nothing was changed" in keys.main(make=wanted("bob"))["problem"]
+
+
+def make_some(folder: Path, which: int) -> None:
+    """What one of several owners does at the same time, in a process of its own."""
+    keys.KEYS, keys.USED, keys.DOOR = folder / "keys.json", folder / "used.json", folder / "door.py"
+    for number in range(10):
+        assert "made" in keys.main(make=wanted(f"k{which}-{number}"))
+        if number % 2:
+            assert "revoked" in keys.main(revoke=f"k{which}-{number}")
+
+
+def test_several_at_the_same_time_lose_nothing(folder: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    owners = [context.Process(target=make_some, args=(folder, which)) for which in range(4)]
+    for owner in owners:
+        owner.start()
+    for owner in owners:
+        owner.join()
+    assert [owner.exitcode for owner in owners] == [0] * 4
+    left = {f"k{which}-{number}" for which in range(4) for number in range(0, 10, 2)}
+    assert {each["name"] for each in keys.main()["keys"]} == {"owner", *left}
+
+
+def test_the_proxy_sees_each_change_at_its_next_request(folder: Path) -> None:
+    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    assert seen.find(b"sk-alice") is None and seen.find(b"sk-owner").name == "owner"
+    keys.main(make=wanted("alice", requests=2))
+    assert (seen.find(b"sk-alice").name, seen.find(b"sk-alice").requests) == ("alice", 2)
+    for _ in range(20):
+        # As quickly as can be: by time of change and size alone they are the same.
+        keys.main(revoke="alice")
+        assert seen.find(b"sk-alice") is None
+        keys.main(make=wanted("alice"))
+        assert seen.find(b"sk-alice")
+    os.unlink(keys.KEYS)
+    assert seen.find(b"sk-alice") is None and seen.find(b"sk-owner")
+
+
+def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    keys.main(make=wanted("alice"))
+    assert seen.find(b"sk-alice")
+    keys.KEYS.write_text("{")
+    assert seen.find(b"sk-alice") and seen.find(b"sk-alice")
+    assert capsys.readouterr().out.count("keys.json can't be read") == 1
