@@ -18,7 +18,7 @@ group = sys.argv[1]
 open(f"/sys/fs/cgroup/{group}/cgroup.procs", "w").write("0")
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 rules = 'table inet probe { counter seen {}; chain input { type filter hook input priority 0; '
-rules += f'socket cgroupv2 level 1 "{group}" counter name seen; ct direction reply accept; }; }'
+rules += f'socket cgroupv2 level 1 "{group}" counter name seen; ct direction reply accept; }}; }}'
 subprocess.run(["nft", "--file", "-"], input=rules, text=True, check=True)
 server = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(server.getsockname(), 2).close()

@@ -19,7 +19,7 @@ import pytest
 from operations.node import walls as on_node
 from operations.plan.places import SLICE
 from tests.node.spaces import Place, Space, wire
-from tests.plan.samples import plan
+from tests.plan.samples import ROOT, plan
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("nft"), reason="namespaces want root, and nft (apt install nftables)"
@@ -39,13 +39,18 @@ PROXY: list[Place] = [("tcp", "0.0.0.0", 8000)]
 #: What Docker and an owner have beside: a published port of a container, and a port that the owner has shut himself.
 _OTHERS = """
 table ip nat {
-    chain PREROUTING { type nat hook prerouting priority dstnat; iifname "office" tcp dport 8080 dnat to 172.30.0.2:80; }
-    chain POSTROUTING { type nat hook postrouting priority srcnat; ip saddr 172.30.0.0/24 oifname "office" masquerade; }
+    chain PREROUTING { type nat hook prerouting priority dstnat; tcp dport 8080 dnat to 172.30.0.2:80; }
+    chain POSTROUTING { type nat hook postrouting priority srcnat; ip saddr 172.30.0.0/24 masquerade; }
 }
 table inet owner {
     chain input { type filter hook input priority filter; policy accept; tcp dport 40999 drop; }
 }
 """
+
+#: For a mount namespace: cgroup v2 lies where nft looks for it, as on a node.
+_MOUNT = (
+    "mount --make-rprivate / && { [ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 none /sys/fs/cgroup; }"
+)
 
 
 class Site:
@@ -80,11 +85,8 @@ class Site:
         self.office.listen(("tcp", "0.0.0.0", 80))
 
     def sh(self, action: str, check: bool = True) -> str:
-        """`walls.sh` on the node. nft looks for control groups where a node has them, which may not be so here."""
-        script = (
-            "mount --make-rprivate / && { [ -e /sys/fs/cgroup/cgroup.controllers ]"
-            f" || mount -t cgroup2 none /sys/fs/cgroup; }} && exec {self.walls}/walls.sh {action}"
-        )
+        """`walls.sh` on the node."""
+        script = f"{_MOUNT} && exec {self.walls}/walls.sh {action}"
         argv = ["unshare", "--mount", *self.node.argv("sh", "-c", script)]
         environment = {**os.environ, "TANDEM_RUN": str(self.walls / "run")}
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
@@ -311,15 +313,11 @@ def test_what_is_dropped_is_counted_by_its_reason(site: Site) -> None:
 
 
 def test_the_node_says_what_it_can() -> None:
-    """In a mount namespace where cgroup v2 lies where nft looks for it."""
-    code = (
-        "import sys, json; sys.path.insert(0, '.'); from operations.node import walls; print(json.dumps(walls.able()))"
-    )
-    mounted = "mount --make-rprivate / && { [ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 none /sys/fs/cgroup; }"
-    argv = ["unshare", "--mount", "sh", "-c", f'{mounted} && exec python3 -c "{code}"']
     unified()
-    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert told == '{"nft": true, "groups": true}\n'
+    program = "import json; from operations.node import walls; print(json.dumps(walls.able()))"
+    argv = ["unshare", "--mount", "sh", "-c", f"{_MOUNT} && exec python3 -c '{program}'"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == '{"nft": true, "groups": true}\n', done.stderr
 
 
 def test_a_node_without_what_it_takes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
