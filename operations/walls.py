@@ -13,9 +13,10 @@ from operations.plan.places import SLICE, WALLS
 from operations.plan.plan import Plan
 from operations.remote import ask
 
-#: Loads the rules in one transaction, whether others are in force or none; says in nft's own words why it can't.
+#: Loads the rules in one transaction, whether others are in force or none; says in nft's own words why it can't. A unit
+#: that is up is started as well, for what it has come to require since.
 _RAISE = (
-    f"systemctl enable --quiet {WALLS}.service && systemctl reload-or-restart {WALLS}.service"
+    f"systemctl enable --quiet {WALLS}.service && systemctl start {WALLS}.service && systemctl reload {WALLS}.service"
     " || { echo 'the walls do not stand; nft says:' >&2;"
     f" journalctl --unit {WALLS} --lines 5 --output cat >&2; false; }}"
 )

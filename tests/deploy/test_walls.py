@@ -9,7 +9,7 @@ from operations.plan.places import WALLS
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import survey
 
-RAISE = "systemctl reload-or-restart tandem-walls.service"
+RAISE = "systemctl reload tandem-walls.service"
 START = "systemctl start --no-block tandem-engine.service"
 
 

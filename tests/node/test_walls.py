@@ -275,6 +275,30 @@ def test_a_change_by_any_hand_is_seen_and_a_second_load_is_the_same(site: Site) 
     assert "not as planned" in site.sh("problem")
 
 
+def test_before_a_start_they_are_put_up_again_and_a_start_waits_where_they_can_t_be(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A stand-in for systemctl, which does what the unit would.
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(
+        f'#!/bin/sh\n[ "$*" = "reload-or-restart tandem-walls.service" ] && {site.walls}/walls.sh load\n'
+    )
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert site.sh("raise") == ""
+    assert site.sh("problem") == ""
+    site.node.run("nft", "flush", "ruleset")
+    assert site.sh("raise") == ""
+    assert site.reach(STRAY, OFFICE, OFFICE_6) == set()
+    site.node.run("nft", "flush", "ruleset")
+    systemctl.write_text("#!/bin/sh\necho no; exit 1\n")
+    assert (
+        site.sh("raise") == "the walls do not stand: nftables has no table `tandem` (systemctl status tandem-walls)\n"
+    )
+    # The owner's own, which the flush has taken as well.
+    subprocess.run(site.node.argv("nft", "--file", "-"), input=_OTHERS, text=True, check=True)
+
+
 def test_rules_that_nft_refuses_leave_those_in_force(site: Site) -> None:
     site.sh("load")
     rules = site.walls / "tandem.nft"
