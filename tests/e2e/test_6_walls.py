@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -106,7 +106,7 @@ def test_a_host_with_a_route_to_the_fabric_reaches_ssh(case: dict[str, str]) -> 
                 assert open_ports(address) <= {SSH}, f"{address} through {through.name}"
 
 
-def test_without_the_walls_more_answers(case: dict[str, str], record_property: pytest.RecordProperty) -> None:
+def test_without_the_walls_more_answers(case: dict[str, str], record_property: Callable[[str, object], None]) -> None:
     """What the others would find if there were nothing to find it shut."""
     with without_walls():
         before = {node.name: open_ports(node.address) - allowed(node) for node in (HEAD, WORKER)}

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 #: Whom a listener is for: (kind, address, port); kind: tcp | udp.
 Place = tuple[str, str, int]
@@ -70,7 +69,7 @@ class Space:
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[str]] = []
-        self._holder = subprocess.Popen(["unshare", "--net", "sleep", "900"])
+        self._holder = subprocess.Popen(["unshare", "--net", "sleep", "900"], text=True)
         deadline = time.monotonic() + 10
         while os.readlink(f"/proc/{self.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             assert time.monotonic() < deadline
@@ -109,14 +108,9 @@ class Space:
         told: list[str] = json.loads(self.run(sys.executable, "-c", _CALLER, json.dumps(places)))
         return dict(zip(places, told, strict=True))
 
-    def sockets(self) -> dict[str, Any]:
-        """What nftables has in force here, by the names of tables."""
-        told = json.loads(self.run("nft", "--json", "--stateless", "list", "ruleset"))["nftables"]
-        return {f"{each['table']['family']} {each['table']['name']}": each for each in told if "table" in each}
-
     def close(self) -> None:
         """End everything in it."""
-        for child in (*self._children, self._holder):
+        for child in [*self._children, self._holder]:
             child.kill()
             child.wait()
 

@@ -14,7 +14,7 @@ from operations.plan.places import ENGINE, SLICE, WALLS
 from operations.plan.plan import Plan, make_plan
 from tests.plan.samples import knobs, nodes, plan
 
-RAY = {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"}
+RAY: dict[str, Any] = {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"}
 
 
 def text(of: Plan, index: int, name: str, unit: str = WALLS) -> str:
