@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 
 #: Connections under way at once.
-AT_ONCE = 4000
+AT_ONCE = 16_384
 #: Seconds until a port that says nothing counts as silent: a wall has dropped what was sent.
-SILENT_S = 2.0
+SILENT_S = 1.5
 EVERY_PORT = range(1, 65536)
 
 
@@ -34,7 +34,7 @@ def open_ports(address: str, ports: Sequence[int] = EVERY_PORT, silent_s: float 
 
 
 def _taken(family: int, place: tuple[object, ...], ports: Sequence[int], silent_s: float) -> set[int]:
-    """Those of a few thousand that take a connection."""
+    """Those of some thousands that take a connection."""
     waiting: dict[int, tuple[socket.socket, int]] = {}
     poll = select.epoll()
     found: set[int] = set()
