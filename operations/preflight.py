@@ -21,7 +21,7 @@ from operations.plan.absence import Absence
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.nodes import Link, Node, choose_rails, on_fabric
+from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -89,6 +89,12 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str] | None) ->
             logger.warning(
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
+            )
+    for node in nodes if knobs.topology == "cluster" else nodes[:0]:
+        if not node.engine_group:
+            logger.warning(
+                f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an "
+                "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
     findings = [*missed, *judging.errors(remarks, recipe.name), *_unpinned(recipe, head)]
     findings += _holes(recipe, knobs, {host.name: survey for host, survey in surveys.items()}, everyone[0])
@@ -181,4 +187,6 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
         rails=rails,
         rdma=tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"]),
         subnets=knobs.rail_subnets if rails else (),
+        ssh_port=survey.get("ssh_port") or 22,
+        engine_group=engine_group(survey.get("walls", {})),
     )

@@ -65,8 +65,9 @@ def kill(container_id: Path, cgroups: Path) -> bool:
         identity = container_id.read_text().strip()
     except OSError:
         return False
-    # As Docker names it with systemd's cgroup driver, and with its own.
-    places = (cgroups / f"system.slice/docker-{identity}.scope", cgroups / f"docker/{identity}")
+    # As Docker names it with systemd's cgroup driver, and with its own; first where the walls know it.
+    parents = ("tandem.slice/docker-{}.scope", "tandem.slice/{}", "system.slice/docker-{}.scope", "docker/{}")
+    places = (cgroups / parent.format(identity) for parent in parents)
     group = next((place for place in places if identity and place.is_dir()), None)
     if group is None:
         return bool(identity) and _docker_kills(identity)

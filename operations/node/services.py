@@ -11,7 +11,7 @@ from typing import Any
 from operations.node.commands import docker_inspect, output, read
 
 #: Tandem's units.
-UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard")
+UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard", "tandem-walls")
 #: Those without a container.
 PROGRAMS = UNITS[2:]
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
@@ -37,7 +37,7 @@ def main(units: Sequence[str]) -> dict[str, Any]:
 
 def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
     """systemd's view of each unit."""
-    names = [f"{unit}.service" for unit in units]
+    names = [unit if unit.endswith(".slice") else f"{unit}.service" for unit in units]
     blocks = output("systemctl", "show", *names, f"--property={_PROPERTIES}").strip().split("\n\n")
     return {
         unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import cause, old_images, probe, secrets, services
+from operations.node import cause, old_images, probe, secrets, services, walls
 from operations.node.commands import read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -71,7 +71,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked())
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
     elif unit in services.PROGRAMS:
-        row["health"] = "; ".join(_canary()) if unit == "tandem-canary" else ""
+        row["health"] = _health(unit)
     elif state.get("image"):
         row["health"] = "a rank: the head answers"
     else:
@@ -79,6 +79,13 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     if state.get("ActiveState") != "active" or row["health"].startswith("no"):
         row["why"] = _why(unit, state)
     return row
+
+
+def _health(unit: str) -> str:
+    """What a unit without a container has to say."""
+    if unit == "tandem-walls":
+        return walls.standing()["problem"] or "they stand"
+    return "; ".join(_canary()) if unit == "tandem-canary" else ""
 
 
 def _silence(unit: str, answer: dict[str, Any]) -> str:

@@ -11,7 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import archive, links, lock, model_facts, model_files, netplan, packages, runtimes, vocabulary
+from operations.node import (
+    archive,
+    links,
+    lock,
+    model_facts,
+    model_files,
+    netplan,
+    packages,
+    runtimes,
+    vocabulary,
+    walls,
+)
 from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
@@ -34,16 +45,20 @@ def main(
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
         software = pool.submit(runtimes.main)
+        can_wall = pool.submit(walls.able)
         state = main_look(**look)
         info = docker.result()
+        came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
         store, served = Path(expand(look["store"])), look["models"][0]
         return {
             "sudo": True,
             "home": home(),
             # The address that the deploy's ssh came in on: a name would not do to listen on.
-            "management": links.ipv4_beside((os.environ.get("SSH_CONNECTION", "").split() + [""] * 3)[2]),
+            "management": links.ipv4_beside(came_in[2]),
+            "ssh_port": int(came_in[3] or 22),
             "machine": platform.machine(),
             "kernel": platform.release(),
+            "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
             "software": software.result(),
             "nvidia": _nvidia(),

@@ -38,6 +38,7 @@ def check_survey(
         return []
     checks = (
         _machine(survey, head, recipe),
+        _walls(survey),
         _gpu(survey, recipe),
         _room(node, survey, recipe, knobs, images),
         _ports(node, survey, knobs, count),
@@ -57,6 +58,14 @@ def _machine(survey: Survey, head: Survey, recipe: Recipe) -> Findings:
         yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
     if not survey["docker"]["version"]:
         yield "Docker does not answer", "sudo systemctl enable --now docker (or install it: apt install docker.io)"
+
+
+def _walls(survey: Survey) -> Findings:
+    if not survey["walls"]["nft"]:
+        yield (
+            "nftables can't be set, and without it what the engine listens on is everybody's",
+            "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables)",
+        )
 
 
 def _gpu(survey: Survey, recipe: Recipe) -> Findings:
@@ -148,7 +157,7 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
             names += ["master"] if is_head else []
         else:
             names += ["node_manager", "object_manager", "agent_grpc", "agent_listen", "runtime_env", "metrics"]
-            names += ["gcs", "ray_client"] if is_head else []
+            names += ["gcs", "ray_client", "autoscaler_metrics", "dashboard_metrics"] if is_head else []
     copies: list[int] = []
     if knobs.topology != "solo":
         # The head has a server for each worker; where there are several, they hand on what they have.

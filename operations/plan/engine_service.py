@@ -123,6 +123,9 @@ def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> li
     argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder_of(ENGINE)}/engine.env"]
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
     argv += ["--cidfile", CONTAINER_ID, "--oom-score-adj", "500"]
+    if node.engine_group:
+        # The walls know its sockets by it.
+        argv += ["--cgroup-parent", node.engine_group]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
     if node.is_head or knobs.topology == "replicas":

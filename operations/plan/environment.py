@@ -57,4 +57,8 @@ def ray_environment(node: Node, head: Node, knobs: Knobs) -> dict[str, str]:
         "RAY_num_prestart_python_workers": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_DEDUP_LOGS": "0",
+        # No flag moves these two of the head's, 44217 and 44227 (read in 2.55: autoscaler/_private/constants.py,
+        # dashboard/consts.py).
+        "AUTOSCALER_METRIC_PORT": str(knobs.port("autoscaler_metrics")),
+        "DASHBOARD_METRIC_PORT": str(knobs.port("dashboard_metrics")),
     }

@@ -29,6 +29,8 @@ PORT_OFFSETS = {
     "runtime_env": 7,
     "metrics": 8,
     "ray_client": 9,
+    "autoscaler_metrics": 10,
+    "dashboard_metrics": 11,
     # The copy to the first worker listens one further on, that to the second two, and so on.
     "share": 30,
 }
@@ -150,6 +152,11 @@ class Knobs(BaseModel):
     def port(self, name: str) -> int:
         """A port of the ranks' own traffic, by its name in PORT_OFFSETS."""
         return self.cluster_ports + PORT_OFFSETS[name]
+
+    @property
+    def ray_worker_ports(self) -> range:
+        """Where Ray's workers listen."""
+        return range(self.cluster_ports + 100, self.cluster_ports + 300)
 
     def copy_port(self, index: int) -> int:
         """Where the head serves the copies of the node with this index, and where that node serves other workers."""

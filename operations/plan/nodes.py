@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network
+from typing import Any
+
+from operations.plan.places import SLICE
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Node:
-    """One host. `index` 0 is the head. `rails` are device names, in the order of the subnets."""
+    """One host. `index` 0 is the head. `rails` are device names, in the order of the subnets.
+
+    `ssh_port`: where its sshd took the login. `engine_group`: what Docker calls the control group that engines are to
+    be in; empty: this node can't tell sockets by their control group.
+    """
 
     name: str
     index: int
@@ -29,6 +36,8 @@ class Node:
     rails: tuple[str, ...] = ()
     rdma: tuple[str, ...] = ()
     subnets: tuple[IPv4Network, ...] = field(default=())
+    ssh_port: int = 22
+    engine_group: str = ""
 
     @property
     def is_head(self) -> bool:
@@ -47,6 +56,15 @@ class Node:
     def path(self, text: str) -> str:
         """A path of the knobs on this node: ~ is the login's home."""
         return self.home + text[1:] if text.startswith("~/") else text
+
+
+def engine_group(walls: Mapping[str, Any]) -> str:
+    """What Docker calls the control group that the walls know engines by, from what a survey says: with systemd's
+    driver a slice, with Docker's own a path. Empty: the node can't tell sockets by their group.
+    """
+    if not walls.get("groups"):
+        return ""
+    return f"/{SLICE}" if walls.get("driver") == "cgroupfs" else SLICE
 
 
 def on_fabric(addresses: Iterable[str], subnets: Iterable[IPv4Network]) -> bool:

@@ -17,8 +17,11 @@ MEETING = "/run/tandem/engine/meeting.json"
 
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
-#: In the order in which they are taken away: what would start or kill another goes first.
-UNITS = (CANARY, PROXY, ENGINE, GUARD)
+WALLS = "tandem-walls"
+#: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
+SLICE = "tandem.slice"
+#: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
+UNITS = (CANARY, PROXY, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)

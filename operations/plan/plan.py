@@ -12,11 +12,12 @@ from operations.plan.fabric import fabric_files
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ENGINE, GUARD, PROXY
+from operations.plan.places import CANARY, ENGINE, GUARD, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Program, Service
+from operations.plan.walls import walls
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,12 @@ class NodePlan:
     proxy: Service | None = None
     canary: Program | None = None
     guard: Program | None = None
+    walls: Program | None = None
 
     @property
     def services(self) -> dict[str, Program | None]:
-        return {ENGINE: self.engine, PROXY: self.proxy, CANARY: self.canary, GUARD: self.guard}
+        services = {ENGINE: self.engine, PROXY: self.proxy, CANARY: self.canary, GUARD: self.guard}
+        return {**services, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,14 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
         nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
     engines = engine_services(recipe, knobs, serving)
-    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines) for node in nodes))
+    count = len(nodes)
+    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
     head = replace(draft.head, proxy=proxy_service(recipe, knobs, nodes[0], list(draft.endpoints.values())))
     return replace(draft, nodes=(head, *draft.nodes[1:]))
 
 
 def _node_plan(
-    recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engines: Mapping[str, Service]
+    recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engines: Mapping[str, Service], count: int
 ) -> NodePlan:
     fabric = fabric_files(knobs, node)
     if node.name not in engines:
@@ -117,4 +121,5 @@ def _node_plan(
         engines[node.name],
         canary=upkeep.canary(recipe, knobs, node, ranks),
         guard=upkeep.guard(knobs),
+        walls=walls(knobs, node, count),
     )

@@ -22,8 +22,8 @@ def ray_start(knobs: Knobs, node: Node, head: Node) -> list[str]:
         f"--dashboard-agent-listen-port={knobs.port('agent_listen')}",
         f"--runtime-env-agent-port={knobs.port('runtime_env')}",
         f"--metrics-export-port={knobs.port('metrics')}",
-        f"--min-worker-port={knobs.cluster_ports + 100}",
-        f"--max-worker-port={knobs.cluster_ports + 299}",
+        f"--min-worker-port={knobs.ray_worker_ports[0]}",
+        f"--max-worker-port={knobs.ray_worker_ports[-1]}",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
         "--disable-usage-stats",
     ]

@@ -22,6 +22,7 @@ OWNED_ENV = (
     *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
+    *("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"),
 )
 #: A repository on the Hub, whose parts are never `.` or `..`. No `\w`: it is more to Python than to pydantic.
 REPOSITORY = "[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*"

@@ -5,8 +5,8 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 
 from pyinfra import host, inventory, logger, state
 
-from operations import lock, reach, units
-from operations.plan.places import UNITS
+from operations import lock, reach, units, walls
+from operations.plan.places import UNITS, WALLS
 
 if reach.speaks(host, inventory):
     for absence in reach.absent(inventory):
@@ -16,4 +16,6 @@ if reach.speaks(host, inventory):
         )
     state.failed_hosts.update(each for each in inventory if each not in reach.answering(inventory))
 lock.alone(name="Lock | no deploy is at work")
-units.take_down(names=list(UNITS), name="Down | all units")
+units.take_down(names=[unit for unit in UNITS if unit != WALLS], name="Down | all units")
+# To the end: what is on its way out still listens.
+walls.take_down(name="Down | the walls")

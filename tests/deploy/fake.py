@@ -14,7 +14,7 @@ from typing import Any
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.nodes import Node
-from operations.plan.places import PROXY_KEY, RAY_TOKEN, UNITS
+from operations.plan.places import PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
@@ -55,7 +55,8 @@ def planned(**changes: Any) -> Plan:
     wanted, recipe = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
     nodes = [
-        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets) for i, name in enumerate(NAMES)
+        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets, engine_group=SLICE)
+        for i, name in enumerate(NAMES)
     ]
     return make_plan(recipe, wanted, nodes)
 
@@ -101,6 +102,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         ],
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
         "served": record(plan, contents_of(plan))["id"],
+        "walls": {"problem": "" if mine.walls else "no walls are here"},
     }
 
 
@@ -110,6 +112,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state["services"]["units"] = {unit: {} for unit in UNITS}
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
+    state["walls"] = {"problem": "no walls are here"}
     return state
 
 

@@ -21,11 +21,14 @@ def test_available_memory_is_read_from_meminfo() -> None:
     assert guard.available_mib("garbage") == sys.maxsize
 
 
-def test_it_kills_the_container_s_whole_group_and_nothing_without_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "place", ["tandem.slice/docker-abc.scope", "tandem.slice/abc", "system.slice/docker-abc.scope", "docker/abc"]
+)
+def test_it_kills_the_container_s_whole_group_and_nothing_without_one(tmp_path: Path, place: str) -> None:
     identity, cgroups = tmp_path / "engine.cid", tmp_path / "cgroup"
     assert not guard.kill(identity, cgroups)
     identity.write_text("abc")
-    group = cgroups / "system.slice/docker-abc.scope"
+    group = cgroups / place
     group.mkdir(parents=True)
     (group / "cgroup.kill").write_text("")
     assert guard.kill(identity, cgroups)

@@ -9,7 +9,7 @@ from typing import Any
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
-from operations.plan.places import UNITS
+from operations.plan.places import SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +37,7 @@ def nodes(count: int, of: Knobs, *, rdma: bool = True) -> list[Node]:
             rails=rails,
             rdma=("rocep1s0f0", "roceP2p1s0f0") if rdma and rails else (),
             subnets=of.rail_subnets if rails else (),
+            engine_group=SLICE,
         )
         for index in range(count)
     ]
@@ -55,6 +56,8 @@ def survey(**changes: Any) -> dict[str, Any]:
         "home": "/home/spark",
         "machine": "aarch64",
         "kernel": "6.17.0-1032-nvidia",
+        "ssh_port": 22,
+        "walls": {"nft": True, "groups": True, "driver": "systemd"},
         "docker": {"version": "28.0.0", "runtimes": ["nvidia", "runc"]},
         "nvidia": "580.95.05",
         "cdi": False,
@@ -85,6 +88,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "models": [{"present": False, "problems": [], "files": {}, "proven": False, "touched": []}],
             "secrets": {},
             "served": "",
+            "walls": {"problem": "no walls are here"},
         },
     }
     return found | changes

@@ -49,6 +49,7 @@ def test_a_healthy_node_has_no_findings() -> None:
         (survey(machine="x86_64"), "is x86_64, the head is aarch64"),
         (survey(kernel="7.0.0-1019-nvidia"), "runs the kernel 7.0.0-1019-nvidia"),
         (survey(docker={"version": "", "runtimes": []}), "Docker does not answer"),
+        (survey(walls={"nft": False, "groups": False}), "everybody's -> sudo apt install nftables"),
         (survey(nvidia=""), "no NVIDIA driver is loaded"),
         (survey(docker={"version": "28", "runtimes": ["runc"]}), "Docker has no NVIDIA runtime"),
         (survey(memory={"total_mib": 64_000, "available_mib": 60_000}), "has 62.5 GiB of memory, the recipe needs 100"),
@@ -217,7 +218,7 @@ def test_solo_needs_no_fabric() -> None:
         ("replicas", "ray", 2, 3, {8001, 26032}),
         ("cluster", "mp", 0, 3, {8000, 8001, 26000, 26001, 26031, 26032}),
         ("cluster", "mp", 1, 2, set()),
-        ("cluster", "ray", 0, 2, {8000, 8001, 26000, *range(26002, 26010), 26031}),
+        ("cluster", "ray", 0, 2, {8000, 8001, 26000, *range(26002, 26012), 26031}),
         ("cluster", "ray", 1, 2, set(range(26003, 26009))),
     ],
 )

@@ -1,0 +1,66 @@
+"""The walls of a node that serves: over which interfaces what is Tandem's can be reached."""
+
+from __future__ import annotations
+
+from operations.plan.checks import listens
+from operations.plan.files import File, as_is, render
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ETC, SLICE, WALLS, folder_of
+from operations.plan.service import SPEC, Program, seal_program
+
+#: Where sshd listens unless it was told otherwise.
+SSH_PORT = 22
+
+
+def walls(knobs: Knobs, node: Node, count: int) -> Program:
+    """The table of nftables for a node of `count`, and the unit that loads it before the network is up.
+
+    It drops, of what comes neither over a rail nor from the node itself: what is meant for the fabric's addresses; what
+    is meant for a port that the plan gives out, but the proxy's; and what is meant for a socket of the engine's, on
+    whatever port, known by the control group of its container. All else is the owner's and is let by.
+
+    In solo there are no rails in the plan: the engine is reached from its own node alone, and what lies on the fabric's
+    addresses, if anything, is not Tandem's.
+    """
+    folder = folder_of(WALLS)
+    group = SLICE if node.engine_group else ""
+    rules = render(
+        "walls/tandem.nft.j2",
+        spec=SPEC,
+        inside=[f'"{name}"' for name in ("lo", *node.rails)],
+        ssh=sorted({SSH_PORT, node.ssh_port}),
+        ports=_ranges(_given(knobs, node, count)),
+        group=group,
+        subnets=[str(subnet) for subnet in node.subnets],
+    )
+    return seal_program(
+        WALLS,
+        [
+            File(f"{folder}/tandem.nft", rules),
+            File(f"{folder}/walls.sh", as_is("walls/walls.sh"), "755"),
+            File(
+                f"/etc/systemd/system/{WALLS}.service",
+                render("walls/tandem-walls.service.j2", etc=ETC, group=group),
+            ),
+        ],
+    )
+
+
+def _given(knobs: Knobs, node: Node, count: int) -> set[int]:
+    """Ports that the plan gives out on this node, without the proxy's, which is the door."""
+    ports = set(listens(node.index, knobs, count)) - {knobs.proxy_port}
+    if knobs.topology == "cluster" and knobs.executor == "ray":
+        ports.update(knobs.ray_worker_ports)
+    return ports
+
+
+def _ranges(ports: set[int]) -> list[str]:
+    """`8001`, `26000-26009`: neighbours together, since nft lists them so."""
+    runs: list[list[int]] = []
+    for port in sorted(ports):
+        if runs and runs[-1][1] == port - 1:
+            runs[-1][1] = port
+        else:
+            runs.append([port, port])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]

@@ -1,0 +1,61 @@
+"""The walls: from outside nothing of Tandem's answers but the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.operation import operation
+
+from operations import held, looking, units
+from operations.plan.places import SLICE, WALLS
+from operations.plan.plan import Plan
+from operations.remote import ask
+
+#: Loads the rules in one transaction, whether others are in force or none; says in nft's own words why it can't. A unit
+#: that is up is started as well, for what it has come to require since.
+_RAISE = (
+    f"systemctl enable --quiet {WALLS}.service && systemctl start {WALLS}.service && systemctl reload {WALLS}.service"
+    " || { echo 'the walls do not stand; nft says:' >&2;"
+    f" journalctl --unit {WALLS} --lines 5 --output cat >&2; false; }}"
+)
+
+
+@looking.step
+def stand(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The table as planned where an engine is, none where none is. What was changed by hand is put right."""
+    wanted, found = plan.of(host.name).walls, looking.at(host, plan)
+    if wanted is None:
+        if units.exists(found, WALLS):
+            yield from _remove()
+        else:
+            host.noop("nothing to wall in")
+        return
+    changed = False
+    for command in units.place_service(wanted, found["files"]):
+        changed = True
+        yield command
+    problem = found["walls"]["problem"]
+    if not changed and not problem and units.is_up(found, WALLS):
+        host.noop("the walls stand")
+        return
+    if problem and not changed:
+        host.log(problem)
+    yield StringCommand(_RAISE)
+
+
+@operation()
+def take_down() -> Generator[PyinfraCommand, None, None]:
+    """Remove the table, its unit and the engine's control group. The engine has gone before."""
+    if ask(host, "services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
+        yield from held.guarded(_remove())
+    else:
+        host.noop("no walls are here")
+
+
+def _remove() -> Iterator[PyinfraCommand]:
+    yield from units.remove(WALLS)
+    # Of a unit that was down already the table is gone too, unless somebody loaded it by hand.
+    yield StringCommand("nft delete table inet tandem 2>/dev/null || true")
+    yield StringCommand("systemctl stop", SLICE)

@@ -1,0 +1,80 @@
+"""When the walls are put up, put right and taken away, in whole deploys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from operations.plan.places import WALLS
+from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.plan.samples import survey
+
+RAISE = "systemctl reload tandem-walls.service"
+START = "systemctl start --no-block tandem-engine.service"
+
+
+def states(**changes: Any) -> list[dict[str, Any]]:
+    plan = planned(**changes)
+    return [look(plan, name) for name in NAMES]
+
+
+def test_they_stand_before_an_engine_starts_and_after_the_old_one_has_stopped(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", "--data", "topology=replicas")
+    assert outcome.code == 0, outcome.text
+    for node in (1, 2):
+        assert outcome.position(node, "tandem.nft") < outcome.position(node, RAISE) < outcome.position(node, START)
+
+
+def test_those_of_a_solo_come_when_the_cluster_has_stopped_and_go_where_nothing_is_left(tmp_path: Path) -> None:
+    outcome = deploy(tmp_path, states(topology="cluster"), "-y", "--data", "topology=solo")
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, "systemctl stop tandem-engine.service") < outcome.position(1, RAISE)
+    gone = outcome.position(2, "systemctl disable --now --quiet tandem-walls.service")
+    assert outcome.position(2, "systemctl disable --now --quiet tandem-engine.service") < gone
+    assert gone < outcome.position(2, "systemctl stop tandem.slice")
+
+
+def test_what_somebody_has_changed_is_said_and_put_right_and_nothing_else(tmp_path: Path) -> None:
+    found = states(topology="cluster")
+    found[1]["walls"] = {"problem": "the walls do not stand: nftables has no table `tandem`"}
+    outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
+    assert outcome.code == 0, outcome.text
+    assert "the walls do not stand: nftables has no table `tandem`" in outcome.text
+    ((node, command),) = outcome.commands
+    assert node == "spark-2" and RAISE in command
+
+
+def test_a_unit_that_will_not_start_at_boot_is_put_right(tmp_path: Path) -> None:
+    found = states(topology="cluster")
+    found[0]["services"]["units"][WALLS]["UnitFileState"] = "disabled"
+    outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
+    ((node, command),) = outcome.commands
+    assert node == "spark-1" and "systemctl enable --quiet tandem-walls.service" in command
+
+
+def test_a_node_that_can_t_tell_groups_is_named_in_a_cluster(tmp_path: Path) -> None:
+    walls = {"nft": True, "groups": False, "driver": "systemd"}
+    plan = planned(topology="cluster")
+    found = [fresh(plan, name) for name in NAMES]
+    outcome = deploy(tmp_path, found, "-y", "--dry", "--data", "topology=cluster", walls=walls)
+    assert "spark-2: its kernel or its control groups (cgroup v2 is needed) don't let the walls know" in outcome.text
+
+
+def test_without_nft_nothing_is_changed(tmp_path: Path) -> None:
+    assert survey()["walls"]["nft"]
+    found = states(topology="cluster")
+    outcome = deploy(tmp_path, found, "-y", walls={"nft": False, "groups": False, "driver": "systemd"})
+    assert outcome.code == 1 and outcome.commands == []
+    assert "sudo apt install nftables" in outcome.text
+
+
+def test_down_takes_them_away_to_the_end(tmp_path: Path) -> None:
+    enabled = {"units": {unit: {"UnitFileState": "enabled"} for unit in (*states()[0]["services"]["units"],)}}
+    asked = {"file": "operations/verbs/down.py", "programs": {"services": enabled}}
+    outcome = deploy(tmp_path, states(), "-y", **asked)
+    assert outcome.code == 0, outcome.text
+    for node in (1, 2):
+        last = outcome.position(node, "systemctl disable --now --quiet tandem-walls.service")
+        assert outcome.position(node, "systemctl disable --now --quiet tandem-guard.service") < last
+        assert last < outcome.position(node, "systemctl stop tandem.slice")

@@ -1,0 +1,145 @@
+"""From outside nothing answers but ssh and the proxy: every port of every node, in every topology, as others see them.
+
+This machine is on the nodes' office network; for a while it is also the host that has set a route to the fabric.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.e2e import cluster
+from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import cgroup
+from tests.lab.scan import open_ports
+from tests.lab.settings import LINKS, MANAGEMENT_BRIDGE, LabNode, known_nodes
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("booted")]
+
+SSH, PROXY = 22, 8000
+WALLS = "/etc/tandem/walls/walls.sh"
+CASES = [
+    {"topology": "cluster", "executor": "ray"},
+    {"topology": "cluster", "executor": "mp"},
+    {"topology": "replicas"},
+    {"topology": "solo"},
+]
+
+
+@pytest.fixture(scope="module")
+def booted(lab: None) -> Iterator[None]:
+    """The lab, which another file may have taken down."""
+    was_up = bool(known_nodes()) and all(cgroup.is_running(node) for node in known_nodes())
+    if not was_up:
+        cluster.lab("up")
+    yield
+    if not was_up:
+        cluster.lab("down")
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: "-".join(case.values()))
+def case(request: pytest.FixtureRequest, booted: None) -> dict[str, str]:
+    """A topology that serves on the office network."""
+    wanted: dict[str, str] = {**request.param, "proxy_bind": "management"}
+    done = deploy(**wanted)
+    assert done.code == 0, done.text
+    return wanted
+
+
+def allowed(node: LabNode) -> set[int]:
+    return {SSH, PROXY} if node is HEAD else {SSH}
+
+
+def local(node: LabNode) -> str:
+    """A node's own IPv6 address on the office network, as this machine writes it."""
+    told = json.loads(on(node, f"ip -j -6 addr show dev {LINKS['mgmt']}"))
+    found = [each["local"] for link in told for each in link.get("addr_info", [])]
+    assert found, f"{node.name} has no IPv6 address on the office network"
+    return f"{found[0]}%{MANAGEMENT_BRIDGE}"
+
+
+@contextmanager
+def route(node: LabNode) -> Iterator[None]:
+    """This machine sends what is for the fabric to a node's address in the office."""
+    subnets = ("192.168.177.0/24", "192.168.178.0/24")
+    for subnet in subnets:
+        subprocess.run(["ip", "route", "add", subnet, "via", node.address], check=True)
+    try:
+        yield
+    finally:
+        for subnet in subnets:
+            subprocess.run(["ip", "route", "del", subnet], check=True)
+
+
+@contextmanager
+def without_walls() -> Iterator[None]:
+    """As it would be: what the tests below find shut is open."""
+    for node in (HEAD, WORKER):
+        on(node, f"{WALLS} drop", check=False)
+    try:
+        yield
+    finally:
+        for node in (HEAD, WORKER):
+            on(node, f"[ ! -e {WALLS} ] || {WALLS} load")
+
+
+def test_from_the_office_ssh_and_the_proxy_answer(case: dict[str, str], at: dict[str, str]) -> None:
+    assert {node.name: open_ports(node.address) for node in (HEAD, WORKER)} == {
+        node.name: allowed(node) for node in (HEAD, WORKER)
+    }
+    assert cluster.complete(at) == 8
+
+
+def test_over_ipv6_ssh_answers(case: dict[str, str]) -> None:
+    for node in (HEAD, WORKER):
+        assert open_ports(local(node)) == {SSH}, node.name
+
+
+def test_a_host_with_a_route_to_the_fabric_reaches_ssh(case: dict[str, str]) -> None:
+    for through in (HEAD, WORKER) if case["topology"] != "solo" else ():
+        with route(through):
+            for address in ("192.168.177.11", "192.168.177.12"):
+                assert open_ports(address) <= {SSH}, f"{address} through {through.name}"
+
+
+def test_without_the_walls_more_answers(case: dict[str, str], record_property: Callable[[str, object], None]) -> None:
+    """What the others would find if there were nothing to find it shut."""
+    with without_walls():
+        before = {node.name: open_ports(node.address) - allowed(node) for node in (HEAD, WORKER)}
+        with route(WORKER):
+            routed = open_ports("192.168.177.12")
+    record_property("open", {name: sorted(ports) for name, ports in before.items()} | {"routed": sorted(routed)})
+    if case["topology"] == "cluster":
+        assert before["spark-1"], before
+    if case["topology"] == "replicas":
+        assert 8001 in routed
+
+
+def test_a_second_deploy_changes_nothing_and_a_table_that_was_flushed_is_put_up_again(case: dict[str, str]) -> None:
+    assert deploy(**case).changes == 0
+    on(HEAD, "nft delete table inet tandem")
+    repaired = deploy(**case)
+    assert repaired.code == 0, repaired.text
+    assert "nftables has no table `tandem`" in repaired.text
+    assert open_ports(HEAD.address) == allowed(HEAD)
+    assert deploy(**case).changes == 0
+
+
+def test_after_a_reboot_the_walls_stand_before_the_engine_listens() -> None:
+    assert deploy(topology="cluster", executor="ray", proxy_bind="management").code == 0
+    cluster.lab("reboot", "spark-2")
+    log = on(WORKER, "journalctl -b --no-pager -o short-monotonic -u tandem-walls -u tandem-engine")
+    assert log.index("Finished tandem-walls.service") < log.index("Starting tandem-engine.service")
+    assert open_ports(WORKER.address) == {SSH}
+
+
+def test_down_takes_them_away_and_nothing_else() -> None:
+    others = on(HEAD, "nft --stateless list ruleset | grep -c '^table'")
+    assert deploy(file="operations/verbs/down.py").code == 0
+    for node in (HEAD, WORKER):
+        assert on(node, "nft list tables | grep tandem; ls -d /sys/fs/cgroup/tandem.slice", check=False) == ""
+    assert int(on(HEAD, "nft --stateless list ruleset | grep -c '^table'")) == int(others) - 1

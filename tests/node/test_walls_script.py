@@ -1,0 +1,126 @@
+"""What loads the walls, compares them and puts them up again; and what a node says that it can."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from operations.node import status
+from operations.node import walls as on_node
+from tests.node.walled import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
+from tests.plan.samples import ROOT
+
+pytestmark = NEEDS
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site without walls."""
+    with built(tmp_path_factory.mktemp("walls")) as site:
+        yield site
+
+
+@pytest.fixture
+def site(standing: Site) -> Iterator[Site]:
+    standing.render()
+    yield standing
+    standing.sh("drop")
+
+
+def test_a_change_by_any_hand_is_seen_and_a_second_load_is_the_same(site: Site) -> None:
+    assert "has no table `tandem`" in site.sh("problem")
+    site.sh("load")
+    assert site.sh("problem") == ""
+    before = site.node.run("nft", "--stateless", "list", "table", "inet", "tandem")
+    site.office.ask([("tcp", OFFICE, 26001)])
+    # What was counted is no change.
+    assert site.sh("problem") == ""
+    site.sh("load")
+    assert site.node.run("nft", "--stateless", "list", "table", "inet", "tandem") == before
+    site.node.run("nft", "insert", "rule", "inet", "tandem", "input", "accept")
+    assert "not as planned" in site.sh("problem")
+    site.sh("load")
+    assert site.sh("problem") == ""
+    site.node.run("nft", "delete", "table", "inet", "tandem")
+    assert "has no table `tandem`" in site.sh("problem")
+    site.sh("load")
+    (site.walls / "tandem.nft").write_text("# another plan\n")
+    assert "not as planned" in site.sh("problem")
+
+
+def test_before_a_start_they_are_put_up_again_and_a_start_waits_where_they_can_t_be(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A stand-in for systemctl, which does what the unit would.
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(
+        f'#!/bin/sh\n[ "$*" = "reload-or-restart tandem-walls.service" ] && {site.walls}/walls.sh load\n'
+    )
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert site.sh("raise") == ""
+    assert site.sh("problem") == ""
+    site.node.run("nft", "flush", "ruleset")
+    assert site.sh("raise") == ""
+    assert site.reach(STRAY, OFFICE, OFFICE_6) == set()
+    site.node.run("nft", "flush", "ruleset")
+    systemctl.write_text("#!/bin/sh\necho no; exit 1\n")
+    assert (
+        site.sh("raise") == "the walls do not stand: nftables has no table `tandem` (systemctl status tandem-walls)\n"
+    )
+    # The owner's own, which the flush has taken as well.
+    subprocess.run(site.node.argv("nft", "--file", "-"), input=OTHERS, text=True, check=True)
+
+
+def test_rules_that_nft_refuses_leave_those_in_force(site: Site) -> None:
+    site.sh("load")
+    rules = site.walls / "tandem.nft"
+    good = rules.read_text()
+    rules.write_text(good.replace(GROUP, "not-there.slice"))
+    site.sh("load", check=False)
+    assert site.reach(STRAY, OFFICE, OFFICE_6) == set()
+    rules.write_text(good)
+    assert site.sh("problem") == ""
+
+
+def test_a_control_group_that_was_made_anew_is_a_change(site: Site) -> None:
+    """A rule holds the number of the group; under the same name another group is another number."""
+    other = unified() / f"walls-other-{os.getpid()}.slice"
+    rules = site.walls / "tandem.nft"
+    rules.write_text(rules.read_text().replace(GROUP, other.name))
+    other.mkdir()
+    try:
+        site.sh("load")
+        assert site.sh("problem") == ""
+        other.rmdir()
+        other.mkdir()
+        assert "not as planned" in site.sh("problem")
+    finally:
+        other.rmdir()
+
+
+def test_the_node_says_what_it_can() -> None:
+    unified()
+    program = "import json; from operations.node import walls; print(json.dumps(walls.able()))"
+    argv = ["unshare", "--mount", "sh", "-c", f"{MOUNT} && exec python3 -c '{program}'"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == '{"nft": true, "groups": true}\n', done.stderr
+
+
+def test_a_node_without_what_it_takes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_node, "CGROUPS", tmp_path)
+    assert on_node.able() == {"nft": True, "groups": False}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert on_node.able() == {"nft": False, "groups": False}
+    assert on_node.standing() == {"problem": "no walls are here"}
+
+
+def test_status_says_whether_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {"ActiveState": "active", "SubState": "exited"}
+    for problem, health in (("", "they stand"), ("the walls are not as planned", "the walls are not as planned")):
+        monkeypatch.setattr(on_node, "standing", lambda problem=problem: {"problem": problem})
+        assert status._row("tandem-walls", state)["health"] == health
