@@ -13,12 +13,13 @@ from bench.asked import Asked
 from bench.conversations import conversations
 from bench.deployed import Deployed, counted, state
 from bench.figures import figures
-from bench.records import Folder, Request, Run, Step
+from bench.profiles import WARM
+from bench.records import KNOWN, Folder, Request, Run, Step
 from bench.resuming import attempts
 from bench.session import Node, Session
 from bench.show import Show
 from bench.slo import Slo
-from bench.steps import KNOWN, Wanted, steps
+from bench.steps import Wanted, steps
 from bench.way import Way
 from operations.plan.refusal import Finding, Refusal
 
@@ -26,8 +27,6 @@ from operations.plan.refusal import Finding, Refusal
 SETTLE_S = 0.3
 #: Seconds for a setup to come back on its own after a step in which nothing was answered.
 BACK_S = 900
-#: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
-WARM = 0.1
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Measurement:
         self.done = {step.name for step in self.steps}
         #: Steps whose first repeat had no answer at all: an engine that dies of them would die of each.
         self.hopeless = {
-            _cell(step)
+            step.cell
             for step in self.steps
             if step.setup == self.deployed.setup.name and all(request.error for request in self.requests[step.name])
         }
@@ -221,12 +220,6 @@ class Measurement:
 def _breadth(step: Wanted) -> tuple[int, int]:
     """By which the step for a warm-up is chosen: most users, and of their prompts the shortest."""
     return step.users, -(step.prompt or 0)
-
-
-def _cell(step: Step) -> tuple[str, int, str]:
-    """As Wanted.cell."""
-    *_, which = step.name.split(f"/{step.target}/{step.users}/{step.repeat}", 1)
-    return step.target, step.users, which.strip("/")
 
 
 def append(folder: Folder, step: Step) -> None:

@@ -70,6 +70,10 @@ class Request(Record):
     right: bool | None = None
 
 
+#: The step in which answers that are known are asked for under load.
+KNOWN = "known"
+
+
 class Step(Record):
     """So many users asking the same of one setup at once, once."""
 
@@ -92,6 +96,21 @@ class Step(Record):
     engines: dict[str, Counters] = Field(default_factory=dict)
     before: dict[str, NodeState] = Field(default_factory=dict)
     after: dict[str, NodeState] = Field(default_factory=dict)
+
+    @property
+    def which(self) -> str:
+        """What stands behind the repeat in its name: one of several prompts, KNOWN, or nothing."""
+        return self.name.removeprefix(f"{self.setup}/{self.target}/{self.users}/{self.repeat}").strip("/")
+
+    @property
+    def cell(self) -> tuple[str, int, str]:
+        """What is repeated."""
+        return self.target, self.users, self.which
+
+    @property
+    def is_known(self) -> bool:
+        """Whether known answers were asked for, and no figures."""
+        return self.which == KNOWN
 
 
 class Setup(Record):

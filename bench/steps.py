@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from bench import known
 from bench.profiles import Profile
+from bench.records import KNOWN
 from operations.plan.refusal import Finding, Refusal
-
-#: The step in which answers that are known are asked for under load.
-KNOWN = "known"
 
 
 @dataclass(frozen=True)
