@@ -49,7 +49,7 @@ def test_of_all_routes_one_answers_without_a_key(url: str, alice: str) -> None:
     program = base64.b64encode(ROUTES.read_bytes()).decode()
     said = on(HEAD, f"echo {program} | base64 -d | docker exec --interactive tandem-proxy python3 -")
     routes = [(method, path) for method, path in json.loads(said.splitlines()[-1])]
-    assert len(routes) > 1000
+    assert len(routes) > 500
     found = strangers.walk(url, routes)
     assert {route for route, status in found.items() if status not in (401, 404)} == {strangers.LIVENESS}
     found = strangers.walk(url, routes, alice)
