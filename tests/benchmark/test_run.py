@@ -40,7 +40,7 @@ def test_what_is_deployed_is_measured_through_the_proxy_and_each_engine(two: Nod
     assert len(steps) == 2 * (2 + 2 * 1) + 1 and two.deploys == []
     for step in steps:
         assert len(requests[step.name]) == step.requests and not any(each.error for each in requests[step.name])
-        if not step.name.endswith("/known"):
+        if not step.is_known:
             assert {(each.prompt_tokens, each.answer_tokens) for each in requests[step.name]} == {(32, 8)}
     assert all(each.right for each in requests["replicas/proxy/4/0/known"])
     [setup] = run.setups
