@@ -13,6 +13,7 @@ from bench.asked import Asked
 from bench.conversations import conversations
 from bench.deployed import Deployed, counted, state
 from bench.figures import figures
+from bench.profiles import WARM
 from bench.records import Folder, Request, Run, Step
 from bench.resuming import attempts
 from bench.session import Node, Session
@@ -26,8 +27,6 @@ from operations.plan.refusal import Finding, Refusal
 SETTLE_S = 0.3
 #: Seconds for a setup to come back on its own after a step in which nothing was answered.
 BACK_S = 900
-#: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
-WARM = 0.1
 
 
 @dataclass

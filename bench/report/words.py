@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.profiles import PROFILES
+from bench.limit import NEAR
+from bench.profiles import PROFILES, WARM
 from bench.report.ahead import each as each_ahead
 from bench.report.series import PROXY, Measured, Rows
-
-#: How near a run may come to what its client manages before that is said.
-NEAR = 0.5
-#: Of a fresh profile, what the prefix cache may have had of the prompts.
-CACHED = 0.02
+from bench.resuming import ENDED
 
 
 def to_do(measured: Measured) -> list[str]:
@@ -74,7 +71,7 @@ def warnings(measured: Measured) -> Iterator[str]:
     for setup in run.setups:
         if setup.why_not:
             yield f"{setup.name} did not come up: {setup.why_not}"
-    if "ended" not in run.environment:
+    if ENDED not in run.environment:
         yield "The run was broken off: some steps, or repeats of them, are missing."
     yield from _failed(measured)
     if run.client_requests_s and run.client_pieces_s:
@@ -88,7 +85,7 @@ def warnings(measured: Measured) -> Iterator[str]:
     if profile and profile.is_fresh:
         found = [value for rows in measured.of("cached") for row in rows.values.values() for value in row.values()]
         most = max((share for values in found for share in values), default=0.0) / 100
-        if most > CACHED:
+        if most > WARM:
             yield f"Prompts of this profile are new each time; {most:.0%} of a step's tokens were in the prefix cache."
 
 

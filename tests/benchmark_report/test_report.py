@@ -85,6 +85,12 @@ def test_what_makes_figures_doubtful(tmp_path: Path) -> None:
     assert decode.rows[0][3] == "did not come up"
 
 
+@pytest.mark.parametrize(("cached", "told"), [(0.09, []), (0.2, ["20% of a step's tokens were in the prefix cache."])])
+def test_a_tenth_of_fresh_prompts_may_have_been_cached(cached: float, told: list[str], tmp_path: Path) -> None:
+    seen = page(measured(made_up_run(tmp_path / "run", users=(2, 4), cached=cached)), NAMES, None)
+    assert [line.split("; ")[1] for line in seen.warnings] == told
+
+
 def test_the_articles_stand_beside(run: Measured) -> None:
     tables = {each.figure: each.rows for each in beside(run)}
     one = next(row for row in tables["Decode"] if (row.setup, row.users) == ("cluster/mp", 8))
