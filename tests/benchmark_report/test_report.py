@@ -110,8 +110,8 @@ def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
 
 def _of(found: Rows) -> Measured:
     """A run with these rows alone."""
-    run = Run(profile="standard", seed=1, repeats=3, users=found.users, recipe="", served_name="", model="", revision="",
-              began=0, setups=[setup(name) for name in found.setups])  # fmt: skip
+    run = Run(profile="standard", seed=1, repeats=3, users=found.users, recipe="", served_name="", model="",
+              revision="", began=0, setups=[setup(name) for name in found.setups])  # fmt: skip
     return Measured(Path(), run, [], {}, [found])
 
 
