@@ -31,6 +31,11 @@ class Wanted:
         return f"{name}/{self.which}" if self.which else name
 
     @property
+    def is_known(self) -> bool:
+        """As in records.Step."""
+        return self.which == KNOWN
+
+    @property
     def cell(self) -> tuple[str, int, str]:
         """What is repeated."""
         return self.target, self.users, self.which

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench import limit
+from bench.limit import NEAR
 from bench.profiles import PROFILES, WARM
 from bench.report.ahead import each as each_ahead
 from bench.report.series import PROXY, Measured, Rows
 from bench.resuming import ENDED
+
+#: Where all setups tie.
+NONE = "no difference"
 
 
 def to_do(measured: Measured) -> list[str]:
@@ -32,16 +35,18 @@ def to_do(measured: Measured) -> list[str]:
 
 
 def _ranges(rows: Rows) -> str:
-    """`cluster/mp up to 16 users, replicas from 32`: neighbours of the same winner together."""
+    """`cluster/mp for 1 to 16, no difference for 32`: neighbours of the same winners together."""
     parts: list[tuple[str, int, int]] = []
     for users, who in each_ahead(rows).items():
-        name = who.names[0] if len(who.names) == 1 else f"no difference between {' and '.join(sorted(who.names))}"
+        # In the order of the run: by their means ties would come in another order each time.
+        tied = sorted(who.names, key=rows.setups.index)
+        name = NONE if len(tied) > 1 and tied == rows.setups else " or ".join(tied)
         if parts and parts[-1][0] == name:
             parts[-1] = (name, parts[-1][1], users)
         else:
             parts.append((name, users, users))
     if len(parts) == 1:
-        return f"{parts[0][0]} at every number of users"
+        return f"{parts[0][0]} at {'any' if parts[0][0] == NONE else 'every'} number of users"
     spans = [f"{low}" if low == high else f"{low} to {high}" for _, low, high in parts]
     return ", ".join(f"{name} for {span}" for (name, _, _), span in zip(parts, spans, strict=True))
 
