@@ -72,10 +72,6 @@ class Request(Record):
     right: bool | None = None
 
 
-#: The step in which answers that are known are asked for under load.
-KNOWN = "known"
-
-
 class Step(Record):
     """So many users asking the same of one setup at once, once."""
 

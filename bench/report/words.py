@@ -81,7 +81,7 @@ def warnings(measured: Measured) -> Iterator[str]:
     yield from _failed(measured)
     if run.client_requests_s and run.client_pieces_s:
         pieces = max((_pieces_s(measured, step.name, step.took_s) for step in measured.steps), default=0.0)
-        if pieces > limit.NEAR * run.client_pieces_s:
+        if pieces > NEAR * run.client_pieces_s:
             yield (
                 f"The client was near its own limit: {pieces:,.0f} pieces of streams a second, where it manages "
                 f"{run.client_pieces_s:,.0f} against a server that costs nothing."
