@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-bench help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
+.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,8 +123,8 @@ test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, Netwo
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
 
-test-bench: lab-packages $(VENV)/.dev ## `make bench` on the lab: three topologies, broken off and gone on with (root); takes the lab down at the end
-	@$(BIN)/pytest -m long --durations=12 tests/e2e/test_5_bench.py
+test-long: lab-packages $(VENV)/.dev ## `make bench` on the lab, and a scan of all ports in each topology (root); takes the lab down at the end
+	@$(BIN)/pytest -m long --durations=12 tests/e2e
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy

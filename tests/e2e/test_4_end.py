@@ -17,16 +17,21 @@ from tests.lab.settings import HOME, MANAGEMENT_BRIDGE
 
 pytestmark = pytest.mark.lab
 
+COUNT_TABLES = "nft --stateless list ruleset | grep -c '^table'"
+
 
 @pytest.mark.usefixtures("lab")
 def test_down_stops_and_removes_and_keeps_what_took_long() -> None:
-    images = on(HEAD, "docker images --quiet")
+    images, tables = on(HEAD, "docker images --quiet"), on(HEAD, COUNT_TABLES)
     done = deploy(file="operations/verbs/down.py")
     assert done.code == 0, done.text
     for node in (HEAD, WORKER):
         assert cluster.containers(node) == []
         assert on(node, "ls /etc/systemd/system/tandem-* 2>/dev/null", check=False) == ""
+        assert on(node, "nft list tables | grep tandem; ls -d /sys/fs/cgroup/tandem.slice", check=False) == ""
         assert on(node, "ls /home/spark/.cache/huggingface/hub") != ""
+    # Docker's own, and the owner's.
+    assert int(on(HEAD, COUNT_TABLES)) == int(tables) - 1
     assert on(HEAD, "docker images --quiet") == images
     assert deploy(file="operations/verbs/down.py").changes == 0
 
