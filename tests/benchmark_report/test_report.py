@@ -95,7 +95,8 @@ def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
         8: (5.001, 5.0, 9.0),
         16: (9.0, 5.0, 6.0),
     }
-    row: dict[int, dict[str, tuple[float, ...]]] = {
+    row: dict[int, dict[str, tuple[float, ...]]]
+    row = {
         users: {name: (value,) * 3 for name, value in zip("abc", values, strict=True)} for users, values in ties.items()
     }
     told = "For the whole answer soonest: no difference for 1 to 2, a or b for 4 to 8, b for 16."
