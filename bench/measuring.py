@@ -13,12 +13,13 @@ from bench.asked import Asked
 from bench.conversations import conversations
 from bench.deployed import Deployed, counted, state
 from bench.figures import figures
+from bench.profiles import WARM
 from bench.records import Folder, Request, Run, Step
 from bench.resuming import attempts
 from bench.session import Node, Session
 from bench.show import Show
 from bench.slo import Slo
-from bench.steps import KNOWN, Wanted, steps
+from bench.steps import Wanted, steps
 from bench.way import Way
 from operations.plan.refusal import Finding, Refusal
 
@@ -26,8 +27,6 @@ from operations.plan.refusal import Finding, Refusal
 SETTLE_S = 0.3
 #: Seconds for a setup to come back on its own after a step in which nothing was answered.
 BACK_S = 900
-#: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
-WARM = 0.1
 
 
 @dataclass
@@ -46,9 +45,9 @@ class Measurement:
 
     def __post_init__(self) -> None:
         self.done = {step.name for step in self.steps}
-        #: Steps whose first repeat had no answer at all: an engine that dies of them would die of each.
+        #: Cells (as Wanted.cell) that had no answer at all in one repeat: an engine that dies of it would die of each.
         self.hopeless = {
-            _cell(step)
+            (step.target, step.users, step.which)
             for step in self.steps
             if step.setup == self.deployed.setup.name and all(request.error for request in self.requests[step.name])
         }
@@ -77,11 +76,11 @@ class Measurement:
         if not wanted:
             return
         self._warm_up(wanted)
-        answers = self._learn() if any(step.which == KNOWN for step in wanted) else {}
+        answers = self._learn() if any(step.is_known for step in wanted) else {}
         for step in wanted:
             if step.cell in self.hopeless:
                 self.show.skipped(step)
-            elif step.which != KNOWN:
+            elif not step.is_known:
                 self._measure(
                     step, conversations(self.asked.profile, step, self._seed(), self.asked.prompts, self._count)
                 )
@@ -111,7 +110,7 @@ class Measurement:
         short = replace(self.asked.profile, answer=min(self.asked.profile.answer, 16), turns=1, shared=0)
         for target in dict.fromkeys(step.target for step in wanted):
             most = max(
-                (step for step in wanted if step.target == target and step.which != KNOWN), key=_breadth, default=None
+                (step for step in wanted if step.target == target and not step.is_known), key=_breadth, default=None
             )
             if most:
                 asked = conversations(short, most, f"{self.run.seed}/{time.time()}", self.asked.prompts, self._count)
@@ -129,7 +128,7 @@ class Measurement:
     def _measure(self, step: Wanted, asked: list[list[dict[str, Any]]]) -> None:
         self.show.begin(step)
         requests: list[Request] = []
-        place = self.way.place(step.target, exact=self.asked.profile.exact and step.which != KNOWN)
+        place = self.way.place(step.target, exact=self.asked.profile.exact and not step.is_known)
         before = self.states()
         began = time.time()
         with self.folder.requests.open("a") as file:
@@ -163,7 +162,7 @@ class Measurement:
         both = [name for name in self.deployed.engines if name in before and name in after]
         counts = {name: count for name in both if (count := counted(before[name], after[name]))}
         profile = self.asked.profile
-        is_fixed = step.which != KNOWN and profile.turns == 1
+        is_fixed = not step.is_known and profile.turns == 1
         return Step(
             name=step.name,
             setup=step.setup,
@@ -189,7 +188,7 @@ class Measurement:
             self.show.warn(
                 f"{step.name}: the client itself was at {near:.0%} of what it can do: figures may be its own"
             )
-        if self.asked.profile.is_fresh and step.which != KNOWN and (found.prefix_share or 0) > WARM:
+        if self.asked.profile.is_fresh and not step.is_known and (found.prefix_share or 0) > WARM:
             self.show.warn(
                 f"{step.name}: {found.prefix_share:.0%} of the prompts lay in a prefix cache: prefill looks faster"
             )
@@ -221,12 +220,6 @@ class Measurement:
 def _breadth(step: Wanted) -> tuple[int, int]:
     """By which the step for a warm-up is chosen: most users, and of their prompts the shortest."""
     return step.users, -(step.prompt or 0)
-
-
-def _cell(step: Step) -> tuple[str, int, str]:
-    """As Wanted.cell."""
-    *_, which = step.name.split(f"/{step.target}/{step.users}/{step.repeat}", 1)
-    return step.target, step.users, which.strip("/")
 
 
 def append(folder: Folder, step: Step) -> None:

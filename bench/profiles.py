@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from operations.plan.refusal import Finding, Refusal, nearest
 
+#: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
+WARM = 0.1
+
 
 @dataclass(frozen=True)
 class Profile:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 #: Of the folder: it changes when an older reader would read it wrongly.
 FORMAT = 1
+#: The last part of the name of a step in which answers that are known are asked for under load.
+KNOWN = "known"
 
 
 class Record(BaseModel):
@@ -73,7 +75,8 @@ class Request(Record):
 class Step(Record):
     """So many users asking the same of one setup at once, once."""
 
-    #: Unique in the run: `SETUP/TARGET/USERS/REPEAT`, and for profiles of several prompts `/PROMPT`.
+    #: Unique in the run: `SETUP/TARGET/USERS/REPEAT`, for profiles of several prompts `/PROMPT` behind it, and `/known`
+    #: where the answers are known.
     name: str
     setup: str
     #: `proxy`, or the node whose engine was asked directly.
@@ -92,6 +95,16 @@ class Step(Record):
     engines: dict[str, Counters] = Field(default_factory=dict)
     before: dict[str, NodeState] = Field(default_factory=dict)
     after: dict[str, NodeState] = Field(default_factory=dict)
+
+    @property
+    def which(self) -> str:
+        """What stands behind the repeat in its name; empty where the profile has one prompt."""
+        return self.name.removeprefix(f"{self.setup}/{self.target}/{self.users}/{self.repeat}").strip("/")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its answers are known: it is no figure's."""
+        return self.which == KNOWN
 
 
 class Setup(Record):

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from bench import known
 from bench.profiles import Profile
+from bench.records import KNOWN
 from operations.plan.refusal import Finding, Refusal
-
-#: The step in which answers that are known are asked for under load.
-KNOWN = "known"
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,11 @@ class Wanted:
         """As in records.Step."""
         name = f"{self.setup}/{self.target}/{self.users}/{self.repeat}"
         return f"{name}/{self.which}" if self.which else name
+
+    @property
+    def is_known(self) -> bool:
+        """As in records.Step."""
+        return self.which == KNOWN
 
     @property
     def cell(self) -> tuple[str, int, str]:

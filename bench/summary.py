@@ -35,8 +35,7 @@ def summary(folder: Folder, show: Show) -> None:
     slo = Slo.of(run.slo)
     rows: dict[tuple[str, str, int, str], list[tuple[Step, Figures]]] = {}
     for step in steps:
-        which = step.name.split(f"/{step.users}/{step.repeat}", 1)[1].strip("/")
-        key = (step.setup, step.target, step.users, which)
+        key = (step.setup, step.target, step.users, step.which)
         rows.setdefault(key, []).append((step, figures(step, requests[step.name], slo)))
     told = [
         name for name, of in _COLUMNS.items() if any(of(each) is not None for row in rows.values() for _, each in row)

@@ -16,7 +16,6 @@ from bench.folder import read
 from bench.records import Folder, Request, Run, Step
 from bench.records import Setup as Measuring
 from bench.resuming import RUNS
-from bench.steps import KNOWN
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
@@ -124,7 +123,7 @@ def by_prompt(
     setups = {each.name: each for each in run.setups}
     rows: dict[tuple[int, int], Rows] = defaultdict(lambda: defaultdict(dict))
     for step in steps:
-        if step.target != "proxy" or step.setup not in setups or step.name.endswith(f"/{KNOWN}"):
+        if step.target != "proxy" or step.setup not in setups or step.is_known:
             continue
         seen = figures(step, requests[step.name], None)
         lengths = (step.prompt_tokens or _mean(requests[step.name], "prompt_tokens"),

@@ -11,7 +11,6 @@ from bench import folder as folders
 from bench.figures import Figures, Percentiles, figures
 from bench.records import Request, Run, Step
 from bench.slo import Slo
-from bench.steps import KNOWN
 from operations.plan.refusal import Finding, Refusal, nearest
 
 PROXY = "proxy"
@@ -115,7 +114,7 @@ class Measured:
 def measured(path: Path) -> Measured:
     """Raises Refusal for what is no run, was cut, or has nothing in it yet."""
     run, steps, requests = folders.read(path)
-    if not any(each for each in steps if not _is_known(each)):
+    if not any(each for each in steps if not each.is_known):
         came = "; ".join(f"{each.name}: {each.why_not}" for each in run.setups if each.why_not)
         problem = f"has no measured step{f' ({came})' if came else ''}"
         raise Refusal(Finding(str(path), problem, "finish it: make bench with RUN= and what it was begun with"))
@@ -129,12 +128,12 @@ def _rows(run: Run, steps: Iterable[Step], requests: dict[str, list[Request]]) -
     for step in steps:
         seen = figures(step, requests[step.name], slo)
         for name, figure in FIGURES.items():
-            if _is_known(step) != (name == "wrong"):
+            if step.is_known != (name == "wrong"):
                 continue
             value = figure.read(seen)
             if value is None:
                 continue
-            key = (name, step.target, "" if _is_known(step) else _prompt(step))
+            key = (name, step.target, "" if step.is_known else step.which)
             rows = found.setdefault(key, Rows(figure, step.target, key[2], []))
             before = rows.values[step.users].get(step.setup, ())
             rows.values[step.users][step.setup] = (*before, value)
@@ -143,15 +142,6 @@ def _rows(run: Run, steps: Iterable[Step], requests: dict[str, list[Request]]) -
     for rows in found.values():
         rows.setups.sort(key=lambda name: order.index(name) if name in order else len(order))
     return found.values()
-
-
-def _is_known(step: Step) -> bool:
-    return step.name.endswith(f"/{KNOWN}")
-
-
-def _prompt(step: Step) -> str:
-    """What stands behind a step's repeat in its name."""
-    return step.name.split(f"/{step.users}/{step.repeat}", 1)[1].strip("/")
 
 
 def chosen(text: str) -> list[str]:

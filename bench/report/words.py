@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.profiles import PROFILES
+from bench.limit import NEAR
+from bench.profiles import PROFILES, WARM
 from bench.report.ahead import each as each_ahead
 from bench.report.series import PROXY, Measured, Rows
+from bench.resuming import ENDED
 
-#: How near a run may come to what its client manages before that is said.
-NEAR = 0.5
-#: Of a fresh profile, what the prefix cache may have had of the prompts.
-CACHED = 0.02
+#: Where all setups tie.
+NONE = "no difference"
 
 
 def to_do(measured: Measured) -> list[str]:
@@ -35,16 +35,18 @@ def to_do(measured: Measured) -> list[str]:
 
 
 def _ranges(rows: Rows) -> str:
-    """`cluster/mp up to 16 users, replicas from 32`: neighbours of the same winner together."""
+    """`cluster/mp for 1 to 16, no difference for 32`: neighbours of the same winners together."""
     parts: list[tuple[str, int, int]] = []
     for users, who in each_ahead(rows).items():
-        name = " or ".join(who.names) + (" (no difference)" if len(who.names) > 1 else "")
+        # In the order of the run: by their means ties would come in another order each time.
+        tied = sorted(who.names, key=rows.setups.index)
+        name = NONE if len(tied) > 1 and tied == rows.setups else " or ".join(tied)
         if parts and parts[-1][0] == name:
             parts[-1] = (name, parts[-1][1], users)
         else:
             parts.append((name, users, users))
     if len(parts) == 1:
-        return f"{parts[0][0]} at every number of users"
+        return f"{parts[0][0]} at {'any' if parts[0][0] == NONE else 'every'} number of users"
     spans = [f"{low}" if low == high else f"{low} to {high}" for _, low, high in parts]
     return ", ".join(f"{name} for {span}" for (name, _, _), span in zip(parts, spans, strict=True))
 
@@ -74,7 +76,7 @@ def warnings(measured: Measured) -> Iterator[str]:
     for setup in run.setups:
         if setup.why_not:
             yield f"{setup.name} did not come up: {setup.why_not}"
-    if "ended" not in run.environment:
+    if ENDED not in run.environment:
         yield "The run was broken off: some steps, or repeats of them, are missing."
     yield from _failed(measured)
     if run.client_requests_s and run.client_pieces_s:
@@ -88,7 +90,7 @@ def warnings(measured: Measured) -> Iterator[str]:
     if profile and profile.is_fresh:
         found = [value for rows in measured.of("cached") for row in rows.values.values() for value in row.values()]
         most = max((share for values in found for share in values), default=0.0) / 100
-        if most > CACHED:
+        if most > WARM:
             yield f"Prompts of this profile are new each time; {most:.0%} of a step's tokens were in the prefix cache."
 
 

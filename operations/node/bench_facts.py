@@ -109,15 +109,21 @@ def _counters(url: str) -> dict[str, int] | None:
 
 def parse(metrics: str) -> dict[str, int] | None:
     """Counters that are there, summed over their labels; None without those that all others need."""
-    sums: dict[str, float] = {}
-    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+]+)", metrics, re.MULTILINE):
-        sums[name.removesuffix("_total")] = sums.get(name.removesuffix("_total"), 0.0) + float(value)
+    said = sums(metrics)
     found = {
-        ours: int(next(sums[name] for name in names if name in sums))
+        ours: int(next(said[name] for name in names if name in said))
         for ours, names in COUNTERS.items()
-        if any(name in sums for name in names)
+        if any(name in said for name in names)
     }
     return found if all(name in found for name in NEEDED) else None
+
+
+def sums(metrics: str) -> dict[str, float]:
+    """Each value of Prometheus' text by its name without `_total`, summed over its labels."""
+    found: dict[str, float] = {}
+    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+]+)", metrics, re.MULTILINE):
+        found[name.removesuffix("_total")] = found.get(name.removesuffix("_total"), 0.0) + float(value)
+    return found
 
 
 def _deployment() -> dict[str, Any]:

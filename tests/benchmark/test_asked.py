@@ -8,7 +8,8 @@ import pytest
 
 from bench.asked import read
 from bench.profiles import PROFILES, profile
-from bench.steps import KNOWN, steps
+from bench.records import KNOWN
+from bench.steps import steps
 from operations.plan.refusal import Refusal
 
 BAD = {

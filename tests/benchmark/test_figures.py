@@ -45,6 +45,15 @@ def request(number: int = 0, sent: float = 0.0, first: float = 1.0, gap: float =
     return Request(**values | changes)
 
 
+def test_the_last_part_of_a_step_s_name_is_what_it_asks() -> None:
+    where = {"setup": "cluster/mp", "target": "@fake/2/0"}
+    named = "cluster/mp/@fake/2/0/2/0"
+    names = (named, f"{named}/p4032", f"{named}/known")
+    found = [step(name=name, **where) for name in names]
+    assert [each.which for each in found] == ["", "p4032", "known"]
+    assert [each.is_known for each in found] == [False, False, True]
+
+
 def test_two_users_at_once_are_counted_as_llama_benchy_does() -> None:
     found = figures(step(), [request(0, first=1.0), request(1, first=2.0)], None)
     # From the first start to the last first token, and from the first token to the last: 2 s and 3 s.

@@ -13,6 +13,8 @@ import pytest
 from bench import folder
 from bench.folder import read
 from bench.records import Folder
+from bench.session import Session
+from operations.plan.refusal import Refusal
 from tests.benchmark.nodes import MODEL, Nodes, nodes
 
 #: Small enough for many runs.
@@ -38,7 +40,7 @@ def test_what_is_deployed_is_measured_through_the_proxy_and_each_engine(two: Nod
     assert len(steps) == 2 * (2 + 2 * 1) + 1 and two.deploys == []
     for step in steps:
         assert len(requests[step.name]) == step.requests and not any(each.error for each in requests[step.name])
-        if not step.name.endswith("/known"):
+        if not step.is_known:
             assert {(each.prompt_tokens, each.answer_tokens) for each in requests[step.name]} == {(32, 8)}
     assert all(each.right for each in requests["replicas/proxy/4/0/known"])
     [setup] = run.setups
@@ -131,6 +133,26 @@ def test_answers_that_are_cut_are_no_whole_answers(two: Nodes) -> None:
     two.faults(stop_after=5)
     done = two.bench(**{**TINY, "TARGETS": "proxy", "REPEATS": "1", "USERS": "1"})
     assert "5 tokens came, 8 were asked for" in done.stdout, done.stdout + done.stderr
+
+
+def test_nodes_with_different_engines_are_asked_at_once(two: Nodes) -> None:
+    inventory, delay_s = two.folder / "nodes.py", 4
+    inventory.write_text(inventory.read_text().replace('"fake_delay": 0', f'"fake_delay": {delay_s}'))
+    names = ["@fake/spark-1", "@fake/spark-2"]
+    with Session(str(inventory), "") as session:
+        begun = time.monotonic()
+        assert sorted(session.states(names, {name: f"http://{name}" for name in names})) == names
+        assert delay_s <= time.monotonic() - begun < 1.75 * delay_s
+
+
+def test_a_node_that_does_not_answer_while_it_is_measured_is_named(two: Nodes) -> None:
+    answers = json.loads((two.folder / "answers.json").read_text())
+    answers["replicas"]["@fake/spark-2"]["bench_facts"] = {"success": False, "stderr": "sudo: no"}
+    (two.folder / "answers.json").write_text(json.dumps(answers))
+    names = ["@fake/spark-1", "@fake/spark-2"]
+    with Session(str(two.folder / "nodes.py"), "") as session, pytest.raises(Refusal, match="spark-2") as refusal:
+        session.states(names, {name: f"http://{name}" for name in names})
+    assert "no node can be asked" in str(refusal.value) and "spark-1" not in str(refusal.value)
 
 
 def refused(two: Nodes, told: str, **asked: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.folder import write_run
 from bench.records import Counters, Folder, NodeState, Request, Run, Setup, Step
+from bench.resuming import ENDED
 
 RECIPE = "nemotron-3-super-nvfp4-cutlass"
 USERS = (1, 2, 4, 8, 16, 32, 64)
@@ -54,16 +55,19 @@ def made_up_run(
     seed: int = 7,
     why_not: str = "",
     errors: bool = False,
+    cached: float = 0.0,
     **changes: object,
 ) -> Path:
-    """A folder; `slower`: all times are so many times longer, `why_not`: solo did not come up."""
+    """A folder; `slower`: all times are so many times longer, `why_not`: solo did not come up, `cached`: which
+    share of prompts.
+    """
     chance = random.Random(seed)
     folder = Folder(path)
     setups = [setup(name, why_not if name == "solo" else "") for name in names]
     run = Run(
         profile="standard", seed=seed, repeats=repeats, users=list(users), slo="ttft=2s tpot=100ms", recipe=RECIPE,
         served_name="nemotron", model="nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", revision="4f0cf9daaeb7",
-        environment={"tandem": "made up", "controller": "nobody's machine", "ended": "2026-11-23 10:00 UTC"},
+        environment={"tandem": "made up", "controller": "nobody's machine", ENDED: "2026-11-23 10:00 UTC"},
         began=1_795_000_000.0, client_requests_s=900.0, client_pieces_s=60_000.0, setups=setups,
     )  # fmt: skip
     write_run(folder, run.model_copy(update=changes))
@@ -71,7 +75,7 @@ def made_up_run(
         for each in setups:
             for count in users if not each.why_not else ():
                 for repeat in range(repeats):
-                    step, asked = _step(each.name, count, repeat, prompt, answer, slower, chance, errors)
+                    step, asked = _step(each.name, count, repeat, prompt, answer, slower, chance, errors, cached)
                     requests.writelines(f"{request.model_dump_json()}\n" for request in asked)
                     steps.write(f"{step.model_dump_json()}\n")
     return path
@@ -86,6 +90,7 @@ def _step(
     slower: float,
     chance: random.Random,
     errors: bool,
+    cached: float,
 ) -> tuple[Step, list[Request]]:
     formula, name = FORMULAS[setup_name], f"{setup_name}/proxy/{users}/{repeat}"
     pace = slower * (formula.step_s + formula.added_s * (users - 1)) * chance.gauss(1, 0.01)
@@ -100,7 +105,8 @@ def _step(
         name=name, setup=setup_name, target="proxy", users=users, repeat=repeat, prompt_tokens=prompt,
         answer_tokens=answer, began=1_795_000_000.0, took_s=took, requests=len(requests),
         engines={node: Counters(requests=count, prompt_tokens=count * prompt, answer_tokens=count * answer,
-                                prefix_asked=count * prompt, prefix_found=0) for node, count in counts.items()},
+                                prefix_asked=count * prompt, prefix_found=int(cached * count * prompt))
+                 for node, count in counts.items()},
         before=dict.fromkeys(nodes, state), after=dict.fromkeys(nodes, after),
     ), requests  # fmt: skip
 

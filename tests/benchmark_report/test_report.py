@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.records import Run
 from bench.report.__main__ import main
 from bench.report.ahead import ahead, crossings
 from bench.report.beside import beside
 from bench.report.changed import changes
 from bench.report.page import cell, page
 from bench.report.series import FIGURES, Measured, Rows, measured
+from bench.report.words import to_do
 from bench.report.write import markdown, table
-from tests.benchmark_report.made_up import FORMULAS, USERS, made_up_run
+from tests.benchmark_report.made_up import FORMULAS, USERS, made_up_run, setup
 
 NAMES = list(FIGURES)
 
@@ -83,6 +85,41 @@ def test_what_makes_figures_doubtful(tmp_path: Path) -> None:
     decode = seen.parts[0]
     assert decode.head == ("users", "cluster/mp", "replicas", "solo", "ahead")
     assert decode.rows[0][3] == "did not come up"
+
+
+def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
+    ties = {
+        1: (10.0, 10.0, 10.0),
+        2: (10.001, 10.0, 10.002),
+        4: (5.0, 5.0, 9.0),
+        8: (5.001, 5.0, 9.0),
+        16: (9.0, 5.0, 6.0),
+    }
+    row: dict[int, dict[str, tuple[float, ...]]]
+    row = {
+        users: {name: (value,) * 3 for name, value in zip("abc", values, strict=True)} for users, values in ties.items()
+    }
+    told = "For the whole answer soonest: no difference for 1 to 2, a or b for 4 to 8, b for 16."
+    assert to_do(_of(rows(row, "whole")))[0] == told
+    assert to_do(_of(rows({1: row[1], 2: row[2]}, "whole")))[0].endswith(
+        "soonest: no difference at any number of users."
+    )
+    # What did not answer there is no tie.
+    del row[1]["c"], row[2]["c"]
+    assert "a or b for 1 to 8" in to_do(_of(rows(row, "whole")))[0]
+
+
+def _of(found: Rows) -> Measured:
+    """A run with these rows alone."""
+    run = Run(profile="standard", seed=1, repeats=3, users=found.users, recipe="", served_name="", model="",
+              revision="", began=0, setups=[setup(name) for name in found.setups])  # fmt: skip
+    return Measured(Path(), run, [], {}, [found])
+
+
+@pytest.mark.parametrize(("cached", "told"), [(0.09, []), (0.2, ["20% of a step's tokens were in the prefix cache."])])
+def test_a_tenth_of_fresh_prompts_may_have_been_cached(cached: float, told: list[str], tmp_path: Path) -> None:
+    seen = page(measured(made_up_run(tmp_path / "run", users=(2, 4), cached=cached)), NAMES, None)
+    assert [line.split("; ")[1] for line in seen.warnings] == told
 
 
 def test_the_articles_stand_beside(run: Measured) -> None:

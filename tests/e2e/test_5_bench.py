@@ -88,7 +88,7 @@ def test_three_topologies_broken_off_and_gone_on_with(runs: Path) -> None:
     assert [setup.name for setup in run.setups] == ["solo", "cluster/mp", "replicas"]
     assert all(setup.why_not == "" and setup.plan and setup.versions["engine image content"] for setup in run.setups)
     assert not [each.error for some in requests.values() for each in some if each.error]
-    known = [each.right for step in steps if step.name.endswith("/known") for each in requests[step.name]]
+    known = [each.right for step in steps if step.is_known for each in requests[step.name]]
     assert known and all(known)
     for step in steps:
         found = figures(step, requests[step.name], None)

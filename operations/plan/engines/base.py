@@ -49,9 +49,9 @@ class Engine(Protocol):
     TOPOLOGIES: tuple[Topology, ...]
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
-    #: Short flags and the long names that they stand for.
     #: Flags for which a list in a recipe is as many words; for others it is JSON.
     SEVERAL: Collection[str]
+    #: Short flags and the long names that they stand for.
     SHORT: Mapping[str, str]
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench.client.count import get
 from tests.bench.routing import doors
 from tests.bench.routing.counters import Looks, counts
-from tests.bench.routing.http import request
 from tests.bench.routing.load import Load, Size
 from tests.bench.routing.table import Step, markdown, step
 
@@ -72,11 +72,10 @@ def double(stack: ExitStack, speed: float = SPEED, piece: int = PIECE) -> str:
 async def up(engine: str) -> str:
     """Waits for an engine's answer; the name that it serves."""
     for _ in range(600):
-        try:
-            async with request(f"{engine}/v1/models") as response:
-                return str((await response.json())["data"][0]["id"])
-        except OSError:
-            await asyncio.sleep(0.1)
+        found = await get(f"{engine}/v1/models", "")
+        if "answer" in found:
+            return str(found["answer"]["data"][0]["id"])
+        await asyncio.sleep(0.1)
     raise SystemExit(f"{engine} does not answer: start the engine, or leave ENGINES out for doubles")
 
 

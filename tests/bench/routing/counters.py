@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.bench.routing.http import request
+import aiohttp
+
+from bench.client.load import session
+from operations.node.bench_facts import parse, sums
 
 #: Seconds between two looks at how busy they are.
 LOOK_S = 0.25
@@ -37,17 +40,15 @@ class Counts:
 
 async def counts(engine: str) -> Counts:
     """Raises OSError where it does not say."""
-    async with request(f"{engine}/metrics") as response:
-        lines = [line.decode() async for line in response.lines()]
-    sums: dict[str, float] = {}
-    for line in lines:
-        if line.startswith("vllm:"):
-            name = line.removeprefix("vllm:").partition("{")[0].split()[0]
-            sums[name] = sums.get(name, 0) + float(line.rpartition(" ")[2])
-    busy = sums.get("num_requests_running", 0) + sums.get("num_requests_waiting", 0)
-    names = ("request_success", "generation_tokens", "prefix_cache_queries", "prefix_cache_hits")
-    requests, tokens, queries, hits = (sums.get(f"{name}_total", 0) for name in names)
-    return Counts(requests, tokens, queries, hits, busy)
+    try:
+        async with session() as http, http.get(f"{engine}/metrics") as response:
+            metrics = await response.text()
+    except aiohttp.ClientError as error:
+        raise ConnectionError(f"{engine}: {error}") from error
+    said, found = sums(metrics), parse(metrics) or {}
+    requests, tokens = found.get("requests", 0), found.get("answer_tokens", 0)
+    busy = said.get("vllm:num_requests_running", 0) + said.get("vllm:num_requests_waiting", 0)
+    return Counts(requests, tokens, found.get("prefix_asked", 0), found.get("prefix_found", 0), busy)
 
 
 class Looks:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.client.load import session
+from bench.client.stream import Answer, ask
 from tests.bench.routing.doors import Door
 from tests.bench.routing.double import CHARACTERS
-from tests.bench.routing.http import request
+
+#: Seconds for an answer: so long only one that never comes takes.
+PATIENCE_S = 3600
 
 
 @dataclass(frozen=True)
@@ -30,18 +32,6 @@ class Size:
     each: tuple[int, int, int] = (10, 6, 2)
     #: Seconds a person waits before the next turn, at most; drawn.
     think_s: float = 5.0
-
-
-@dataclass
-class Answer:
-    """What a client saw of one request, in seconds."""
-
-    sent: float
-    first: float | None = None
-    done: float = 0.0
-    text: str = ""
-    #: Empty: answered.
-    error: str = ""
 
 
 @dataclass
@@ -91,38 +81,15 @@ class Load:
         wanted = dice.randint(*self.size.answers)
         body = {"model": self.model, "messages": messages, "max_tokens": wanted, "stream": True, "ignore_eos": True}
         door = dice.choice([self.door, *self.door.others])
-        answer = await stream(f"{door.url}/v1/chat/completions", body, door.key)
+        answer = await stream(f"{door.url}/v1", body, door.key)
         self.answers.append(answer)
         return answer
 
 
 async def stream(url: str, body: dict[str, Any], key: str) -> Answer:
-    """A streamed chat, to its end or to what went wrong."""
-    answer = Answer(time.monotonic())
-    try:
-        async with request(url, body, key) as response:
-            if response.status != 200:
-                raise ConnectionError(f"HTTP {response.status}")
-            whole = False
-            async for line in response.lines():
-                if not line.startswith(b"data: "):
-                    continue
-                whole = whole or line.strip() == b"data: [DONE]"
-                if whole:
-                    continue
-                chunk = json.loads(line[6:])
-                if "error" in chunk:
-                    raise ConnectionError(str(chunk["error"])[:80])
-                for choice in chunk["choices"]:
-                    if piece := choice["delta"].get("content") or choice["delta"].get("reasoning_content"):
-                        answer.first = answer.first or time.monotonic()
-                        answer.text += piece
-            if not whole:
-                raise ConnectionError("the stream has no end")
-    except (OSError, ValueError, KeyError) as error:
-        answer.error = f"{type(error).__name__}: {error}"
-    answer.done = time.monotonic()
-    return answer
+    """A streamed chat on a connection of its own, to its end or to what went wrong; `url` ends with /v1."""
+    async with session() as http:
+        return await ask(http, url, key, body, PATIENCE_S, None)
 
 
 def _said(role: str, text: str) -> dict[str, str]:

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.client.stream import Answer
+from bench.figures import percentiles
 from tests.bench.routing.counters import Counts
-from tests.bench.routing.load import Answer
 
 #: Of the table; each figure is the repeats' median with their least and most.
 COLUMNS = ("users", "door", "requests", "tokens", "busiest", "TTFT p50, s", "p99, s", "prefix hits", "took, s", "lost")
@@ -43,7 +44,7 @@ def step(
     """From what clients saw and engines counted; `more`: `took`, `speed`, and `skew` where there is one."""
     queries = sum(each.queries for each in counted)
     speed = more["speed"]
-    first = sorted((each.first - each.sent) * speed for each in answers if each.first) or [0.0]
+    first = percentiles([(each.pieces[0] - each.sent) * speed for each in answers if each.pieces])
     return Step(
         door=door,
         load=load,
@@ -54,8 +55,8 @@ def step(
         skew=more.get("skew"),
         sent=len(answers),
         lost=sum(bool(each.error) for each in answers),
-        ttft_p50=statistics.median(first),
-        ttft_p99=first[min(len(first) - 1, round(0.99 * (len(first) - 1)))],
+        ttft_p50=first.p50 if first else 0.0,
+        ttft_p99=first.p99 if first else 0.0,
         took=more["took"] * speed,
         hits=sum(each.hits for each in counted) / queries if queries else None,
     )
