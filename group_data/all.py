@@ -21,11 +21,11 @@ topology = "cluster"
 executor = "mp"
 
 # How the proxy chooses among engines.
-#   simple-shuffle  at random
 #   balanced        the one with the fewest requests under way; a conversation goes where its beginning is cached, as
 #                   long as reading it anew would take longer than to wait behind the others there
+#   simple-shuffle  at random
 #   least-busy      accepted with a warning: LiteLLM chooses before it counts, so a burst goes to one engine
-routing = "simple-shuffle"
+routing = "balanced"
 
 # --- Where it listens --------------------------------------------------------------------------------------------
 

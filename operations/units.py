@@ -10,7 +10,7 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.operation import operation
 
 from operations import held
-from operations.placing import place
+from operations.placing import differs, place
 from operations.plan.places import folder_of
 from operations.plan.service import Program, Service
 from operations.remote import ask
@@ -32,11 +32,14 @@ def is_stale(state: dict[str, Any], service: Program) -> bool:
     """Whether what runs was started from another spec or from another image than the plan's.
 
     One rule for a container, a program, and a unit that waits in its ready.sh: what it was started from, whatever lies
-    on disk by now. A unit between two starts has no spec: its next start is from the files that are there.
+    on disk by now. A unit between two starts has no spec: its next start is from the files that are there, so it is
+    judged by them. (Left alone, a rank that met nobody for a moment came up with the files of the plan before.)
     """
     unit = state["services"]["units"][service.unit]
-    if not is_running(state, service.unit) or "spec" not in unit:
+    if not is_running(state, service.unit):
         return False
+    if "spec" not in unit:
+        return any(differs(file, state["files"]) for file in service.files)
     if unit["spec"] != service.spec:
         return True
     if not isinstance(service, Service) or not has_container(state, service.unit):

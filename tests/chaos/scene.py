@@ -30,6 +30,8 @@ flock --nonblock /run/tandem.lock true 2>/dev/null || echo 'the lock is held'
 #: What the last word of a scene's name changes: how the lab is made, and knobs.
 DESKS = {"switch": Desk(wiring="switch"), "NetworkManager": Desk(system="debian13", renderer="NetworkManager")}
 KNOBS = {"balanced": {"routing": "balanced"}}
+#: Of replicas beside those.
+SHUFFLE = {"routing": "simple-shuffle"}
 #: One says little: five in a row took 28, 31, 35, 34 and 34 s with nothing beside them (cluster/ray, two cores).
 COLD_STARTS = 3
 
@@ -60,7 +62,8 @@ class Scene:
 
     @property
     def knobs(self) -> dict[str, str]:
-        return {"topology": self.topology, "executor": self.executor, **KNOBS.get(self.variant, {})}
+        routing = SHUFFLE if self.topology == "replicas" else {}
+        return {"topology": self.topology, "executor": self.executor, **KNOBS.get(self.variant, routing)}
 
     @property
     def desk(self) -> Desk:

@@ -39,4 +39,5 @@ def test_a_scene_is_what_its_name_says() -> None:
     assert [Scene.named(name).name for name in EVERY] == list(EVERY)
     balanced, switch = Scene.named("replicas/balanced"), Scene.named("cluster/mp/switch")
     assert balanced.knobs["routing"] == "balanced" and balanced.desk == Desk()
-    assert switch.knobs == {"topology": "cluster", "executor": "mp"} and switch.desk == Desk(wiring="switch")
+    assert switch.knobs == {"topology": "cluster", "executor": "mp"}
+    assert switch.desk == Desk(wiring="switch")

@@ -156,6 +156,22 @@ def test_an_engine_that_waits_follows_the_plan(tmp_path: Path, topology: str) ->
     assert "waiting 22 s" not in outcome.text
 
 
+@pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
+def test_an_engine_between_two_starts_follows_the_plan(tmp_path: Path, topology: str) -> None:
+    states = as_planned(topology=topology)
+    states[1]["services"]["units"][ENGINE] = between = {"ActiveState": "activating", "UnitFileState": "enabled"}
+    if topology == "solo":
+        states[0]["services"]["units"][ENGINE] = between
+    # Each rank, or replica, has the files of another plan.
+    for state in states:
+        if "/etc/tandem/engine/start.sh" in state["files"]:
+            state["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "of another plan"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
+    assert outcome.code == 0, outcome.text
+    node = 1 if topology == "solo" else 2
+    assert outcome.position(node, STOP) < outcome.position(node, "engine/start.sh")
+
+
 def test_a_proxy_that_waits_follows_the_plan(tmp_path: Path) -> None:
     states = as_planned(topology="solo")
     waits(states[0], PROXY)

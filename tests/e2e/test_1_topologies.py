@@ -133,7 +133,7 @@ def test_replicas_share_the_work_and_the_cluster_is_gone(at: dict[str, str]) -> 
 @pytest.fixture(scope="module")
 def replicas() -> Scene:
     """What the tests before have deployed, with the right answers of its model."""
-    return Scene("replicas", "ray").look()
+    return Scene.named("replicas/balanced").look()
 
 
 @pytest.mark.parametrize("fault", fast("replicas"), ids=lambda fault: fault.name)

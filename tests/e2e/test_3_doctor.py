@@ -112,7 +112,7 @@ def test_another_nccl_in_the_image_of_one_node_is_found() -> None:
 
 @pytest.mark.usefixtures("replicas")
 def test_a_full_disk_is_found() -> None:
-    scene = Scene("replicas", "ray")
+    scene = Scene.named("replicas/balanced")
     full(WORKER, "/var/lib/tandem")(scene)
     try:
         _, _, bad = doctor("NET=0")
