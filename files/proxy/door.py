@@ -70,8 +70,8 @@ class Door:
             else:
                 visit.status = await door_answers.say(scope, receive, send, refusal)
         finally:
-            # Nothing that a client has put into a path or a query: people put keys there.
-            route = re.sub("/models/.*", "/models/...", scope["path"]) if served else "another route"
+            # Nothing that a client has put into a path or a query: people put keys there, and others lines of a log.
+            route = re.sub("(?s)/models/.*", "/models/...", scope["path"]) if served else "another route"
             took = f"{time.monotonic() - began:.2f} s, {visit.tokens} tokens, from {(scope.get('client') or ['?'])[0]}"
             print(f"tandem: {visit.key.name}: {method} {route}: {visit.status or 'broken off'}, {took}")
         return None

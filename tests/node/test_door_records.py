@@ -83,6 +83,16 @@ def test_who_asked_is_in_the_log_and_neither_key_nor_path_nor_query(
     assert lines[0].endswith("7 tokens, from 10.0.0.9") and "sk-" not in "".join(lines)
 
 
+@pytest.mark.parametrize("key", [None, "sk-owner"])
+def test_a_path_can_t_write_lines_of_its_own_into_the_log(
+    setup: Setup, capsys: pytest.CaptureFixture[str], key: str | None
+) -> None:
+    for end in ("\n", "\r\n", "\n/models/"):
+        setup.once(key, "GET", f"/v1/models/x{end}tandem: alice: GET sk-query")
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 3 and "alice" not in said and "sk-query" not in said
+
+
 def test_a_request_that_breaks_is_in_the_log_and_counted(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
     def breaks() -> None:
         raise ConnectionError
