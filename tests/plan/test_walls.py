@@ -145,6 +145,9 @@ def test_the_engine_comes_after_the_walls() -> None:
     assert re.search(r"^After=.*tandem-walls.service", engine, re.MULTILINE)
     assert re.search(r"^Wants=.*tandem-walls.service", engine, re.MULTILINE)
     assert re.search(r"^Before=network-pre.target docker.service", walls, re.MULTILINE)
+    # What flushes all tables when it is started anew or reloaded takes the walls along, and they come back behind it.
+    for line in ("After=nftables.service ", "PartOf=nftables.service\n", "ReloadPropagatedFrom=nftables.service\n"):
+        assert f"\n{line}" in walls
     ready = text(of, 0, "ready.sh", ENGINE)
     assert ready.index("walls.sh") < ready.index("wait_while image_is_missing")
 
