@@ -15,6 +15,9 @@ from litellm.proxy import proxy_server
 ELSEWHERE = (
     *("api_key", "custom_llm_provider", "deployment_id", "specific_deployment", "router_settings_override"),
     *("fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "num_retries", "max_retries"),
+    *("model_group_retry_policy", "routing_strategy", "enable_tag_filtering"),
+    # An engine that is given a moment fails, is asked again, and nobody counts what it has read meanwhile.
+    *("timeout", "stream_timeout", "request_timeout"),
 )
 #: Where LiteLLM remembers that the client did not ask what a stream costs.
 _KEEPS = "_litellm_strip_stream_usage"

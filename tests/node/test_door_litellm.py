@@ -103,6 +103,23 @@ def test_of_all_routes_a_client_s_key_reaches_what_clients_are_there_for(proxy: 
     }
 
 
+@pytest.mark.parametrize("word", ["timeout", "stream_timeout", "request_timeout"])
+def test_one_request_of_a_client_s_is_not_many_of_an_engine_s(proxy: Proxy, word: str) -> None:
+    """LiteLLM takes both words from any body: an engine that has no time to answer is asked forty times."""
+    policy = {"double": {"TimeoutErrorRetries": 40, "InternalServerErrorRetries": 40}}
+    hasty = {word: 0.0001, "stream": word == "stream_timeout"}
+    key = make("alice")
+    for more, named in (
+        ({**hasty, "model_group_retry_policy": policy}, "model_group_retry_policy"),
+        (hasty, word),
+        ({"model_group_retry_policy": policy}, "model_group_retry_policy"),
+    ):
+        status, _, text = proxy.chat(key, **more)
+        assert status == 400 and named in in_openai_form(text)["message"]
+    # The owner may.
+    assert proxy.chat(OWNER, **hasty)[0] != 400
+
+
 def test_liveness_says_nothing(proxy: Proxy) -> None:
     assert request(proxy.url, *strangers.LIVENESS)[2] == b'"I\'m alive!"'
 

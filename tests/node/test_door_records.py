@@ -56,6 +56,8 @@ def test_a_client_s_body_sends_a_request_nowhere_else(setup: Setup, key: str) ->
         {"model": "m", "custom_llm_provider": "x"},
         {"model": "m", "num_retries": 9},
     ]
+    again = ("model_group_retry_policy", "routing_strategy", "enable_tag_filtering")
+    wrong += [{"model": "m", word: None} for word in (*again, "timeout", "stream_timeout", "request_timeout")]
     for data in wrong:
         if key == "sk-owner":
             before(setup, data, key)
