@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from operations.plan.places import SLICE
 from tests.e2e.cluster import ROOT, WORKER, on
 
 pytestmark = pytest.mark.lab
@@ -22,16 +23,18 @@ print(guard.kill(pathlib.Path("/tmp/sleeper.cid"), guard.CGROUPS))
 
 
 @pytest.mark.usefixtures("lab")
-def test_it_ends_a_container_through_cgroup_kill() -> None:
+@pytest.mark.parametrize("parent", [SLICE, "system.slice"], ids=["where engines are", "where the walls know none"])
+def test_it_ends_a_container_through_cgroup_kill(parent: str) -> None:
     # Version 2 alone, as on DGX OS, whatever this machine has mounted.
     assert on(WORKER, "stat -f --format %T /sys/fs/cgroup") == "cgroup2fs\n"
     on(WORKER, f"cat >/tmp/guard.py <<'END'\n{GUARD.read_text()}END")
     libraries = "$(ldd /bin/sleep | grep -o '/[^ ]*')"
     on(WORKER, f"tar --create --dereference /bin/sleep {libraries} 2>/dev/null | docker import - lab-sleeper")
     try:
-        run = "docker run --detach --network none --cidfile /tmp/sleeper.cid --name lab-sleeper lab-sleeper"
+        options = f"--network none --cgroup-parent {parent} --cidfile /tmp/sleeper.cid --name lab-sleeper"
+        run = f"docker run --detach {options} lab-sleeper"
         on(WORKER, f"{run} /bin/sleep 600 && docker exec --detach lab-sleeper /bin/sleep 601")
-        scope = "/sys/fs/cgroup/system.slice/docker-$(cat /tmp/sleeper.cid).scope"
+        scope = f"/sys/fs/cgroup/{parent}/docker-$(cat /tmp/sleeper.cid).scope"
         assert len(on(WORKER, f"cat {scope}/cgroup.procs").split()) == 2
         assert on(WORKER, f"python3 -c {shlex.quote(KILL)}") == "True\n"
         assert on(WORKER, "docker wait lab-sleeper") == "137\n"
