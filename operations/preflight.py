@@ -26,6 +26,7 @@ from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.remote import Survey, programs
+from operations.sharing import head_of
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
 _one_at_a_time = BoundedSemaphore()
@@ -104,7 +105,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
         looking.remember(host.name, survey["state"])
     plan = make_plan(recipe, knobs, nodes)
     rollback.tell_changes(plan)
-    if not rollback.served_last(plan) and (against := advice(recipe, knobs, len(everyone))):
+    if not rollback.served_last(plan, head_of(plan)) and (against := advice(recipe, knobs, len(everyone))):
         logger.warning(against)
     return plan
 

@@ -100,9 +100,9 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
 
 
-def served_last(plan: Plan, where: Host | None = None) -> bool:
-    """Whether this plan is the one that served last, by the node's word, or the head's."""
-    return bool(looking.at(where or head_of(plan), plan)["served"] == _record(plan)["id"])
+def served_last(plan: Plan, where: Host) -> bool:
+    """Whether this plan is the one that served last, by that node's word."""
+    return bool(looking.at(where, plan)["served"] == _record(plan)["id"])
 
 
 def has_served(plan: Plan, where: Host) -> bool:
