@@ -26,12 +26,13 @@ from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.remote import Survey, programs
+from operations.sharing import head_of
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
 _one_at_a_time = BoundedSemaphore()
 
 
-def settle(advice: Callable[[Recipe, Knobs, int], str] | None = None) -> Plan:
+def settle(advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     """The plan of this run: knobs, recipe and survey of all nodes, checked; the same object for every host.
 
     `advice`: what is to be said against a plan for so many nodes, or nothing. Where the plan is what serves it is not
@@ -47,7 +48,7 @@ def settle(advice: Callable[[Recipe, Knobs, int], str] | None = None) -> Plan:
         return _plans[state]
 
 
-def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str] | None) -> Plan:
+def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     everyone = list(state.inventory)
     if limited := [host.name for host in everyone if not state.is_host_in_limit(host)]:
         remedy = "a plan is for all nodes: leave out --limit"
@@ -71,7 +72,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str] | None) ->
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
-            "a burst lands on one engine (measured: 64 of 64). simple-shuffle does not"
+            "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
         )
     images = [engine, proxy_image(recipe, knobs)]
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
@@ -110,7 +111,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str] | None) ->
         looking.remember(host.name, survey["state"])
     plan = make_plan(recipe, knobs, nodes)
     rollback.tell_changes(plan)
-    if advice and not rollback.is_serving(plan) and (against := advice(recipe, knobs, len(everyone))):
+    if not rollback.served_last(plan, head_of(plan)) and (against := advice(recipe, knobs, len(everyone))):
         logger.warning(against)
     return plan
 

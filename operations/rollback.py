@@ -94,22 +94,22 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
         kept = next((each["serves"][role]["content"] for each in _back_to if "serves" in each), "")
         if plan.of(host.name).node.is_head and kept not in ("", of["content"]):
             host.log(f"the {role}'s image was obtained again, and is not by content the one that served")
-    if looking.at(host, plan)["served"] == served["id"]:
+    if served_last(plan, host):
         host.noop("is the one that served last")
         return
     yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
 
 
-def is_serving(plan: Plan) -> bool:
-    """Whether this plan is the one that served last, by the head's word."""
-    return bool(looking.at(head_of(plan), plan)["served"] == _record(plan)["id"])
+def served_last(plan: Plan, where: Host) -> bool:
+    """Whether this plan is the one that served last, by that node's word."""
+    return bool(looking.at(where, plan)["served"] == _record(plan)["id"])
 
 
 def has_served(plan: Plan, where: Host) -> bool:
     """Whether the engine that the plan has on this node has served before, as it is and from the image of today."""
-    now = _record(plan)
-    if looking.at(where, plan)["served"] == now["id"]:
+    if served_last(plan, where):
         return True
+    now = _record(plan)
     past = ask(where, "served")["plans"]
     return any(_engine(each, where.name) == _engine(now, where.name) for each in past if "services" in each)
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gevent
 from gevent import select
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
 from operations import held, reach
+from operations.plan.absence import told
 from operations.plan.refusal import Refusal
 from operations.plan.wanted import wanted
 from operations.tether import can_tether
@@ -77,35 +76,14 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
         if deployment:
             return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
-        return {"nodes": _states(asked, order.get("urls", {}))}
+        urls = {name: {"url": url} for name, url in order["urls"].items()}
+        answers = everywhere(asked, "bench_facts", STATE_S, urls)
+        # Without one node's counters a share would be a wrong one.
+        if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
+            raise DeployError("; ".join(gone))
+        return {"nodes": answers}
     except (DeployError, Refusal) as error:
         return {"problem": " ".join(str(error).split())}
-
-
-def _states(asked: Sequence[Host], urls: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """How nodes are, and what their engines have counted, all asked at once: counters of a step are of one moment.
-    Raises DeployError where nobody of one url answers.
-    """
-    by_url: dict[str, list[Host]] = {}
-    for each in asked:
-        by_url.setdefault(urls.get(each.name, ""), []).append(each)
-    tasks = [gevent.spawn(_state, hosts, url) for url, hosts in sorted(by_url.items())]
-    gevent.joinall(tasks)
-    answers: dict[str, dict[str, Any]] = {}
-    for task in tasks:
-        found = task.get()
-        if isinstance(found, DeployError):
-            raise found
-        answers |= found
-    return answers
-
-
-def _state(hosts: Sequence[Host], url: str) -> dict[str, dict[str, Any]] | DeployError:
-    """Of nodes with the same engine; what it failed with. (An exception that ends a greenlet prints a traceback.)"""
-    try:
-        return everywhere(hosts, "bench_facts", STATE_S, url=url)
-    except DeployError as error:
-        return error
 
 
 if reach.speaks(host, inventory):

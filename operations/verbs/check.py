@@ -2,9 +2,10 @@
 
 from pyinfra import host, inventory
 
+from bench.advise.remark import against
 from operations import judging, preflight, reach
 from operations.verbs.report import absent_lines, say
 
-plan = preflight.settle()
+plan = preflight.settle(advice=against)
 if reach.speaks(host, inventory):
     say([*judging.checked(host, plan), *absent_lines(topology=plan.knobs.topology)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,16 +33,20 @@ def refusals_told() -> Iterator[None]:
 
 
 def everywhere(
-    hosts: Sequence[Host], program: str, deadline_s: float | None = None, **arguments: Any
+    hosts: Sequence[Host],
+    program: str,
+    deadline_s: float | None = None,
+    of_node: Mapping[str, Mapping[str, Any]] | None = None,
+    **arguments: Any,
 ) -> dict[str, dict[str, Any]]:
     """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    Raises DeployError when none of them does.
+    `of_node`: further arguments of single nodes, by name. Raises DeployError when none of them does.
     """
 
     def one(host: Host) -> dict[str, Any] | None:
         with gevent.Timeout(deadline_s, False):
-            return ask_or_none(host, program, **arguments)
+            return ask_or_none(host, program, **arguments, **(of_node or {}).get(host.name, {}))
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]

@@ -9,8 +9,8 @@ from tests.e2e import cluster
 from tests.lab import model
 
 ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
-#: Some rows once more: with the proxy's other routing; where the rails hang on a switch; on Debian 13 with
-#: NetworkManager and Docker's containerd store.
+#: Some rows once more: with the routing that is the default (the others name simple-shuffle); where the rails hang on a
+#: switch; on Debian 13 with NetworkManager and Docker's containerd store.
 BALANCED = ("replicas/balanced",)
 SWITCH = ("replicas/switch", "cluster/mp/switch")
 OTHER_KIND = ("replicas/NetworkManager",)
