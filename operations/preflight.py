@@ -158,7 +158,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 
     def ask(index: int, host: Host) -> dict[str, Any]:
         on_head = index == 0
-        here = [image for image in images if on_head or image.role == "engine"]
+        here = images if on_head or knobs.topology != "solo" else images[:1]
         arguments = {
             "look": looking.arguments(recipe, knobs, {image.local: image.archive if on_head else "" for image in here}),
             "references": {image.local: image.reference for image in here},

@@ -91,8 +91,8 @@ def is_live(plan: Plan, where: Host) -> bool:
 
 
 def await_proxy(plan: Plan, where: Host) -> str:
-    """Wait until the proxy gives a token; else returns why not."""
-    return _await(plan, where, PROXY, plan.url, PROXY_S, key_file=PROXY_KEY)
+    """Wait until the proxy of this node gives a token; else returns why not."""
+    return _await(plan, where, PROXY, plan.urls[where.name], PROXY_S, key_file=PROXY_KEY)
 
 
 @looking.step
@@ -110,13 +110,16 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
 
 @looking.step
 def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
-    """A token through the proxy, under the name that clients use."""
-    if _on_head(plan) and (problem := await_proxy(plan, host)):
+    """A token through each proxy, under the name that clients use."""
+    if state.is_executing and host.name in plan.urls and (problem := await_proxy(plan, host)):
         yield fail(rollback.after(plan, problem))
         return
     if _on_head(plan) and (away := stopwatch.switch_report()):
         host.log(away)
-    host.noop(f"{plan.url} serves {plan.recipe.served_name}")
+    if host.name in plan.urls:
+        host.noop(f"{plan.urls[host.name]} serves {plan.recipe.served_name}")
+    else:
+        host.noop("no proxy here")
 
 
 def _on_head(plan: Plan) -> bool:

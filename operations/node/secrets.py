@@ -1,10 +1,8 @@
-"""Secrets on a node: made there, or compared by hash; their text never travels through a fact."""
+"""Secrets on a node, compared by hash: their text never travels through a fact."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,9 @@ def hashes() -> dict[str, str]:
     return {path: answer["hash"] if answer["mode"] == "600" else "" for path, answer in answers.items()}
 
 
-def main(path: str, make: bool = False) -> dict[str, Any]:
-    """The sha256 of a secret file (empty: none); with `make`, 32 random bytes under it, mode 0600, if there is none."""
+def main(path: str) -> dict[str, Any]:
+    """The sha256 and the mode of a secret file (empty: none)."""
     file = Path(path)
-    if make and not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        aside = file.with_name(f"{file.name}.part")
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(b"sk-" + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=") + b"\n")
-        aside.rename(file)
     if not file.exists():
         return {"hash": "", "mode": ""}
     return {"hash": hashlib.sha256(file.read_bytes()).hexdigest(), "mode": f"{file.stat().st_mode & 0o777:o}"}

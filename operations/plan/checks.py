@@ -148,7 +148,7 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
     wanted: dict[int, str] = {}
     if is_head or knobs.topology == "replicas":
         wanted[knobs.engine_port] = "engine_port"
-    if is_head:
+    if is_head or knobs.topology != "solo":
         wanted[knobs.proxy_port] = "proxy_port"
     names: list[str] = []
     if knobs.topology == "cluster":

@@ -62,9 +62,9 @@ class Plan:
         return {each.node.name: engine_url(self.knobs, each.node) for each in answering}
 
     @property
-    def url(self) -> str:
-        """The one address that clients know."""
-        return proxy.client_url(self.knobs, self.head.node)
+    def urls(self) -> dict[str, str]:
+        """Base URL of each proxy, by its node: all of them serve the same under the same keys."""
+        return {each.node.name: proxy.client_url(self.knobs, each.node) for each in self.serving}
 
     def of(self, name: str) -> NodePlan:
         return next(each for each in self.nodes if each.node.name == name)
@@ -97,15 +97,21 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     its rails stays, and is found as planned when the cluster comes back.
     """
     check_topology(recipe, knobs, len(nodes))
-    proxy.check_bind(knobs, nodes[0])
     if knobs.topology == "solo":
         nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
+    for node in serving:
+        proxy.check_bind(knobs, node)
     engines = engine_services(recipe, knobs, serving)
     count = len(nodes)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
-    head = replace(draft.head, proxy=proxy_service(recipe, knobs, nodes[0], list(draft.endpoints.values())))
-    return replace(draft, nodes=(head, *draft.nodes[1:]))
+    asked = list(draft.endpoints.values())
+    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked) for each in draft.nodes))
+
+
+def _with_proxy(mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> NodePlan:
+    """Every node that serves has one: each of them may die, and the others are still asked."""
+    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node, engines) if mine.engine else None)
 
 
 def _node_plan(

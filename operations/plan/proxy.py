@@ -88,16 +88,16 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
     }
 
 
-def bind_address(knobs: Knobs, head: Node) -> str:
-    """The address that the proxy listens on."""
-    named = {"loopback": "127.0.0.1", "all": "0.0.0.0", "management": head.management}
-    return named.get(knobs.proxy_bind, knobs.proxy_bind)
+def bind_address(knobs: Knobs, node: Node) -> str:
+    """The address that the proxy of a node listens on. One that is named is the head's: others stay on loopback."""
+    named = {"loopback": "127.0.0.1", "all": "0.0.0.0", "management": node.management}
+    return named.get(knobs.proxy_bind, knobs.proxy_bind if node.is_head else "127.0.0.1")
 
 
-def client_url(knobs: Knobs, head: Node) -> str:
-    """The base URL that clients use."""
-    bind = bind_address(knobs, head)
-    return f"http://{in_url(head.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+def client_url(knobs: Knobs, node: Node) -> str:
+    """The base URL by which clients use the proxy of a node."""
+    bind = bind_address(knobs, node)
+    return f"http://{in_url(node.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
 
 
 def in_url(address: str) -> str:
@@ -105,12 +105,12 @@ def in_url(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def check_bind(knobs: Knobs, head: Node) -> None:
-    """Refuse an address that no client could use. Raises Refusal.
+def check_bind(knobs: Knobs, node: Node) -> None:
+    """Refuse an address of a node that no client could use. Raises Refusal.
 
-    `head.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
+    `node.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
     """
-    address = head.management
+    address = node.management
     if ":" not in address or knobs.proxy_bind not in ("management", "all"):
         return
     if knobs.proxy_bind == "all":
@@ -119,6 +119,6 @@ def check_bind(knobs: Knobs, head: Node) -> None:
         why = "which other nodes can't name"
     else:
         return
-    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {head.name} goes to {address}, {why}"
-    remedy = f"set proxy_bind to an IPv4 address of {head.name} (`ip -4 addr` there lists them)"
+    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {node.name} goes to {address}, {why}"
+    remedy = "set proxy_bind to an IPv4 address of the head (`ip -4 addr` there lists them)"
     raise Refusal(Finding("data", problem, remedy))

@@ -17,17 +17,17 @@ from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
 
-def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
-    """The proxy on the head, over engines at these base URLs."""
+def proxy_service(recipe: Recipe, knobs: Knobs, node: Node, engines: Sequence[str]) -> Service:
+    """The proxy of a node, over engines at these base URLs."""
     image = proxy_image(recipe, knobs)
-    folder, bind = folder_of(PROXY), bind_address(knobs, head)
+    folder, bind = folder_of(PROXY), bind_address(knobs, node)
     docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/proxy/links.py).
     docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
     docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
-    docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
+    docker += ["--label", f"tandem.url={client_url(knobs, node)}", "--label", f"tandem.model={recipe.served_name}"]
     # What keys have used is kept beyond the container (files/proxy/door_counts.py).
     docker += ["--volume", f"{KEYS_USED}:/used"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]

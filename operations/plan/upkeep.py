@@ -25,7 +25,7 @@ SLOWEST_TOKENS_S = 500
 
 
 def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> Program:
-    """Looks at the engine of which `node` is one rank, and on the head at the proxy; it kills what hangs.
+    """Looks at the engine of which `node` is one rank, and at the proxy; it kills what hangs.
 
     Of a cluster's engine only the head's container is killed: rank 0 answers, and the others end with it.
     """
@@ -35,7 +35,7 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
     }
     wanted: dict[str, object] = {
         "engine": _engine(recipe, knobs, node, ranks),
-        "proxy": _proxy(knobs, node) if node.is_head else None,
+        "proxy": _proxy(knobs, node),
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
@@ -66,9 +66,9 @@ def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> 
     }
 
 
-def _proxy(knobs: Knobs, head: Node) -> str:
+def _proxy(knobs: Knobs, node: Node) -> str:
     """Where the proxy is reached from its own node."""
-    bind = bind_address(knobs, head)
+    bind = bind_address(knobs, node)
     return f"http://{'127.0.0.1' if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"
 
 

@@ -465,8 +465,8 @@ MEETING, MASTER, COPY = 26000, 26001, 26030
     ("changes", "head", "worker"),
     [
         ({"topology": "solo"}, {8000, 8001}, set()),
-        ({"topology": "replicas"}, {8000, 8001, COPY + 1}, {8001}),
-        ({"topology": "cluster", "executor": "mp"}, {8000, 8001, COPY + 1, MEETING, MASTER}, set()),
+        ({"topology": "replicas"}, {8000, 8001, COPY + 1}, {8000, 8001}),
+        ({"topology": "cluster", "executor": "mp"}, {8000, 8001, COPY + 1, MEETING, MASTER}, {8000}),
     ],
 )
 def test_a_node_is_watched_where_it_listens_and_nowhere_else(
