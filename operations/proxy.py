@@ -1,29 +1,28 @@
-"""The proxies: on each node that serves one, all with the same key."""
+"""The proxies: on each node that serves one, before two LiteLLM, all with the same key."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
+from pyinfra.api.state import State
 
 from operations import looking, units
-from operations.patience import quietly
-from operations.plan.places import PROXY, PROXY_KEY
+from operations.patience import beat, quietly
+from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import ports, server
+from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from operations.plan.plan import Plan
+from operations.plan.proxy_service import ANSWER_S
+from operations.plan.service import Service
+from operations.remote import ask
 
-
-@looking.step
-def files(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Unit and configuration."""
-    service = plan.of(host.name).proxy
-    if service is None:
-        host.noop("no engine, no proxy")
-        return
-    yield from units.place_service(service, looking.at(host, plan)["files"])
+#: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
+START_S = 120
 
 
 @looking.step
@@ -37,9 +36,7 @@ def key(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("no proxy, no key" if host.name not in known else "the key is here")
         return
     if units.is_running(looking.at(host, plan), PROXY):
-        # It has the old one, which nobody can read any more.
         host.log("the proxy's key here is gone, or not the other nodes': `make endpoint` prints the one that is valid")
-        yield units.stop(PROXY)
     aside = f"{PROXY_KEY}.part"
     yield quietly(lambda state, host: _put(host, aside, _read(state.inventory.get_host(source)) if source else _new()))
 
@@ -65,19 +62,63 @@ def _new() -> str:
 
 
 @looking.step
-def run(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Run what is planned, and nothing where nothing is."""
-    planned = plan.of(host.name)
-    found = looking.at(host, plan)
-    if planned.proxy is None:
-        if units.exists(found, PROXY):
-            yield from units.remove(PROXY)
-        else:
+def serve(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The two LiteLLM and the proxy before them, as planned; one LiteLLM after the other: no request is lost."""
+    mine = plan.of(host.name)
+    if mine.proxy is None:
+        here = [unit for unit in (PROXY, *LITELLM) if units.exists(looking.at(host, plan), unit)]
+        for unit in here:
+            yield from units.remove(unit)
+        if not here:
             host.noop("no engine, no proxy")
         return
-    if units.is_stale(found, planned.proxy):
+    idle = True
+    for command in _served(plan, mine.proxy, mine.litellm):
+        idle = False
+        yield command
+    if idle:
+        host.noop("runs")
+
+
+def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
+    for service in (*behind, proxy):
+        yield from units.place_service(service, looking.at(host, plan)["files"])
+    for service in behind:
+        found = looking.at(host, plan)
+        is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
+        if is_stale and units.has_container(found, service.unit):
+            others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
+            yield quietly(partial(_drain, plan.knobs, service.unit, others))
+        if is_stale:
+            yield units.stop(service.unit)
+        elif units.is_up(found, service.unit):
+            continue
+        yield from units.start(service.unit)
+    found = looking.at(host, plan)
+    if units.is_stale(found, proxy):
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
-        host.noop("runs")
+        if found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG):
+            # A stream that is under way ends in the old configuration.
+            yield StringCommand("systemctl reload", f"{PROXY}.service")
         return
     yield from units.start(PROXY)
+
+
+def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
+    """Let what is under way in a LiteLLM end, while another one takes what comes."""
+    pulses = {each: f"http://127.0.0.1:{ports(knobs, each)[1]}" for each in (unit, *others)}
+    with beat(where, f"{unit} is renewed when its requests have ended"):
+        left = ask(
+            where,
+            "drained",
+            admin=ADMIN,
+            server=f"litellm/{server(unit)}",
+            pulse=pulses[unit],
+            others=[pulses[each] for each in others],
+            patience_s=START_S,
+            drain_s=ANSWER_S,
+        )["left"]
+    if left:
+        where.log(f"{unit}: {left} requests have not ended in {ANSWER_S} s and are broken off")
+    return True

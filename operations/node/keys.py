@@ -1,6 +1,6 @@
 """Keys of the proxy's clients: made, revoked and listed on the head. Only their hashes lie there.
 
-The proxy looks at the file for each request (files/proxy/door_keys.py): it is written aside and renamed, under a lock.
+LiteLLM looks at the file for each request (files/litellm/door_keys.py): it is written aside and renamed, under a lock.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from operations.node import files, images, links, model_files, secrets, served, services, walls
+from operations.node import files, images, links, model_files, proxy, secrets, served, services, walls
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
@@ -27,6 +27,7 @@ def main(store: str, models: list[dict[str, str]], archives: dict[str, str], pat
             "secrets": pool.submit(secrets.hashes),
             "served": pool.submit(served.newest),
             "walls": pool.submit(walls.standing),
+            "proxy": pool.submit(proxy.main),
         }
         return {name: task.result() for name, task in tasks.items()}
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import cause, old_images, probe, secrets, services, walls
+from operations.node import cause, drained, old_images, probe, secrets, services, walls
 from operations.node.commands import read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -72,6 +72,9 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
     elif unit in services.PROGRAMS:
         row["health"] = _health(unit)
+    elif state.get("pulse"):
+        under_way = drained.under_way(state["pulse"])
+        row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
     elif state.get("image"):
         row["health"] = "a rank: the head answers"
     else:

@@ -9,7 +9,9 @@ NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
 FABRIC = (NETPLAN, NETWORK_MANAGER)
 
 ENGINE = "tandem-engine"
+#: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
+LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: The engine's container, by its id (files/guard/guard.py, ready.sh).
 CONTAINER_ID = "/run/tandem/engine.cid"
 #: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
@@ -21,13 +23,18 @@ WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (CANARY, PROXY, ENGINE, GUARD, WALLS)
+UNITS = (CANARY, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
+#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2).
+PROXY_LOADED = "/run/tandem/proxy/loaded"
+#: HAProxy's own socket for its owner, root.
+ADMIN = "/run/tandem/proxy/admin.sock"
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
 

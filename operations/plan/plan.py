@@ -11,8 +11,9 @@ from operations.plan.engine_service import engine_services
 from operations.plan.fabric import fabric_files
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import litellm_service
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ENGINE, GUARD, PROXY, WALLS
+from operations.plan.places import CANARY, ENGINE, GUARD, LITELLM, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -28,14 +29,16 @@ class NodePlan:
     fabric: tuple[File, ...]
     engine: Service | None
     proxy: Service | None = None
+    litellm: tuple[Service, ...] = ()
     canary: Program | None = None
     guard: Program | None = None
     walls: Program | None = None
 
     @property
     def services(self) -> dict[str, Program | None]:
-        services = {ENGINE: self.engine, PROXY: self.proxy, CANARY: self.canary, GUARD: self.guard}
-        return {**services, WALLS: self.walls}
+        services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
+        services |= {service.unit: service for service in self.litellm}
+        return {**services, CANARY: self.canary, GUARD: self.guard, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,10 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
 
 def _with_proxy(mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> NodePlan:
     """Every node that serves has one: each of them may die, and the others are still asked."""
-    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node, engines) if mine.engine else None)
+    if mine.engine is None:
+        return mine
+    behind = tuple(litellm_service(recipe, knobs, engines, unit) for unit in LITELLM)
+    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind)
 
 
 def _node_plan(

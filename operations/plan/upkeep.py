@@ -10,8 +10,9 @@ from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, MEETING, folder_of
+from operations.plan.places import CANARY, ETC, GUARD, LITELLM, MEETING, folder_of
 from operations.plan.proxy import bind_address
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, seal_program
@@ -36,10 +37,11 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
     wanted: dict[str, object] = {
         "engine": _engine(recipe, knobs, node, ranks),
         "proxy": _proxy(knobs, node),
+        "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
-    return _program(CANARY, "canary.json", wanted, ("engine", "node", "proxy", "rails", "watch"))
+    return _program(CANARY, "canary.json", wanted, ("engine", "litellm", "node", "proxy", "rails", "watch"))
 
 
 def guard(knobs: Knobs) -> Program:

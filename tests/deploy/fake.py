@@ -14,7 +14,7 @@ from typing import Any
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.nodes import Node
-from operations.plan.places import PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.plan.places import PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
@@ -103,6 +103,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
         "served": record(plan, contents_of(plan))["id"],
         "walls": {"problem": "" if mine.walls else "no walls are here"},
+        "proxy": {"loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""), "older": []},
     }
 
 
@@ -113,6 +114,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
     state["walls"] = {"problem": "no walls are here"}
+    state["proxy"] = {"loaded": "", "older": []}
     return state
 
 
@@ -140,7 +142,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
-            "secrets": json.dumps({"hash": "k", "mode": "600"}),
+            "drained": json.dumps({"left": 0}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},

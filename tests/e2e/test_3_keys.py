@@ -47,7 +47,7 @@ def alice(url: str) -> str:
 
 def test_of_all_routes_one_answers_without_a_key(url: str, alice: str) -> None:
     program = base64.b64encode(ROUTES.read_bytes()).decode()
-    said = on(HEAD, f"echo {program} | base64 -d | docker exec --interactive tandem-proxy python3 -")
+    said = on(HEAD, f"echo {program} | base64 -d | docker exec --interactive tandem-litellm-a python3 -")
     routes = [(method, path) for method, path in json.loads(said.splitlines()[-1])]
     assert len(routes) > 500
     found = strangers.walk(url, routes)
@@ -74,5 +74,5 @@ def test_keys_come_and_go_under_load_and_nothing_of_them_is_on_the_node(url: str
     assert int(listed[1].split()[-1]) > 0
     for where in ("journalctl --no-pager", "grep -r . /etc/tandem /var/lib/tandem/keys", "ps axww -o args"):
         assert alice not in on(HEAD, where)
-    assert "tandem: owner: POST /v1/chat/completions: 200" in on(HEAD, "journalctl --no-pager -u tandem-proxy")
+    assert "tandem: owner: POST /v1/chat/completions: 200" in on(HEAD, "journalctl --no-pager -u tandem-litellm-a -u tandem-litellm-b")
     assert verb("key-revoke", NAME="bob").returncode == 0

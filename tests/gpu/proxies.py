@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from operations.plan.proxy_service import proxy_service
+from operations.plan.litellm_service import litellm_service
+from operations.plan.places import LITELLM
 from operations.plan.recipe import Recipe
-from tests.gpu.engines import HOST, Engine, knobs
+from tests.gpu.engines import Engine, knobs
 from tests.gpu.started import Program
 
 Routing = Literal["simple-shuffle", "balanced", "least-busy"]
@@ -28,7 +29,7 @@ def program(
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         Path(file.path).name: file.content
-        for file in proxy_service(made_of, plan, HOST, [engine.url for engine in engines]).files
+        for file in litellm_service(made_of, plan, [engine.url for engine in engines], LITELLM[0]).files
     }
     for file, content in files.items():
         (folder / file).write_text(content)

@@ -1,4 +1,4 @@
-"""A door before a double of LiteLLM's application, for the tests of files/proxy/door*.py.
+"""A door before a double of LiteLLM's application, for the tests of files/litellm/door*.py.
 
 LiteLLM is not among what the tests install: empty classes stand for its own.
 """
@@ -121,7 +121,7 @@ def a_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Setup]:
         monkeypatch.setitem(sys.modules, name, module)
     factory, access = logging.getLogRecordFactory(), logging.getLogger("uvicorn.access").disabled
     filters = list(logging.getLogger("uvicorn.error").filters)
-    yield Setup(load("proxy/door.py"), application, tmp_path)
+    yield Setup(load("litellm/door.py"), application, tmp_path)
     logging.setLogRecordFactory(factory)
     logging.getLogger("uvicorn.access").disabled = access
     logging.getLogger("uvicorn.error").filters = filters

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from operations.plan.formats import load_recipe
-from operations.plan.proxy import modules, proxy_config
+from operations.plan.litellm import modules, proxy_config
 from tests.node import strangers
 from tests.node.strangers import request
 from tests.plan.samples import ROOT, knobs
@@ -54,7 +54,7 @@ class Proxy:
         config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
         config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-        for file in [*(ROOT / f"files/proxy/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
+        for file in [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
             if file.name != without:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]

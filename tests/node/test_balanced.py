@@ -38,7 +38,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Any:
     vars(fakes["litellm.proxy"])["proxy_server"] = SimpleNamespace(app=SimpleNamespace(middleware_stack=application))
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
-    return load("proxy/balanced.py")
+    return load("litellm/balanced.py")
 
 
 async def choose(proxy: Any, messages: Any = None, engines: Any = None, model: str = "m", **more: Any) -> str:

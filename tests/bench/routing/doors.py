@@ -17,7 +17,7 @@ import yaml
 
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs
-from operations.plan.proxy import modules, proxy_config
+from operations.plan.litellm import modules, proxy_config
 from tests.plan.samples import knobs
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +26,7 @@ LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
 KEY = "sk-bench"
 #: Seconds until LiteLLM has begun: 8 of CPU, and as long as others leave it none.
 START_S = 600
-#: As operations/plan/proxy_service.py gives them to the container.
+#: As operations/plan/litellm_service.py gives them to the container.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "AIOHTTP_KEEPALIVE_TIMEOUT": "2",
@@ -78,7 +78,7 @@ def litellm(routing: str, engines: Sequence[str], model: str, folder: Path, more
     home = folder / routing
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    for path in [*(ROOT / f"files/proxy/{each}.py" for each in modules(wanted)), *more]:
+    for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *more]:
         shutil.copy(path, home)
     port = free_port()
     argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"]

@@ -166,7 +166,7 @@ callback = Body()
 proxy_server.app.middleware_stack = Door(
     proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack(),
     os.environ["LITELLM_MASTER_KEY"],
-    Path(__file__).parent / "secrets",
+    Path(os.environ.get("TANDEM_SECRETS", "/secrets")),
     Path(os.environ.get("TANDEM_USED", "/used")),
 )
 door_log.install()
