@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from operations.plan.places import ENGINE, LITELLM, PROXY
 from tests.chaos import client
 from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab import chat
@@ -80,7 +81,7 @@ class Scene:
         if self.topology == "solo":
             return {HEAD: "http://127.0.0.1:8001"}
         if self.topology == "replicas":
-            return {HEAD: "http://127.0.0.1:8001", WORKER: f"http://192.168.177.{11 + WORKER.index}:8001"}
+            return {node: f"http://192.168.177.{11 + node.index}:8001" for node in (HEAD, WORKER)}
         return {HEAD: f"http://192.168.177.{11 + HEAD.index}:8001"}
 
     def deploy(self, **knobs: str) -> Deploy:
@@ -145,7 +146,7 @@ class Scene:
         """Containers, processes, shared memory, locks and half-written files that belong to nobody."""
 
         def left(node: LabNode) -> list[str]:
-            planned = (["tandem-engine"] if node in self.serving else []) + (["tandem-proxy"] if node is HEAD else [])
+            planned = [ENGINE, PROXY, *LITELLM] if node in self.serving else []
             lines = on(node, LEFT).splitlines()
             return [f"{node.name}: {line}" for line in lines if line.removeprefix("container ") not in planned]
 

@@ -74,5 +74,7 @@ def test_keys_come_and_go_under_load_and_nothing_of_them_is_on_the_node(url: str
     assert int(listed[1].split()[-1]) > 0
     for where in ("journalctl --no-pager", "grep -r . /etc/tandem /var/lib/tandem/keys", "ps axww -o args"):
         assert alice not in on(HEAD, where)
-    assert "tandem: owner: POST /v1/chat/completions: 200" in on(HEAD, "journalctl --no-pager -u tandem-litellm-a -u tandem-litellm-b")
+    assert "tandem: owner: POST /v1/chat/completions: 200" in on(
+        HEAD, "journalctl --no-pager -u tandem-litellm-a -u tandem-litellm-b"
+    )
     assert verb("key-revoke", NAME="bob").returncode == 0

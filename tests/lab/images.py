@@ -49,9 +49,7 @@ class LabImage:
 
 
 ENGINE = LabImage("engine", REPOSITORY / "tests/lab/images/engine")
-PROXY = LabImage(
-    "proxy", REPOSITORY / "files/images/proxy", (*rootfs.IMAGE_PACKAGES, *rootfs.PROXY_PACKAGES)
-)
+PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy", (*rootfs.IMAGE_PACKAGES, *rootfs.PROXY_PACKAGES))
 
 
 def ensure() -> None:
