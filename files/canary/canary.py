@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Engine
-from litellm import LiteLLM
+from inner import LiteLLM
 from proxy import Proxy
 from rails import Rails
 from watch import Watch

@@ -19,7 +19,7 @@ KEYS = Path("/etc/tandem/proxy/secrets/keys.json")
 #: What it writes of their use.
 USED = Path("/var/lib/tandem/keys/used.json")
 #: It is there where the proxy that is deployed knows of keys.
-DOOR = Path("/etc/tandem/proxy/door.py")
+DOOR = Path("/etc/tandem/litellm-a/door.py")
 #: More than that make each request slower: all of them are compared.
 MOST = 1000
 _OWNER = "owner"

@@ -41,7 +41,7 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
-    return _program(CANARY, "canary.json", wanted, ("engine", "litellm", "node", "proxy", "rails", "watch"))
+    return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"))
 
 
 def guard(knobs: Knobs) -> Program:

@@ -24,7 +24,7 @@ def program(
 ) -> Program:
     """The files that a deploy would write, and the command and the environment of its container."""
     topology = "replicas" if len(engines) > 1 else "solo"
-    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, proxy_port=port)
+    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, litellm_ports=port)
     folder = at / name
     folder.mkdir(parents=True, exist_ok=True)
     files = {

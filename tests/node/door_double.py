@@ -19,7 +19,7 @@ import pytest
 
 from tests.node.shipped import load, part
 
-part("proxy", "door_keys")
+part("litellm", "door_keys")
 CHAT = ("POST", "/v1/chat/completions")
 
 
@@ -108,6 +108,7 @@ class Setup:
 @pytest.fixture(name="setup")
 def a_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Setup]:
     monkeypatch.setenv("LITELLM_MASTER_KEY", "sk-owner")
+    monkeypatch.setenv("TANDEM_SECRETS", str(tmp_path / "secrets"))
     monkeypatch.delitem(sys.modules, "door_body", raising=False)
     fakes = {name: ModuleType(name) for name in ("litellm", "litellm.integrations", "litellm.proxy", "fastapi")}
     fakes["litellm.integrations.custom_logger"] = ModuleType("custom_logger")

@@ -61,7 +61,14 @@ class Proxy:
         self.processes = [subprocess.Popen(argv)]
         argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        environment |= {"TANDEM_USED": str(self.used), "PYTHONUNBUFFERED": "1", "LITELLM_DISABLE_LAZY_ROUTES": "1"}
+        self.pulse = free_port()
+        environment |= {"TANDEM_PORT": str(self.port), "TANDEM_PULSE": str(self.pulse)}
+        environment |= {
+            "TANDEM_SECRETS": str(self.folder / "secrets"),
+            "TANDEM_USED": str(self.used),
+            "PYTHONUNBUFFERED": "1",
+            "LITELLM_DISABLE_LAZY_ROUTES": "1",
+        }
         environment |= {"ROUTES_TO": str(self.folder / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]

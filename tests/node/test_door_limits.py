@@ -106,16 +106,16 @@ def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(
     cost = usage(42).replace(b'"choices":[]', choices)
     text = b"".join(EVENTS) + cost + END
     parts = [text[i : i + cut] for i in range(0, len(text), cut)] if cut else [*EVENTS, cost, END]
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=hides)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=hides)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     got = b"".join(answer.pass_on(each, number < len(parts) - 1) for number, each in enumerate(parts))
     assert got == (text.replace(cost, b"") if hides else text)
     assert visit.tokens == 42
 
 
 def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), asked=100)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     assert visit.tokens == 0
     assert answer.pass_on(EVENTS[0] + EVENTS[0] + EVENTS[1][:9], True) == EVENTS[0] * 2
     assert answer.pass_on(b"", False) == EVENTS[1][:9]
@@ -135,15 +135,15 @@ def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
     ],
 )
 def test_what_an_answer_cost_is_read_from_it(setup: Setup, text: bytes, tokens: int) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"))
-    answer = part("proxy", "door_usage").Answer(visit, b"application/json")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"))
+    answer = part("litellm", "door_usage").Answer(visit, b"application/json")
     assert answer.pass_on(text, False) == text
     assert visit.tokens == tokens
 
 
 def test_a_last_piece_that_says_what_it_cost_is_no_less_a_piece(setup: Setup) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=True)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=True)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     for choice in (b'{"delta":{"content":"a"}}', b'{"text":"a"}', b'{"delta":{},"finish_reason":"stop"}'):
         event = usage(42).replace(b'"choices":[]', b'"choices":[%s]' % choice)
         assert answer.pass_on(event, True) == event

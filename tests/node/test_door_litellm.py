@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import keys
+from operations.node import drained, keys
 from tests.node import strangers
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
 from tests.node.strangers import in_openai_form, request
@@ -286,3 +286,16 @@ def test_the_log_has_names_and_neither_prompts_nor_keys(proxy: Proxy) -> None:
     assert "tandem: alice: POST /v1/chat/completions: 400" in log and "tandem: nobody: GET" in log
     # What is left of an error still says where it was, and of what kind.
     assert "BadRequestError" in log
+
+
+def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
+    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    assert drained.under_way(pulse) == 0
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(proxy.chat, OWNER, "Hi", 40) for _ in range(3)]
+        seen = 0
+        while not all(each.done() for each in asked):
+            seen = max(seen, drained.under_way(pulse) or 0)
+        assert [each.result()[0] for each in asked] == [200] * 3
+    assert seen == 3
+    assert drained.under_way(pulse) == 0

@@ -143,7 +143,7 @@ def test_several_at_the_same_time_lose_nothing(folder: Path) -> None:
 
 
 def test_the_proxy_sees_each_change_at_its_next_request(folder: Path) -> None:
-    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    seen = part("litellm", "door_keys").Keys(keys.KEYS, "sk-owner")
     assert seen.find(b"sk-alice") is None and seen.find(b"sk-owner").name == "owner"
     keys.main(make=wanted("alice", requests=2))
     assert (seen.find(b"sk-alice").name, seen.find(b"sk-alice").requests) == ("alice", 2)
@@ -158,7 +158,7 @@ def test_the_proxy_sees_each_change_at_its_next_request(folder: Path) -> None:
 
 
 def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    seen = part("litellm", "door_keys").Keys(keys.KEYS, "sk-owner")
     keys.main(make=wanted("alice"))
     assert seen.find(b"sk-alice")
     keys.KEYS.write_text("{")

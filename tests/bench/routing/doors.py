@@ -82,7 +82,9 @@ def litellm(routing: str, engines: Sequence[str], model: str, folder: Path, more
         shutil.copy(path, home)
     port = free_port()
     argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"]
-    return _start(routing, argv, port, KEY, home, ENVIRONMENT | {"LITELLM_MASTER_KEY": KEY})
+    environment = {"LITELLM_MASTER_KEY": KEY, "TANDEM_PORT": str(port), "TANDEM_PULSE": str(free_port())}
+    environment |= {"TANDEM_SECRETS": str(home / "secrets"), "TANDEM_USED": str(home)}
+    return _start(routing, argv, port, KEY, home, ENVIRONMENT | environment)
 
 
 def two_processes(routing: str, engines: Sequence[str], model: str, folder: Path) -> Door:

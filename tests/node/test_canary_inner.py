@@ -14,7 +14,7 @@ import pytest
 
 from tests.node.shipped import part
 
-node, watch, litellm = part("canary", "node"), part("canary", "watch"), part("canary", "litellm")
+node, watch, inner = part("canary", "node"), part("canary", "watch"), part("canary", "inner")
 
 
 class FakeProxy(BaseHTTPRequestHandler):
@@ -56,7 +56,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(node, "invocation", lambda _: "one")
     monkeypatch.setattr(node, "control_group", lambda _: None)
     for name in ("ASK_S", "LATE_S", "SILENCE_S", "COMPUTING_S", "START_S"):
-        monkeypatch.setattr(litellm, name, getattr(litellm, name) / 10)
+        monkeypatch.setattr(inner, name, getattr(inner, name) / 10)
     monkeypatch.setattr(watch, "STARTING_S", 0.1)
     monkeypatch.setattr(watch, "SOON_S", 0.05)
     monkeypatch.setattr(watch, "AFTER_S", 0.0)
@@ -64,9 +64,9 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def made(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    kept = litellm.LiteLLM("tandem-litellm-a", url)
+    kept = inner.LiteLLM("tandem-litellm-a", url)
     # The class has taken its times from the module when it was made.
-    kept.deadline_s, kept.silence_s, kept.start_s = litellm.LATE_S, litellm.SILENCE_S, litellm.START_S
+    kept.deadline_s, kept.silence_s, kept.start_s = inner.LATE_S, inner.SILENCE_S, inner.START_S
     return kept
 
 
@@ -77,8 +77,8 @@ def run(kept: Any, seconds: float, kills: list[str]) -> None:
 
 
 def test_the_times_leave_a_second_of_the_ten() -> None:
-    assert litellm.ASK_S + litellm.SILENCE_S <= 9
-    assert litellm.LATE_S * 2 <= litellm.SILENCE_S
+    assert inner.ASK_S + inner.SILENCE_S <= 9
+    assert inner.LATE_S * 2 <= inner.SILENCE_S
 
 
 def test_one_that_is_slow_is_not_killed(
