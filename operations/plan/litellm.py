@@ -15,6 +15,8 @@ _CALLBACKS = ("resume", "last_resort", "unavailable", "links", "pulse")
 _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
+#: What the LiteLLM of a node know of each other.
+_SHARED = "shared"
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
 _ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "simple-shuffle": ("simple-shuffle", ()),
@@ -48,7 +50,7 @@ def callbacks(knobs: Knobs) -> tuple[str, ...]:
 
 def modules(knobs: Knobs) -> tuple[str, ...]:
     """The same, and those that they import by name."""
-    return (*callbacks(knobs), *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
+    return (*callbacks(knobs), _SHARED, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
 def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import modules, proxy_config
-from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, folder_of
+from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, SHARED, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -37,6 +37,8 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
     docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
     docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
+    # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.
+    docker += ["--env", "TANDEM_SHARED=/shared", "--volume", f"{SHARED}:/shared"]
     docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}", "--label", f"tandem.model={recipe.served_name}"]
     # What keys have used is kept beyond the container (files/litellm/door_counts.py).
     docker += ["--volume", f"{KEYS_USED}:/used", "--volume", f"{folder_of(PROXY)}/secrets:/secrets:ro"]

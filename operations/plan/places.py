@@ -33,6 +33,8 @@ PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
 PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
 #: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2).
 PROXY_LOADED = "/run/tandem/proxy/loaded"
+#: What a node's LiteLLM know of each other (files/litellm/shared.py).
+SHARED = "/run/tandem/litellm"
 #: HAProxy's own socket for its owner, root.
 ADMIN = "/run/tandem/proxy/admin.sock"
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
