@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import shared
 from door_keys import Key
 
 #: Seconds that a limit of tokens is about.
 WINDOW_S = 60.0
 #: Seconds after which one may be free again who has too many requests under way.
 SOON_S = 1
+#: Tokens and the second of the last request, as one number for others: the tokens have these bits.
+_BITS = 40
+_MOST = (1 << _BITS) - 1
 
 
 @dataclass(eq=False)
@@ -55,9 +59,13 @@ class _Use:
     #: When, and how many tokens; of the last minute.
     spent: deque[tuple[float, int]] = field(default_factory=deque)
 
+    def tokens(self) -> int:
+        """Of the last minute, as far as they are known."""
+        return sum(tokens for _, tokens in self.spent) + sum(visit.tokens for visit in self.under_way)
+
 
 class Limits:
-    """What all keys use at this moment, in this process."""
+    """What all keys use at this moment, here and in the node's other LiteLLM."""
 
     def __init__(self) -> None:
         self._uses: defaultdict[str, _Use] = defaultdict(_Use)
@@ -65,14 +73,15 @@ class Limits:
     def refuse(self, key: Key, now: float) -> Refused | None:
         """Why it may not ask now. Tokens are known when they are there: who is below the limit may begin."""
         use = self._uses[key.id]
-        if key.requests is not None and len(use.under_way) >= key.requests:
-            why = f"`{key.name}` has {len(use.under_way)} requests under way, and may have {key.requests} at once"
+        under_way = len(use.under_way) + shared.counts.others(f"requests {key.id}")
+        if key.requests is not None and under_way >= key.requests:
+            why = f"`{key.name}` has {under_way} requests under way, and may have {key.requests} at once"
             return Refused("requests", why, SOON_S)
         if key.tokens is None:
             return None
         while use.spent and use.spent[0][0] <= now - WINDOW_S:
             use.spent.popleft()
-        over = sum(tokens for _, tokens in use.spent) + sum(visit.tokens for visit in use.under_way) - key.tokens
+        over = use.tokens() + _elsewhere(key, now) - key.tokens
         if over < 0:
             return None
         why = f"`{key.name}` has used {key.tokens + over} tokens in a minute, and may use {key.tokens}"
@@ -85,14 +94,26 @@ class Limits:
     @contextmanager
     def under_way(self, visit: Visit) -> Iterator[None]:
         """As long as it lasts, however it ends."""
-        use = self._uses[visit.key.id]
+        use, name = self._uses[visit.key.id], f"requests {visit.key.id}"
         use.under_way.add(visit)
+        shared.counts.set(name, len(use.under_way))
         try:
             yield
         finally:
             use.under_way.discard(visit)
+            shared.counts.set(name, len(use.under_way))
 
     def spend(self, visit: Visit, now: float) -> None:
         """It has ended, and has cost this."""
         if visit.tokens and visit.key.tokens is not None:
-            self._uses[visit.key.id].spent.append((now, visit.tokens))
+            use = self._uses[visit.key.id]
+            use.spent.append((now, visit.tokens))
+            shared.counts.set(f"tokens {visit.key.id}", (int(now) << _BITS) + min(use.tokens(), _MOST))
+
+
+def _elsewhere(key: Key, now: float) -> int:
+    """Tokens that another LiteLLM has counted for a key in the minute before its last request, which is a minute ago at
+    most. (The clock is the machine's, the same for all.)
+    """
+    told = shared.counts.each(f"tokens {key.id}")
+    return sum(number & _MOST for number in told if number >> _BITS > now - WINDOW_S)

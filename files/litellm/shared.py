@@ -57,12 +57,16 @@ class Counts:
 
     def others(self, name: str) -> int:
         """What all other processes that live have of it."""
+        return sum(self.each(name))
+
+    def each(self, name: str) -> list[int]:
+        """The same, of one after the other."""
         if self._folder is None:
-            return 0
+            return []
         if time.monotonic() - self._looked >= LOOK_S:
             self._look(self._folder)
         wanted = _hash(name.encode())
-        return sum(other.number(wanted) for other in self._others.values())
+        return [other.number(wanted) for other in self._others.values()]
 
     def _look(self, folder: Path) -> None:
         self._looked = time.monotonic()

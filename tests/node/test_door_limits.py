@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -148,3 +150,29 @@ def test_a_last_piece_that_says_what_it_cost_is_no_less_a_piece(setup: Setup) ->
         event = usage(42).replace(b'"choices":[]', b'"choices":[%s]' % choice)
         assert answer.pass_on(event, True) == event
     assert visit.tokens == 42
+
+
+def test_what_the_other_litellm_of_the_node_counts_is_counted(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    limits, shared = part("litellm", "door_limits"), part("litellm", "shared")
+    monkeypatch.setattr(shared, "LOOK_S", 0.0)
+    one, other = limits.Limits(), limits.Limits()
+    mine, others = shared.Counts(tmp_path), shared.Counts(tmp_path)
+    key = part("litellm", "door_keys").Key("a", "h" * 64, None, 2, 10)
+
+    def of(limit: Any, counts: Any, now: float) -> Any:
+        with monkeypatch.context() as its:
+            its.setattr(shared, "counts", counts)
+            return limit.refuse(key, now)
+
+    visits = [limits.Visit(key) for _ in range(2)]
+    monkeypatch.setattr(shared, "counts", mine)
+    with one.under_way(visits[0]), one.under_way(visits[1]):
+        assert of(other, others, 100.0).what == "requests"
+    assert of(other, others, 100.0) is None
+    visits[0].told = 14
+    one.spend(visits[0], 100.0)
+    refused = of(other, others, 130.0)
+    assert (refused.what, "has used 14 tokens" in refused.why) == ("tokens", True)
+    assert of(other, others, 161.0) is None
