@@ -42,7 +42,7 @@ upkeep.files(plan, name="Upkeep | files")
 upkeep.run(plan, name="Upkeep | memory guard and canary")
 engine.start(plan, on_head=False, name="Engine | start on the other nodes")
 started = engine.start(plan, on_head=True, name="Engine | start on the head")
-proxy.key(plan, name="Proxy | one key on all nodes")
+proxy.keys(plan, name="Proxy | the same keys on all nodes")
 proxy.serve(plan, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, plan))
 if plan.knobs.topology == "replicas":
     # One at a time, so that the proxy always has a live engine.

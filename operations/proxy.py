@@ -15,7 +15,7 @@ from operations import looking, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports, server
-from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.plan.places import ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
@@ -26,32 +26,38 @@ START_S = 120
 
 
 @looking.step
-def key(plan: Plan) -> Iterator[PyinfraCommand]:
-    """The owner's key, the same on all nodes with a proxy: the head's, or that of the first node that has one, or on
-    the first deploy a new one.
+def keys(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The owner's key and those of clients, the same on all nodes with a proxy: the head's, or where it has none those
+    of the first node that has some. On the first deploy the owner's is made.
     """
-    known = {name: looking.at(state.inventory.get_host(name), plan)["secrets"][PROXY_KEY] for name in plan.urls}
-    source = next((name for name, found in known.items() if found), "")
-    if host.name not in known or (source and known[host.name] == known[source]):
-        host.noop("no proxy, no key" if host.name not in known else "the key is here")
+    if host.name not in plan.urls:
+        host.noop("no proxy, no keys")
         return
-    if units.is_running(looking.at(host, plan), PROXY):
-        host.log("the proxy's key here is gone, or not the other nodes': `make endpoint` prints the one that is valid")
-    aside = f"{PROXY_KEY}.part"
-    yield quietly(lambda state, host: _put(host, aside, _read(state.inventory.get_host(source)) if source else _new()))
+    for path in (PROXY_KEY, CLIENT_KEYS):
+        known = {name: looking.at(state.inventory.get_host(name), plan)["secrets"][path] for name in plan.urls}
+        source = next((name for name, found in known.items() if found), "")
+        if known[host.name] == known.get(source, "") and (source or path == CLIENT_KEYS):
+            continue
+        if path == PROXY_KEY and units.is_running(looking.at(host, plan), PROXY):
+            # It has the old one, which nobody can read any more.
+            host.log("the owner's key here is gone, or not the other nodes': `make endpoint` prints the valid one")
+        yield quietly(partial(_copy, path, source))
+    host.noop("the keys are here")
 
 
-def _put(where: Host, aside: str, secret: str) -> bool:
+def _copy(path: str, source: str, state: State, host: Host) -> bool:
     """On standard input, which nothing logs; whole, or not at all."""
-    put = f"install -d -m 700 $(dirname {aside}) && umask 077 && cat > {aside} && mv {aside} {PROXY_KEY}"
-    done, _ = where.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
+    secret = _read(state.inventory.get_host(source), path) if source else _new()
+    aside = f"{path}.part"
+    put = f"install -d -m 700 $(dirname {aside}) && umask 077 && cat > {aside} && mv {aside} {path}"
+    done, _ = host.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
     return done
 
 
-def _read(where: Host) -> str:
-    done, output = where.run_shell_command(StringCommand("cat", PROXY_KEY), _sudo=True, print_output=False)
+def _read(where: Host, path: str) -> str:
+    done, output = where.run_shell_command(StringCommand("cat", path), _sudo=True, print_output=False)
     if not done or not output.stdout.strip():
-        raise RuntimeError(f"{where.name}: {PROXY_KEY} can't be read")
+        raise RuntimeError(f"{where.name}: {path} can't be read")
     return output.stdout.strip()
 
 

@@ -1,4 +1,4 @@
-"""Keys of the proxy's clients: made, revoked and listed on the head. Only their hashes lie there.
+"""Keys of the proxies' clients: made and revoked on the head, and taken over by the other nodes. Only hashes lie there.
 
 LiteLLM looks at the file for each request (files/litellm/door_keys.py): it is written aside and renamed, under a lock.
 """
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from operations.node import status
+
 #: What the proxy reads, beside its own key.
 KEYS = Path("/etc/tandem/proxy/secrets/keys.json")
 #: What it writes of their use.
@@ -25,21 +27,33 @@ MOST = 1000
 _OWNER = "owner"
 
 
-def main(make: dict[str, Any] | None = None, revoke: str = "") -> dict[str, Any]:
+def main(
+    make: dict[str, Any] | None = None, revoke: str = "", take: dict[str, Any] | None = None, where: str = "the head"
+) -> dict[str, Any]:
     """`make`: name, hash, within_s or until, requests and tokens of a new key; `revoke`: the name of one; else
-    `keys`: all of them, the owner's first, with what they have used. `problem`: why not, and what to do.
+    `keys`: all of them, the owner's first, with what they have used. `problem`: why not, and what to do. `alone`: no
+    other node has a proxy. `idle`: this one has none.
+
+    `take`: on another node than the head, what became of a key there, {name: key}, or None in the place of one that was
+    revoked. `where`: what messages call this node.
     """
     if not DOOR.exists():
-        return {"problem": "no proxy that knows of keys is deployed on the head: `make apply` deploys one"}
+        return {
+            "problem": f"no proxy that knows of keys is deployed on {where}: `make apply` deploys one",
+            "idle": True,
+        }
     try:
-        if make is None and not revoke:
+        if make is None and not revoke and take is None:
             return {"keys": listed(_read(), _used())}
         with _changing() as keys:
-            return _made(keys, **make) if make is not None else _revoked(keys, revoke)
+            if take is not None:
+                return _taken(keys, take)
+            done = _made(keys, **make) if make is not None else _revoked(keys, revoke)
+            return {**done, "alone": status.deployed() == "solo"}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {"problem": f"{KEYS} on the head is broken: remove it, and make the keys anew"}
+        return {"problem": f"{KEYS} on {where} is broken: remove it, and `make apply` brings that of another node"}
     except OSError as error:
-        return {"problem": f"{error.filename or KEYS} on the head: {error.strerror}: nothing was changed"}
+        return {"problem": f"{error.filename or KEYS} on {where}: {error.strerror}: nothing was changed"}
 
 
 def _made(
@@ -64,6 +78,14 @@ def _made(
     ends = now + within_s if within_s is not None else until
     keys[name] = {"hash": hash, "made": now, "expires": ends, "requests": requests, "tokens": tokens}
     return {"made": keys[name]}
+
+
+def _taken(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    for name, key in changes.items():
+        keys.pop(name, None)
+        if key is not None:
+            keys[name] = key
+    return {"taken": sorted(changes)}
 
 
 def _revoked(keys: dict[str, Any], name: str) -> dict[str, Any]:
@@ -98,7 +120,7 @@ def _changing() -> Iterator[dict[str, Any]]:
         aside = KEYS.with_name("keys.json.part")
         aside.unlink(missing_ok=True)
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            json.dump(keys, out, indent=1)
+            out.write(json.dumps(keys, indent=1) + "\n")
             out.flush()
             # A revoked key must not be back after a power cut.
             os.fsync(out.fileno())

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 #: Tandem's secrets on a node.
-PATHS = ("/etc/tandem/engine/secrets/ray.token", "/etc/tandem/proxy/secrets/master.key")
+PATHS = (
+    "/etc/tandem/engine/secrets/ray.token",
+    "/etc/tandem/proxy/secrets/master.key",
+    # Hashes of keys of clients.
+    "/etc/tandem/proxy/secrets/keys.json",
+)
 
 
 def hashes() -> dict[str, str]:

@@ -30,6 +30,8 @@ UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+#: Hashes of keys of clients (operations/node/keys.py).
+CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
 PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
 #: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2).
 PROXY_LOADED = "/run/tandem/proxy/loaded"

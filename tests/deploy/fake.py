@@ -14,7 +14,7 @@ from typing import Any
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.nodes import Node
-from operations.plan.places import PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.plan.places import CLIENT_KEYS, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
@@ -100,7 +100,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             }
             for _ in plan.recipe.models
         ],
-        "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
+        "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "served": record(plan, contents_of(plan))["id"],
         "walls": {"problem": "" if mine.walls else "no walls are here"},
         "proxy": {"loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""), "older": []},
@@ -112,7 +112,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state = look(plan, name)
     state["services"]["units"] = {unit: {} for unit in UNITS}
     state["files"] = {}
-    state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
+    state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k", CLIENT_KEYS: ""}
     state["walls"] = {"problem": "no walls are here"}
     state["proxy"] = {"loaded": "", "older": []}
     return state

@@ -40,7 +40,7 @@ def refused(outcome: Outcome, said: str) -> None:
 def test_a_key_is_printed_alone_and_the_head_gets_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "alice")
     monkeypatch.setenv("REQUESTS", "4")
-    outcome = verb(tmp_path, "key", {"made": MADE})
+    outcome = verb(tmp_path, "key", {"made": MADE, "alone": True})
     assert outcome.code == 0, outcome.text
     # 32 bytes of the kernel's generator.
     assert re.fullmatch(r"sk-[\w-]{43}\n", outcome.json)
@@ -51,7 +51,7 @@ def test_a_key_is_printed_alone_and_the_head_gets_its_hash(tmp_path: Path, monke
 
 def test_two_keys_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "alice")
-    assert len({verb(tmp_path, "key", {"made": MADE}).json for _ in range(2)}) == 2
+    assert len({verb(tmp_path, "key", {"made": MADE, "alone": True}).json for _ in range(2)}) == 2
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_one_line(
 ) -> None:
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    refused(verb(tmp_path, "key", {"made": MADE}), said)
+    refused(verb(tmp_path, "key", {"made": MADE, "alone": True}), said)
 
 
 @pytest.mark.parametrize("name", ["key", "keys", "key_revoke"])
@@ -95,8 +95,55 @@ def test_keys_are_a_table(tmp_path: Path) -> None:
 
 def test_a_key_is_revoked_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "alice")
-    outcome = verb(tmp_path, "key_revoke", {"revoked": "alice"})
+    outcome = verb(tmp_path, "key_revoke", {"revoked": "alice", "alone": True})
     assert outcome.code == 0 and outcome.json == "the key of `alice` opens nothing any more\n"
     assert '{"revoke": "alice"}' in outcome.text.replace("\\", "")
     monkeypatch.setenv("NAME", "../alice")
     refused(verb(tmp_path, "key_revoke", {"revoked": "alice"}), "is no name for a key")
+
+
+def both(tmp_path: Path, name: str, head: dict[str, Any], other: dict[str, Any]) -> Outcome:
+    """A verb with two nodes that answer."""
+    plan = planned()
+    answers = {node: {"keys": answer} for node, answer in zip(NAMES, (head, other), strict=True)}
+    states = [look(plan, node) for node in NAMES]
+    return deploy(tmp_path, states, "-y", file=f"operations/verbs/{name}.py", by_node=answers)
+
+
+def test_the_other_nodes_take_a_new_key_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "alice")
+    outcome = both(tmp_path, "key", {"made": MADE, "alone": False}, {"taken": ["alice"]})
+    assert outcome.code == 0 and "has not heard of it" not in outcome.text
+    assert '"take": {"alice": {"hash": "h"' in outcome.text.replace("\\", "")
+
+
+def test_a_node_that_is_away_takes_a_new_key_at_the_next_deploy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAME", "alice")
+    outcome = verb(tmp_path, "key", {"made": MADE, "alone": False})
+    assert outcome.code == 0 and re.fullmatch(r"sk-[\w-]{43}\n", outcome.json)
+    assert "takes the key from the next `make apply` on" in outcome.text
+
+
+@pytest.mark.parametrize("why", ["away", "its disk is full"])
+def test_a_key_that_is_not_revoked_everywhere_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setenv("NAME", "alice")
+    head = {"revoked": "alice", "alone": False}
+    outcome = (
+        verb(tmp_path, "key_revoke", head) if why == "away" else both(tmp_path, "key_revoke", head, {"problem": why})
+    )
+    refused(outcome, "its proxy takes the key of `alice` until the next `make apply`")
+    assert why == "away" or why in outcome.text
+
+
+def test_what_keys_have_used_of_all_proxies_is_added_up(tmp_path: Path) -> None:
+    later: list[dict[str, Any]] = [row | {"requests": 1, "tokens": 100, "last": 1798848000.0} for row in ROWS]
+    outcome = both(tmp_path, "keys", {"keys": ROWS}, {"keys": [later[0]]})
+    assert outcome.code == 0, outcome.text
+    lines = [line.split() for line in outcome.json.splitlines()]
+    assert lines[1][-4:] == ["2027-01-02", "00:00", "4", "1300"] and lines[2][-2:] == ["3", "1200"]
+    idle = both(tmp_path, "keys", {"keys": ROWS}, {"problem": "no proxy", "idle": True})
+    assert idle.code == 0 and idle.json.splitlines()[1].split()[-1] == "1200"

@@ -88,7 +88,7 @@ def test_an_end_in_the_past_is_refused(folder: Path) -> None:
 
 def test_revoked_is_gone_and_the_name_is_free(folder: Path) -> None:
     keys.main(make=wanted("alice"))
-    assert keys.main(revoke="alice") == {"revoked": "alice"}
+    assert keys.main(revoke="alice") == {"revoked": "alice", "alone": False}
     assert keys.main(revoke="alice")["problem"] == "there is no key named `alice`: `make keys` lists them"
     assert "made" in keys.main(make=wanted("alice"))
 
@@ -164,3 +164,16 @@ def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixt
     keys.KEYS.write_text("{")
     assert seen.find(b"sk-alice") and seen.find(b"sk-alice")
     assert capsys.readouterr().out.count("keys.json can't be read") == 1
+
+
+def test_another_node_takes_over_what_became_of_a_key(folder: Path) -> None:
+    key = {"hash": "h", "made": 1.0, "expires": None, "requests": None, "tokens": None}
+    assert keys.main(take={"alice": key, "bob": key}, where="spark-2") == {"taken": ["alice", "bob"]}
+    assert keys.main(take={"alice": {**key, "requests": 2}, "bob": None, "carl": None}) == {
+        "taken": ["alice", "bob", "carl"]
+    }
+    assert [(row["name"], row["at_once"]) for row in keys.main()["keys"]] == [("owner", None), ("alice", 2)]
+    keys.KEYS.write_text("{")
+    assert "keys.json on spark-2 is broken" in keys.main(take={"alice": None}, where="spark-2")["problem"]
+    keys.DOOR.unlink()
+    assert keys.main(take={"alice": None}, where="spark-2")["idle"]
