@@ -12,7 +12,7 @@ from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
 
 MADE = {"hash": "h", "made": 1.0, "expires": None, "requests": 4, "tokens": None}
 USE = {"requests": 3, "tokens": 1200, "last": 1798761600.0}
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"name": "owner", "made": None, "expires": None, "expired": False, "at_once": None, "a_minute": None, **USE},
     {"name": "alice", "made": 1.0, "expires": 2.0, "expired": True, "at_once": 4, "a_minute": 20000, **USE},
 ]
@@ -140,7 +140,7 @@ def test_a_key_that_is_not_revoked_everywhere_is_a_failure(
 
 
 def test_what_keys_have_used_of_all_proxies_is_added_up(tmp_path: Path) -> None:
-    later: list[dict[str, Any]] = [row | {"requests": 1, "tokens": 100, "last": 1798848000.0} for row in ROWS]
+    later = [row | {"requests": 1, "tokens": 100, "last": 1798848000.0} for row in ROWS]
     outcome = both(tmp_path, "keys", {"keys": ROWS}, {"keys": [later[0]]})
     assert outcome.code == 0, outcome.text
     lines = [line.split() for line in outcome.json.splitlines()]
