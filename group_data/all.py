@@ -34,6 +34,11 @@ routing = "balanced"
 proxy_bind = "loopback"
 proxy_port = 8000
 
+# An address of the office network that nobody has: it moves to another node that serves when its own one, or that one's
+# proxy, is gone. VRRP (keepalived) needs an id of its own on that network, 1 to 255; 0: the address' last byte.
+proxy_address = ""
+proxy_vrid = 0
+
 # MiB that the body of a request may have: pictures are in it as text.
 proxy_body_mib = 64
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -15,7 +16,7 @@ from operations import looking, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports, server
-from operations.plan.places import ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
@@ -72,14 +73,14 @@ def serve(plan: Plan) -> Iterator[PyinfraCommand]:
     """The two LiteLLM and the proxy before them, as planned; one LiteLLM after the other: no request is lost."""
     mine = plan.of(host.name)
     if mine.proxy is None:
-        here = [unit for unit in (PROXY, *LITELLM) if units.exists(looking.at(host, plan), unit)]
+        here = [unit for unit in (ADDRESS, PROXY, *LITELLM) if units.exists(looking.at(host, plan), unit)]
         for unit in here:
             yield from units.remove(unit)
         if not here:
             host.noop("no engine, no proxy")
         return
     idle = True
-    for command in _served(plan, mine.proxy, mine.litellm):
+    for command in chain(_served(plan, mine.proxy, mine.litellm), _at_its_address(plan, mine.address)):
         idle = False
         yield command
     if idle:
@@ -109,6 +110,21 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
             yield StringCommand("systemctl reload", f"{PROXY}.service")
         return
     yield from units.start(PROXY)
+
+
+def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraCommand]:
+    found = looking.at(host, plan)
+    if address is None:
+        if units.exists(found, ADDRESS):
+            yield from units.remove(ADDRESS)
+        return
+    yield from units.place_service(address, found["files"])
+    found = looking.at(host, plan)
+    if units.is_stale(found, address):
+        yield units.stop(ADDRESS)
+    elif units.is_up(found, ADDRESS):
+        return
+    yield from units.start(ADDRESS)
 
 
 def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:

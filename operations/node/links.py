@@ -37,6 +37,16 @@ def links() -> dict[str, dict[str, Any]]:
     return found
 
 
+def office(address: str) -> dict[str, str]:
+    """The interface that has an IPv4 address of this node: `device`, `address` with its prefix, `mac`; empty: none."""
+    for link in json.loads(output("ip", "-j", "addr") or "[]"):
+        for info in link.get("addr_info", []):
+            if info["family"] == "inet" and info["local"] == address and link["ifname"] != "lo":
+                given = f"{info['local']}/{info['prefixlen']}"
+                return {"device": link["ifname"], "address": given, "mac": link.get("address", "")}
+    return {}
+
+
 def ipv4_beside(address: str) -> str:
     """For an IPv6 address of this node (perhaps with a zone, `fe80::1%eth0`) an IPv4 address of the same interface,
     which clients can use; the address itself where it is IPv4, or where there is no other.

@@ -50,6 +50,8 @@ class Knobs(BaseModel):
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
+    proxy_address: str
+    proxy_vrid: int = Field(ge=0, le=255)
     proxy_body_mib: int = Field(ge=1, le=1024)
     litellm_ports: int = Field(ge=1024, le=65532)
     engine_port: int = Field(ge=1, le=65535)
@@ -86,6 +88,13 @@ class Knobs(BaseModel):
     @classmethod
     def _bind(cls, text: str) -> str:
         if text not in ("loopback", "management", "all"):
+            IPv4Address(text)
+        return text
+
+    @field_validator("proxy_address")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        if text:
             IPv4Address(text)
         return text
 

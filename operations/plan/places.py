@@ -12,6 +12,8 @@ ENGINE = "tandem-engine"
 #: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
+#: keepalived, for the virtual address.
+ADDRESS = "tandem-address"
 #: The engine's container, by its id (files/guard/guard.py, ready.sh).
 CONTAINER_ID = "/run/tandem/engine.cid"
 #: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
@@ -23,7 +25,7 @@ WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (CANARY, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+UNITS = (CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from operations.plan import proxy, upkeep
+from operations.plan.address import address_service
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
 from operations.plan.fabric import fabric_files
@@ -13,7 +14,7 @@ from operations.plan.files import File
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ENGINE, GUARD, LITELLM, PROXY, WALLS
+from operations.plan.places import ADDRESS, CANARY, ENGINE, GUARD, LITELLM, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -30,6 +31,7 @@ class NodePlan:
     engine: Service | None
     proxy: Service | None = None
     litellm: tuple[Service, ...] = ()
+    address: Service | None = None
     canary: Program | None = None
     guard: Program | None = None
     walls: Program | None = None
@@ -38,6 +40,7 @@ class NodePlan:
     def services(self) -> dict[str, Program | None]:
         services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
         services |= {service.unit: service for service in self.litellm}
+        services[ADDRESS] = self.address
         return {**services, CANARY: self.canary, GUARD: self.guard, WALLS: self.walls}
 
 
@@ -109,15 +112,18 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     count = len(nodes)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
     asked = list(draft.endpoints.values())
-    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked) for each in draft.nodes))
+    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, serving) for each in draft.nodes))
 
 
-def _with_proxy(mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> NodePlan:
+def _with_proxy(
+    mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str], serving: Sequence[Node]
+) -> NodePlan:
     """Every node that serves has one: each of them may die, and the others are still asked."""
     if mine.engine is None:
         return mine
     behind = tuple(litellm_service(recipe, knobs, engines, unit) for unit in LITELLM)
-    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind)
+    address = address_service(recipe, knobs, mine.node, serving)
+    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 
 def _node_plan(

@@ -16,8 +16,20 @@ def bind_address(knobs: Knobs, node: Node) -> str:
 
 
 def bind_addresses(knobs: Knobs, node: Node) -> tuple[str, ...]:
-    """All of them."""
-    return (bind_address(knobs, node),)
+    """All of them: the virtual address too, which this node may not have at the moment."""
+    own = bind_address(knobs, node)
+    return (own, knobs.proxy_address) if knobs.proxy_address and own != "0.0.0.0" else (own,)
+
+
+def asked_at(knobs: Knobs, node: Node) -> str:
+    """The address by which a node reaches its own proxy."""
+    bind = bind_address(knobs, node)
+    return "127.0.0.1" if bind == "0.0.0.0" else bind
+
+
+def shared_url(knobs: Knobs) -> str:
+    """The base URL at the virtual address; empty: there is none."""
+    return f"http://{knobs.proxy_address}:{knobs.proxy_port}" if knobs.proxy_address else ""
 
 
 def client_url(knobs: Knobs, node: Node) -> str:

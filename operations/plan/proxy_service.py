@@ -10,7 +10,7 @@ from operations.plan.litellm import TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
 from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, folder_of
-from operations.plan.proxy import bind_addresses, client_url, in_url
+from operations.plan.proxy import bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
 
@@ -37,6 +37,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
     image, folder, run = proxy_image(recipe, knobs), folder_of(PROXY), ADMIN.rpartition("/")[0]
     docker = [*docker_run(PROXY), "--label", f"tandem.url={client_url(knobs, node)}"]
+    if shared_url(knobs):
+        docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{run}:{run}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", "haproxy", image.local]
     docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
@@ -51,13 +53,15 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         retry_s=RETRY_S,
         errors=_ERRORS,
         addresses=named,
+        # Another node may have it.
+        moving=knobs.proxy_address,
         port=knobs.proxy_port,
         body_bytes=knobs.proxy_body_mib << 20,
         processes=[(server(unit), *ports(knobs, unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",
-        addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1")],
+        addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1", knobs.proxy_address)],
         listens=named,
         port=knobs.proxy_port,
         run=run,

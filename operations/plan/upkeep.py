@@ -13,7 +13,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
 from operations.plan.places import CANARY, ETC, GUARD, LITELLM, MEETING, folder_of
-from operations.plan.proxy import bind_address
+from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, seal_program
 
@@ -70,8 +70,7 @@ def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> 
 
 def _proxy(knobs: Knobs, node: Node) -> str:
     """Where the proxy is reached from its own node."""
-    bind = bind_address(knobs, node)
-    return f"http://{'127.0.0.1' if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"
+    return f"http://{asked_at(knobs, node)}:{knobs.proxy_port}"
 
 
 def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequence[str] = ()) -> Program:

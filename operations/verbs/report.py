@@ -167,14 +167,18 @@ def audit_table(answers: dict[str, dict[str, Any]]) -> None:
 
 
 def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
-    """Shell assignments of the first node that has a proxy, and a comment for each other one; raises DeployError where
-    there is none.
+    """Shell assignments of the virtual address or the first node that has a proxy, and a comment for each other one;
+    raises DeployError where there is none.
     """
     found = {name: answer for name, answer in answers.items() if answer.get("url")}
     if not found:
         raise DeployError("no proxy runs on a node that answers: `make apply` deploys them")
-    answer, *others = found.values()
-    for name, other in zip(list(found)[1:], others, strict=True):
-        print(f"# the same on {name}: {other['url']}")
+    answer = dict(next(iter(found.values())))
+    also = {name: other["url"] for name, other in found.items() if other["url"] != answer["url"]}
+    if address := answer.get("address"):
+        also = {name: other["url"] for name, other in found.items()}
+        answer["url"] = address
+    for name, url in also.items():
+        print(f"# {name} alone: {url}")
     for variable, key in (("OPENAI_BASE_URL", "url"), ("OPENAI_API_KEY", "key"), ("OPENAI_MODEL", "model")):
         print(f"{variable}={shlex.quote(answer[key])}")

@@ -26,7 +26,7 @@ CLIENT_APART = {"trixie": ["docker-cli"]}
 #: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
 IMAGE_PACKAGES = ["python3", "python3-venv", "libnuma1", "ca-certificates"]
 #: What the proxy's image has besides (files/images/proxy/Dockerfile): a build on the lab reaches no network.
-PROXY_PACKAGES = ["haproxy"]
+PROXY_PACKAGES = ["haproxy", "keepalived"]
 
 
 def node_root(desk: Desk) -> Path:

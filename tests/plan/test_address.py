@@ -1,0 +1,105 @@
+"""The virtual address: who has it, and what speaks against one before it is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from operations.plan.address import check_address, vrid
+from operations.plan.places import ADDRESS, PROXY_CONFIG
+from operations.plan.refusal import Refusal
+from tests.plan.samples import knobs, nodes, plan
+
+WANTED = "10.0.0.50"
+OURS = {"spark-1": "aa:00:00:00:00:01", "spark-2": "aa:00:00:00:00:02"}
+
+
+def said(address: str = WANTED, claimed: dict[str, Any] | None = None, **changes: Any) -> str:
+    """What speaks against an address on two nodes; `claimed`: what the first has heard."""
+    wanted = knobs(proxy_address=address, **changes)
+    surveys: dict[str, dict[str, Any]] = {
+        name: {"office": {"mac": mac}, "claimed": {"mac": "", "vrids": {}}} for name, mac in OURS.items()
+    }
+    surveys["spark-1"]["claimed"] |= claimed or {}
+    return "\n".join(f"{each.where}: {each.problem}" for each in check_address(wanted, nodes(2, wanted), surveys))
+
+
+def test_no_address_is_the_default_and_nothing_speaks_against_a_free_one() -> None:
+    assert all(ADDRESS not in {s.unit for s in each.services.values() if s} for each in plan().nodes)
+    assert said("") == said() == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("10.0.1.50", "spark-1: proxy_address='10.0.1.50' is no host's address in its office network 10.0.0.0/24"),
+        ("10.0.0.0", "is no host's address in its office network"),
+        ("10.0.0.255", "is no host's address in its office network"),
+        ("10.0.0.12", "spark-2: proxy_address='10.0.0.12' is its own address"),
+        ("192.168.178.50", "lies in a subnet of the rails"),
+    ],
+)
+def test_an_address_that_can_t_be_is_refused(address: str, problem: str) -> None:
+    assert problem in said(address)
+
+
+def test_an_address_of_somebody_else_s_is_refused_and_one_that_a_node_of_ours_has_is_not() -> None:
+    assert said(claimed={"mac": "bb:00:00:00:00:01"}) == (
+        "spark-1: proxy_address='10.0.0.50' is held by another host (bb:00:00:00:00:01)"
+    )
+    assert said(claimed={"mac": OURS["spark-2"]}) == ""
+
+
+def test_a_vrrp_id_of_a_neighbour_s_is_refused_and_our_own_is_not() -> None:
+    assert "10.0.0.7 uses VRRP's id 50 on the same network" in said(claimed={"vrids": {"50": ["10.0.0.7"]}})
+    assert said(claimed={"vrids": {"50": ["10.0.0.12"], "51": ["10.0.0.7"]}}) == ""
+    assert said(claimed={"vrids": {"50": ["10.0.0.7"]}}, proxy_vrid=9) == ""
+    assert vrid(knobs(proxy_address="10.0.1.0")) == 255
+
+
+def test_nodes_in_two_networks_can_t_share_an_address() -> None:
+    wanted = knobs(proxy_address=WANTED)
+    first, second = nodes(2, wanted)
+    apart = [first, replace(second, office="10.9.0.12/24", management="10.9.0.12")]
+    surveys = {name: {"office": {"mac": mac}} for name, mac in OURS.items()}
+    (finding,) = check_address(wanted, apart, surveys)
+    assert finding.where == "spark-2" and "office network 10.9.0.0/24" in finding.problem
+    (finding,) = check_address(wanted, [first, replace(second, office="")], surveys)
+    assert "no IPv4 interface is known" in finding.problem
+
+
+@pytest.mark.parametrize("address", ["fd00::50", "spark-door", "10.0.0"])
+def test_what_is_no_ipv4_address_is_no_knob(address: str) -> None:
+    with pytest.raises(Refusal, match="proxy_address"):
+        knobs(proxy_address=address)
+
+
+def text(of: Any, name: str) -> str:
+    return next(str(file.content) for file in of.files if file.path.endswith(name))
+
+
+def test_the_proxy_listens_on_it_on_every_node_and_clients_know_it() -> None:
+    made = plan(topology="replicas", proxy_bind="management", proxy_address=WANTED)
+    for each in made.nodes:
+        assert each.proxy and each.address
+        config = text(each.proxy, PROXY_CONFIG)
+        assert f"bind {WANTED}:8000 transparent\n" in config
+        assert f"bind {each.node.management}:8000\n" in config
+        # It waits for its own address alone.
+        assert WANTED not in "".join(
+            line for line in text(each.proxy, "/ready.sh").splitlines() if "no_address" in line
+        )
+        kept = text(each.address, "keepalived.conf")
+        peer = "10.0.0.12" if each.node.is_head else "10.0.0.11"
+        assert f"unicast_peer {{\n        {peer}\n    }}" in kept and "virtual_router_id 50\n" in kept
+        assert f"        {WANTED}/24 dev enP7s7\n" in kept
+        assert f"tandem.address=http://{WANTED}:8000" in text(each.proxy, "/run.sh")
+    everywhere = plan(topology="replicas", proxy_bind="all", proxy_address=WANTED).head.proxy
+    assert "bind 0.0.0.0:8000\n" in text(everywhere, PROXY_CONFIG) and WANTED not in text(everywhere, PROXY_CONFIG)
+
+
+def test_solo_has_it_on_the_head_alone() -> None:
+    made = plan(topology="solo", proxy_address=WANTED)
+    assert made.head.address and not made.nodes[1].address
