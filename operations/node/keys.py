@@ -31,7 +31,7 @@ _OWNER = "owner"
 def main(
     make: dict[str, Any] | None = None,
     revoke: str = "",
-    begin: bool = False,
+    careful: bool = False,
     tell: bool = False,
     take: bool = False,
     anyway: bool = False,
@@ -39,8 +39,8 @@ def main(
 ) -> dict[str, Any]:
     """`make`: name, hash, within_s or until, requests and tokens of a new key; `revoke`: the name of one; else
     `keys`: all of them, the owner's first, with what they have used. `problem`: why not, and what to do. `alone`: no
-    other node has a proxy. `idle`: this one has none. `unknown`: no key has the name that was to be revoked. `none`: no
-    key was ever made here, and others may have some; `begin`: they have not, make it.
+    other node has a proxy. `idle`: this one has none. `unknown`: no key has the name that was to be revoked. `none`:
+    there is no file here, and other nodes may have one; who is not `careful` makes it.
 
     `text`: the whole file as it is then, for the other nodes; `tell` asks for nothing else. `take`: standard input is
     that text, and becomes this node's; `dropped`: names of keys that it has ended here. `anyway`: where no proxy is
@@ -59,7 +59,7 @@ def main(
         if make is None and not revoke:
             return {"keys": listed(_read(), _used())}
         alone = status.deployed() == "solo"
-        if make is not None and not (begin or alone or KEYS.exists()):
+        if careful and not alone and not KEYS.exists():
             return {"none": True}
         with _changing() as keys:
             done = _made(keys, **make) if make is not None else _revoked(keys, revoke)

@@ -42,7 +42,7 @@ def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
     """The same, of a new key. The first one of a head is made where no other node has some: a head that has lost its
     file would end them all.
     """
-    answer = ask_head(make=wanted)
+    answer = ask_head(make=wanted, careful=True)
     if "none" not in answer:
         return answer
     if others := [each for each in reach.answering(inventory) if each not in the_head()]:
@@ -51,7 +51,7 @@ def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
             said = everywhere(others, "keys", deadline_s=DEADLINE_S, tell=True)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
             raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
-    return ask_head(make=wanted, begin=True)
+    return ask_head(make=wanted)
 
 
 @dataclass
@@ -105,8 +105,8 @@ def made_line(name: str, key: dict[str, Any]) -> str:
 
 
 def added_up(heads: dict[str, Any], others: Mapping[str, dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The head's keys, with what they have used of all nodes' proxies, and a line for each node that has others or can't
-    say it. Raises DeployError where the head can't.
+    """The head's keys, with what they have used of all nodes' proxies, and a line for each node that has others or
+    can't say it. Raises DeployError where the head can't.
     """
     if "problem" in heads:
         raise DeployError(heads["problem"])
