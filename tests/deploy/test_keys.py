@@ -19,6 +19,7 @@ EMPTY = hashlib.sha256(b"{}\n").hexdigest()
 TEXT = '{"alice": {}}\n'
 MADE = {"hash": "h", "made": 1.0, "expires": None, "requests": 4, "tokens": None}
 USE = {"requests": 3, "tokens": 1200, "last": 1798761600.0}
+UNLIMITED = {"at_once": None, "a_minute": None}
 ROWS: list[dict[str, Any]] = [
     {
         "name": "owner",
@@ -214,7 +215,7 @@ def test_a_node_with_other_keys_and_one_that_can_t_say_are_named_below_the_table
     outcome = both(tmp_path, "keys", {"keys": ROWS}, {"keys": old})
     lines = outcome.json.splitlines()
     assert outcome.code == 0 and [line.split()[-2:] for line in lines[1:3]] == [["6", "2400"], ["3", "1200"]]
-    assert lines[3] == "spark-2 has other keys than the head: `make apply` puts the head's there"
+    assert lines[3] == "@fake/spark-2 has other keys than the head: `make apply` puts the head's there"
     broken = both(tmp_path, "keys", {"keys": ROWS}, {"problem": "keys.json on spark-2 is broken"})
     assert broken.code == 0 and broken.json.splitlines()[-1] == "keys.json on spark-2 is broken"
 
