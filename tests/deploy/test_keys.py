@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from operations import client_keys
+from operations import client_keys, reach
 from operations.plan.places import CLIENT_KEYS
 from operations.verbs import key_words
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
@@ -310,7 +310,7 @@ def test_two_verbs_at_once_leave_the_newest_keys(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(key_words, "inventory", nodes)
     monkeypatch.setattr(key_words, "everywhere", everywhere)
     monkeypatch.setattr(key_words, "the_head", lambda: nodes[:1])
-    monkeypatch.setattr(key_words.reach, "answering", lambda _: nodes)
-    monkeypatch.setattr(key_words.reach, "absent", lambda _: [])
+    monkeypatch.setattr(reach, "answering", lambda _: nodes)
+    monkeypatch.setattr(reach, "absent", lambda _: [])
     told = key_words.tell_others("a", alone=False)
     assert head.told == ["a", "b", "c"] and told == key_words.Told([], {"a", "b", "c"})
