@@ -221,6 +221,20 @@ def test_a_stream_at_the_other_litellm_counts_while_it_runs_and_once_at_its_end(
     assert "has used 13 tokens" in two.said(1, 101.0).why and "has used 13 tokens" in two.said(0, 101.0).why
 
 
+def test_the_door_tells_the_other_litellm_of_a_stream_piece_by_piece(
+    setup: Setup, two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup.key("alice", tokens=100)
+    name = f"running {setup.door.keys.find(b'sk-alice').id}"
+    monkeypatch.setattr(two.limits, "TELL_S", 0.0)
+    two.at(0)
+    setup.application.kind, setup.application.parts = b"text/event-stream", [EVENTS[0]] * 3
+    seen: list[int] = []
+    setup.application.before = lambda: seen.append(two.counts[1].others(name))
+    assert setup.once("sk-alice").status == 200
+    assert seen == [0, 1, 2] and two.counts[1].others(name) == 0
+
+
 #: A LiteLLM's limits in a process of their own: the key `h...` has two requests under way and has used 9 tokens.
 OTHER = """
 import sys, time
