@@ -12,7 +12,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking, units
+from operations import client_keys, looking, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports, server
@@ -34,31 +34,37 @@ def keys(plan: Plan) -> Iterator[PyinfraCommand]:
     if host.name not in plan.urls:
         host.noop("no proxy, no keys")
         return
-    for path in (PROXY_KEY, CLIENT_KEYS):
-        known = {name: looking.at(state.inventory.get_host(name), plan)["secrets"][path] for name in plan.urls}
-        source = next((name for name, found in known.items() if found), "")
-        if known[host.name] == known.get(source, "") and (source or path == CLIENT_KEYS):
-            continue
-        if path == PROXY_KEY and units.is_running(looking.at(host, plan), PROXY):
+    known = _hashes(plan, PROXY_KEY)
+    source = next((name for name, found in known.items() if found), "")
+    if not source or known[host.name] != known[source]:
+        if units.is_running(looking.at(host, plan), PROXY):
             # It has the old one, which nobody can read any more.
             host.log("the owner's key here is gone, or not the other nodes': `make endpoint` prints the valid one")
-        yield quietly(partial(_copy, path, source))
+        yield quietly(partial(_copy, source))
+    known = _hashes(plan, CLIENT_KEYS)
+    if not client_keys.are(known, host.name):
+        yield quietly(partial(client_keys.take_over, client_keys.source(known)))
     host.noop("the keys are here")
 
 
-def _copy(path: str, source: str, state: State, host: Host) -> bool:
+def _hashes(plan: Plan, path: str) -> dict[str, str]:
+    """Of a file on each node with a proxy, the head first; empty: it has none."""
+    return {name: looking.at(state.inventory.get_host(name), plan)["secrets"][path] for name in plan.urls}
+
+
+def _copy(source: str, state: State, host: Host) -> bool:
     """On standard input, which nothing logs; whole, or not at all."""
-    secret = _read(state.inventory.get_host(source), path) if source else _new()
-    aside = f"{path}.part"
-    put = f"install -d -m 700 $(dirname {aside}) && umask 077 && cat > {aside} && mv {aside} {path}"
+    secret = _read(state.inventory.get_host(source)) if source else _new()
+    aside = f"{PROXY_KEY}.part"
+    put = f"install -d -m 700 $(dirname {aside}) && umask 077 && cat > {aside} && mv {aside} {PROXY_KEY}"
     done, _ = host.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
     return done
 
 
-def _read(where: Host, path: str) -> str:
-    done, output = where.run_shell_command(StringCommand("cat", path), _sudo=True, print_output=False)
+def _read(where: Host) -> str:
+    done, output = where.run_shell_command(StringCommand("cat", PROXY_KEY), _sudo=True, print_output=False)
     if not done or not output.stdout.strip():
-        raise RuntimeError(f"{where.name}: {path} can't be read")
+        raise RuntimeError(f"{where.name}: {PROXY_KEY} can't be read")
     return output.stdout.strip()
 
 

@@ -103,6 +103,7 @@ class Door:
             elif answer and message["type"] == "http.response.body":
                 more = message.get("more_body", False)
                 message["body"] = answer.pass_on(message.get("body", b""), more)
+                self.limits.passes(visit, time.monotonic())
                 if more and not message["body"]:
                     return
             await send(message)

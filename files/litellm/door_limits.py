@@ -15,9 +15,15 @@ from door_keys import Key
 WINDOW_S = 60.0
 #: Seconds after which one may be free again who has too many requests under way.
 SOON_S = 1
-#: Tokens and the second of the last request, as one number for others: the tokens have these bits.
-_BITS = 40
+#: What a process has counted goes to others in steps of so many seconds, of which a minute touches so many.
+STEP_S = 10
+_STEPS = int(WINDOW_S) // STEP_S + 1
+#: Tokens of a step and the second of its last request, as one number of 63 bits: the tokens have these. (The machine
+#: may have been up for years.)
+_BITS = 32
 _MOST = (1 << _BITS) - 1
+#: Seconds between two words to others of what is still under way.
+TELL_S = 0.25
 
 
 @dataclass(eq=False)
@@ -58,10 +64,16 @@ class _Use:
     under_way: set[Visit] = field(default_factory=set)
     #: When, and how many tokens; of the last minute.
     spent: deque[tuple[float, int]] = field(default_factory=deque)
+    #: When others were told of what is under way.
+    told: float = float("-inf")
+
+    def running(self) -> int:
+        """Tokens of what is under way, as far as they are known."""
+        return sum(visit.tokens for visit in self.under_way)
 
     def tokens(self) -> int:
         """Of the last minute, as far as they are known."""
-        return sum(tokens for _, tokens in self.spent) + sum(visit.tokens for visit in self.under_way)
+        return sum(tokens for _, tokens in self.spent) + self.running()
 
 
 class Limits:
@@ -81,11 +93,13 @@ class Limits:
             return None
         while use.spent and use.spent[0][0] <= now - WINDOW_S:
             use.spent.popleft()
-        over = use.tokens() + _elsewhere(key, now) - key.tokens
+        elsewhere = list(_elsewhere(key, now))
+        over = use.tokens() + sum(tokens for _, tokens in elsewhere) - key.tokens
+        over += shared.counts.others(f"running {key.id}")
         if over < 0:
             return None
         why = f"`{key.name}` has used {key.tokens + over} tokens in a minute, and may use {key.tokens}"
-        for when, tokens in use.spent:
+        for when, tokens in sorted([*use.spent, *elsewhere]):
             over -= tokens
             if over < 0:
                 return Refused("tokens", why, max(1, math.ceil(when + WINDOW_S - now)))
@@ -103,17 +117,31 @@ class Limits:
             use.under_way.discard(visit)
             shared.counts.set(name, len(use.under_way))
 
+    def passes(self, visit: Visit, now: float) -> None:
+        """A piece of its answer has passed."""
+        use = self._uses[visit.key.id]
+        if visit.key.tokens is not None and now - use.told >= TELL_S:
+            use.told = now
+            shared.counts.set(f"running {visit.key.id}", use.running())
+
     def spend(self, visit: Visit, now: float) -> None:
         """It has ended, and has cost this."""
-        if visit.tokens and visit.key.tokens is not None:
-            use = self._uses[visit.key.id]
+        if visit.key.tokens is None:
+            return
+        use, step = self._uses[visit.key.id], int(now) // STEP_S
+        shared.counts.set(f"running {visit.key.id}", use.running())
+        if visit.tokens:
             use.spent.append((now, visit.tokens))
-            shared.counts.set(f"tokens {visit.key.id}", (int(now) << _BITS) + min(use.tokens(), _MOST))
+            tokens = sum(tokens for when, tokens in use.spent if when >= step * STEP_S)
+            shared.counts.set(f"tokens {visit.key.id} {step % _STEPS}", (int(now) << _BITS) + min(tokens, _MOST))
 
 
-def _elsewhere(key: Key, now: float) -> int:
-    """Tokens that another LiteLLM has counted for a key in the minute before its last request, which is a minute ago at
-    most. (The clock is the machine's, the same for all.)
+def _elsewhere(key: Key, now: float) -> Iterator[tuple[float, int]]:
+    """When, and how many tokens, as another LiteLLM has counted them: of the last minute, each step's as if they were
+    its last request's. (The clock is the machine's, the same for all.)
     """
-    told = shared.counts.each(f"tokens {key.id}")
-    return sum(number & _MOST for number in told if number >> _BITS > now - WINDOW_S)
+    for step in range(_STEPS):
+        for number in shared.counts.each(f"tokens {key.id} {step}"):
+            when, tokens = number >> _BITS, number & _MOST
+            if tokens and when > now - WINDOW_S:
+                yield float(when), tokens

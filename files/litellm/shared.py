@@ -18,8 +18,9 @@ from pathlib import Path
 
 #: A name as 16 bytes of its hash, and its number. The number is written in one piece.
 _SLOT = struct.Struct("<16sq")
-#: Names that a process may count: engines, and keys of clients with requests under way.
-SLOTS = 4096
+#: Names that a process may count: engines, and nine of each key of a client's (door_limits.py), of which there are a
+#: thousand at most.
+SLOTS = 1 << 14
 #: Marks that are kept; one more takes the place of the one with its hash: about as many beginnings of conversations.
 MARKS = 1 << 17
 #: Seconds between two looks at who else lives. For so long one that has died counts on.
@@ -89,7 +90,8 @@ class _Other:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR)
-        self._map = mmap.mmap(self._file, SLOTS * _SLOT.size, prot=mmap.PROT_READ)
+        # Whole: one of another version may have fewer slots.
+        self._map = mmap.mmap(self._file, 0, prot=mmap.PROT_READ)
         #: Where a name is: slots are given out once, from the first on.
         self._index: dict[bytes, int] = {}
 
@@ -107,7 +109,7 @@ class _Other:
         index = self._index.get(wanted)
         while index is None:
             following = len(self._index)
-            if following == SLOTS:
+            if following * _SLOT.size == len(self._map):
                 return 0
             name, _ = _SLOT.unpack_from(self._map, following * _SLOT.size)
             if name == bytes(16):

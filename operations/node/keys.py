@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,28 +29,41 @@ _OWNER = "owner"
 
 
 def main(
-    make: dict[str, Any] | None = None, revoke: str = "", take: dict[str, Any] | None = None, where: str = "the head"
+    make: dict[str, Any] | None = None,
+    revoke: str = "",
+    careful: bool = False,
+    tell: bool = False,
+    take: bool = False,
+    anyway: bool = False,
+    where: str = "the head",
 ) -> dict[str, Any]:
     """`make`: name, hash, within_s or until, requests and tokens of a new key; `revoke`: the name of one; else
     `keys`: all of them, the owner's first, with what they have used. `problem`: why not, and what to do. `alone`: no
-    other node has a proxy. `idle`: this one has none.
+    other node has a proxy. `idle`: this one has none. `unknown`: no key has the name that was to be revoked. `none`:
+    there is no file here, and other nodes may have one; who is not `careful` makes it.
 
-    `take`: on another node than the head, what became of a key there, {name: key}, or None in the place of one that was
-    revoked. `where`: what messages call this node.
+    `text`: the whole file as it is then, for the other nodes; `tell` asks for nothing else. `take`: standard input is
+    that text, and becomes this node's; `dropped`: names of keys that it has ended here. `anyway`: where no proxy is
+    deployed yet as well. `where`: what messages call this node.
     """
-    if not DOOR.exists():
+    if not DOOR.exists() and not anyway:
         return {
             "problem": f"no proxy that knows of keys is deployed on {where}: `make apply` deploys one",
             "idle": True,
         }
     try:
-        if make is None and not revoke and take is None:
+        if take:
+            return _taken(sys.stdin.read(), where)
+        if tell:
+            return {"text": _text(_read())}
+        if make is None and not revoke:
             return {"keys": listed(_read(), _used())}
+        alone = status.deployed() == "solo"
+        if careful and not alone and not KEYS.exists():
+            return {"none": True}
         with _changing() as keys:
-            if take is not None:
-                return _taken(keys, take)
             done = _made(keys, **make) if make is not None else _revoked(keys, revoke)
-            return {**done, "alone": status.deployed() == "solo"}
+        return {**done, "text": _text(keys), "alone": alone}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {"problem": f"{KEYS} on {where} is broken: remove it, and `make apply` brings that of another node"}
     except OSError as error:
@@ -80,63 +94,99 @@ def _made(
     return {"made": keys[name]}
 
 
-def _taken(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    for name, key in changes.items():
-        keys.pop(name, None)
-        if key is not None:
-            keys[name] = key
-    return {"taken": sorted(changes)}
+def _taken(text: str, where: str) -> dict[str, Any]:
+    """Byte for byte, so that a deploy finds the same hash."""
+    try:
+        keys = _parsed(text)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {"problem": f"the keys of clients came to {where} broken: nothing was changed there"}
+    # On a node whose first deploy this is.
+    KEYS.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked():
+        try:
+            before = _read()
+            if KEYS.exists() and KEYS.read_text() == text and KEYS.stat().st_mode & 0o777 == 0o600:
+                return {"dropped": []}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            before = {}
+        _write(text)
+    ended = [name for name, key in before.items() if keys.get(name, {}).get("hash") != key["hash"]]
+    return {"dropped": sorted(ended)}
 
 
 def _revoked(keys: dict[str, Any], name: str) -> dict[str, Any]:
     if name not in keys:
-        return {"problem": f"there is no key named `{name}`: `make keys` lists them"}
+        # Where there is no file others may have one, and are not to be told that there are no keys.
+        known = {"unknown": True} if KEYS.exists() else {}
+        return {"problem": f"there is no key named `{name}`: `make keys` lists them", **known}
     del keys[name]
     return {"revoked": name}
 
 
 def listed(keys: dict[str, Any], used: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row each."""
+    """A row each; `id` is the key's, whatever its name (files/litellm/door_keys.py)."""
     nothing = {"requests": 0, "tokens": 0, "last": None}
-    owners = {"name": _OWNER, "made": None, "expires": None, "at_once": None, "a_minute": None}
+    owners = {"name": _OWNER, "id": _OWNER, "made": None, "expires": None, "at_once": None, "a_minute": None}
     rows = [owners | nothing | used.get(_OWNER, {})]
     for name, key in keys.items():
         limits = {"at_once": key["requests"], "a_minute": key["tokens"]}
-        mine = {"name": name, "made": key["made"], "expires": key["expires"], **limits}
-        rows.append(mine | nothing | used.get(key["hash"][:16], {}))
+        mine = {"name": name, "id": key["hash"][:16], "made": key["made"], "expires": key["expires"], **limits}
+        rows.append(mine | nothing | used.get(mine["id"], {}))
     return [row | {"expired": row["expires"] is not None and row["expires"] <= time.time()} for row in rows]
 
 
 @contextmanager
 def _changing() -> Iterator[dict[str, Any]]:
     """All keys, to be changed; kept when the block ends well and they are others. One at a time."""
+    with _locked():
+        keys = _read()
+        before = _text(keys)
+        yield keys
+        if _text(keys) != before:
+            _write(_text(keys))
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """One writer at a time, on this node."""
     with open(os.open(KEYS.with_name("keys.lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        keys = _read()
-        before = json.dumps(keys)
-        yield keys
-        if json.dumps(keys) == before:
-            return
-        aside = KEYS.with_name("keys.json.part")
-        aside.unlink(missing_ok=True)
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(json.dumps(keys, indent=1) + "\n")
-            out.flush()
-            # A revoked key must not be back after a power cut.
-            os.fsync(out.fileno())
-        aside.replace(KEYS)
-        folder = os.open(KEYS.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        yield
+
+
+def _write(text: str) -> None:
+    """Whole or not at all, and on the disk."""
+    aside = KEYS.with_name("keys.json.part")
+    aside.unlink(missing_ok=True)
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+        out.flush()
+        # A revoked key must not be back after a power cut.
+        os.fsync(out.fileno())
+    aside.replace(KEYS)
+    folder = os.open(KEYS.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _text(keys: dict[str, Any]) -> str:
+    """As they lie in the file."""
+    return json.dumps(keys, indent=1) + "\n"
 
 
 def _read() -> dict[str, Any]:
+    """Nothing where there is no file."""
     try:
-        keys: dict[str, Any] = json.loads(KEYS.read_text())
+        return _parsed(KEYS.read_text())
     except FileNotFoundError:
         return {}
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Raises ValueError, KeyError, TypeError or AttributeError where it is no file of keys."""
+    keys: dict[str, Any] = json.loads(text)
     for key in keys.values():
         {key[word] for word in ("hash", "made", "expires", "requests", "tokens")}
     return keys

@@ -12,7 +12,7 @@ from pyinfra import host, inventory, logger
 from operations import reach
 from operations.plan.proxy_keys import wish
 from operations.plan.refusal import Refusal
-from operations.verbs.key_words import ask_head, given, made_line, refused, tell_others
+from operations.verbs.key_words import given, made_line, make_on_head, refused, tell_others
 from operations.verbs.report import say
 
 if reach.speaks(host, inventory):
@@ -21,9 +21,9 @@ if reach.speaks(host, inventory):
     except Refusal as refusal:
         raise refused(refusal) from None
     key = f"sk-{secrets.token_urlsafe(32)}"
-    answer = ask_head(make={**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
+    answer = make_on_head({**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
     made = answer["made"]
-    for line in tell_others({wanted["name"]: made}, answer["alone"]):
+    for line in tell_others(answer["text"], answer["alone"]).missed:
         logger.warning(f"{line}: its proxy takes the key from the next `make apply` on")
     # To a script the key alone: KEY=$(make -s key NAME=alice).
     say([key, *([made_line(wanted["name"], made)] if sys.stdout.isatty() else [])])

@@ -1,4 +1,4 @@
-"""`make key-revoke NAME=alice`: the key of a client opens nothing from its next request on."""
+"""`make key-revoke NAME=alice`: the key of a client opens nothing from its next request on, on any node."""
 
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
@@ -15,8 +15,11 @@ if reach.speaks(host, inventory):
     except Refusal as refusal:
         raise refused(refusal) from None
     answer = ask_head(revoke=name)
-    revoked = answer["revoked"]
-    if missed := tell_others({revoked: None}, answer["alone"]):
-        until = f"its proxy takes the key of `{revoked}` until the next `make apply`"
-        raise DeployError("\n".join(f"{line}: {until}" for line in missed))
-    say([f"the key of `{revoked}` opens nothing any more"])
+    told = tell_others(answer["text"], answer["alone"])
+    # One that only another node has had: it was away when the head's was revoked.
+    problems = [answer["problem"]] if "problem" in answer and name not in told.dropped else []
+    until = "until the next `make apply`, or until this is said again when it answers"
+    problems += [f"{line}: its proxy takes the key of `{name}` {until}" for line in told.missed]
+    if problems:
+        raise DeployError("\n".join(problems))
+    say([f"the key of `{name}` opens nothing any more"])

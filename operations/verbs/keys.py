@@ -7,8 +7,11 @@ from operations.verbs.key_words import DEADLINE_S, added_up, key_table
 from operations.verbs.report import absent_lines, everywhere, say, the_head
 
 if reach.speaks(host, inventory):
-    head = the_head()
-    hosts = [*head, *(each for each in reach.answering(inventory) if each not in head)]
-    names = {each.name: {"where": each.name} for each in hosts}
-    key_table(added_up(everywhere(hosts, "keys", deadline_s=DEADLINE_S, of_node=names)))
-    say(absent_lines())
+    head, *_ = the_head()
+    names = {each.name: {"where": each.name} for each in reach.answering(inventory)}
+    answers = everywhere(reach.answering(inventory), "keys", deadline_s=DEADLINE_S, of_node=names)
+    # It may have fallen silent.
+    the_head()
+    rows, lines = added_up(answers.pop(head.name), answers)
+    key_table(rows)
+    say([*lines, *absent_lines()])

@@ -37,16 +37,18 @@ def everywhere(
     program: str,
     deadline_s: float | None = None,
     of_node: Mapping[str, Mapping[str, Any]] | None = None,
+    stdin: str = "",
     **arguments: Any,
 ) -> dict[str, dict[str, Any]]:
     """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    `of_node`: further arguments of single nodes, by name. Raises DeployError when none of them does.
+    `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
+    when none of them does.
     """
 
     def one(host: Host) -> dict[str, Any] | None:
         with gevent.Timeout(deadline_s, False):
-            return ask_or_none(host, program, **arguments, **(of_node or {}).get(host.name, {}))
+            return ask_or_none(host, program, stdin, **arguments, **(of_node or {}).get(host.name, {}))
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]

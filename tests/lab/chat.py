@@ -19,7 +19,8 @@ def endpoint() -> dict[str, str]:
     done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return {name: shlex.split(value)[0] for name, value in (line.split("=", 1) for line in done.stdout.splitlines())}
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    return {name: shlex.split(value)[0] for name, value in (line.split("=", 1) for line in lines)}
 
 
 def ask(

@@ -95,6 +95,21 @@ def test_more_names_than_there_is_room_for_harm_nobody(
     assert [mine.others(f"name {number}") for number in range(5)] == [1, 1, 1, 0, 0]
 
 
+def test_one_of_another_version_has_fewer_names_and_harms_nobody(
+    shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = shared.Counts(tmp_path)
+    with monkeypatch.context() as its:
+        its.setattr(shared, "SLOTS", 2)
+        older = shared.Counts(tmp_path)
+    older.set("engine", 4)
+    older.set("another", 5)
+    mine.set("third", 6)
+    time.sleep(shared.LOOK_S + 0.1)
+    assert [mine.others(name) for name in ("engine", "another", "third")] == [4, 5, 0]
+    assert older.others("third") == 6
+
+
 def test_marks_are_everybody_s_and_give_way(shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with another(tmp_path):
         pass

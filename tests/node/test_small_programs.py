@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
 import subprocess
 import tarfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from operations import remote
 from operations.node import archive, files, links, secrets, services, status
 
 
@@ -210,3 +213,23 @@ def test_what_is_deployed_is_read_from_what_lies_there(tmp_path: Path) -> None:
     )
     assert status.deployed(run) == "replicas"
     assert status.deployed(tmp_path / "none") == ""
+
+
+def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("operations/__init__.py", "")
+        made.writestr("operations/node/__init__.py", "")
+        made.writestr(
+            "operations/node/echo.py", "import sys\ndef main(**said): return {**said, 'read': sys.stdin.read()}"
+        )
+    programs, text = base64.b64encode(buffer.getvalue()).decode(), '{\n "a": 1\n}\n'
+    run = remote.command("echo", {"word": "it's"}).get_raw_value()
+    done = subprocess.run(run, shell=True, input=f"{programs}\n{text}", capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"word": "it's", "read": text}
+
+
+def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
+    sent = remote._asked("keys", "hashes of keys\n", {"take": True})["_stdin"]
+    assert str.__str__(sent) == f"{str.__str__(remote.programs())}hashes of keys\n"
+    assert f"{sent}" == "(programs)"
