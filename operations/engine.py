@@ -136,7 +136,7 @@ def all_are_new(plan: Plan) -> bool:
     """Whether no engine serves that is still to be renewed: then the proxies need not wait for those that start."""
     if not state.is_executing:
         return False
-    looks = [(plan.of(each.name).engine, looking.at(each, plan)) for each in state.inventory]
+    looks = [(each.engine, looking.at(state.inventory.get_host(each.node.name), plan)) for each in plan.serving]
     return not any(service and units.is_stale(found, service) for service, found in looks)
 
 
