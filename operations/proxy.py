@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
+from typing import Any
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -15,7 +16,7 @@ from pyinfra.api.state import State
 from operations import client_keys, looking, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
-from operations.plan.litellm_service import ports, server
+from operations.plan.litellm_service import config_of, ports, server
 from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
@@ -99,6 +100,12 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
     for service in behind:
         found = looking.at(host, plan)
         is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
+        if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
+            # It takes them up by itself.
+            taken: list[str] = []
+            yield quietly(partial(_take_up, plan.knobs, service, taken))
+            found = looking.at(host, plan)
+            is_stale = state.is_executing and not taken
         if is_stale and units.has_container(found, service.unit):
             others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
             yield quietly(partial(_drain, plan.knobs, service.unit, others))
@@ -131,6 +138,25 @@ def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraComm
     elif units.is_up(found, ADDRESS):
         return
     yield from units.start(ADDRESS)
+
+
+def _has_its_engines(found: dict[str, Any], service: Service) -> bool:
+    return bool(found["proxy"]["engines"].get(service.unit) == _config(service))
+
+
+def _config(service: Service) -> str:
+    """The hash of a LiteLLM's configuration."""
+    return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
+
+
+def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, where: Host) -> bool:
+    """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
+    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
+    if ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"]:
+        taken.append(service.unit)
+    else:
+        where.log(f"{service.unit} has not taken up its engines; it is renewed")
+    return True
 
 
 def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:

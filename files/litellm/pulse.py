@@ -13,6 +13,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import engines
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 
@@ -38,7 +39,7 @@ class UnderWay:
 
 
 class Pulse(BaseHTTPRequestHandler):
-    """200 and the number of requests under way; 503 until LiteLLM takes requests."""
+    """200, or 503 until LiteLLM takes requests: how many are under way, and the hash of the engines' configuration."""
 
     protocol_version = "HTTP/1.0"
     #: Seconds that one who asks and says nothing keeps the others waiting.
@@ -51,7 +52,7 @@ class Pulse(BaseHTTPRequestHandler):
             Pulse.takes_requests = _listens(int(os.environ["TANDEM_PORT"]))
         self.send_response(200 if Pulse.takes_requests else 503)
         self.end_headers()
-        self.wfile.write(str(under_way.count).encode())
+        self.wfile.write(f"{under_way.count} {engines.callback.loaded}".encode())
 
     def log_message(self, format: str, *args: Any) -> None:
         """Three lines a second would be no log."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from operations.node import drained
 from operations.node.commands import docker_inspect, read
 from operations.node.services import LITELLM
 
@@ -14,13 +15,18 @@ KEY = Path("/etc/tandem/proxy/secrets/master.key")
 
 
 def main() -> dict[str, Any]:
-    """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `older`: those LiteLLM that
-    were started before the owner's key was written.
+    """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `engines`: of the one whose
+    engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written.
     """
     words = read(LOADED).split()
     written = KEY.stat().st_mtime if KEY.exists() else 0.0
-    older = [c["Name"].lstrip("/") for c in docker_inspect("container", *LITELLM) if _started(c) < written]
-    return {"loaded": words[0] if words else "", "older": sorted(older)}
+    containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *LITELLM)}
+    pulses = {name: (c["Config"]["Labels"] or {}).get("tandem.pulse", "") for name, c in containers.items()}
+    return {
+        "loaded": words[0] if words else "",
+        "engines": {name: drained.configured(pulse) if pulse else "" for name, pulse in pulses.items()},
+        "older": sorted(name for name, c in containers.items() if _started(c) < written),
+    }
 
 
 def _started(container: dict[str, Any]) -> float:

@@ -10,13 +10,15 @@ from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 
 #: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
-_CALLBACKS = ("resume", "last_resort", "unavailable", "links", "pulse")
+_CALLBACKS = ("resume", "last_resort", "unavailable", "links", "engines", "pulse")
 #: The last one: what is loaded last stands before all others (files/litellm/door.py).
 _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
 #: What the LiteLLM of a node know of each other.
 _SHARED = "shared"
+#: Settings of the router that follow from the engines.
+_LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
 _ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "simple-shuffle": ("simple-shuffle", ()),
@@ -46,6 +48,12 @@ _RETRY_POLICY = {
 def callbacks(knobs: Knobs) -> tuple[str, ...]:
     """The modules of files/litellm that LiteLLM loads."""
     return (*_CALLBACKS, *_ROUTING[knobs.routing][1], _DOOR)
+
+
+def fixed(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that LiteLLM reads at its start alone (files/litellm/engines.py has the other)."""
+    router = {name: value for name, value in config["router_settings"].items() if name not in _LIVE}
+    return {**{name: value for name, value in config.items() if name != "model_list"}, "router_settings": router}
 
 
 def modules(knobs: Knobs) -> tuple[str, ...]:

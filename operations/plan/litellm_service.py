@@ -10,7 +10,7 @@ from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.litellm import modules, proxy_config
+from operations.plan.litellm import fixed, modules, proxy_config
 from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, SHARED, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, seal
@@ -22,13 +22,20 @@ def ports(knobs: Knobs, unit: str) -> tuple[int, int]:
     return knobs.litellm_ports + index, knobs.litellm_ports + len(LITELLM) + index
 
 
+def config_of(unit: str) -> str:
+    """Where its configuration lies."""
+    return f"{folder_of(unit)}/config.yaml"
+
+
 def server(unit: str) -> str:
     """What the proxy calls it."""
     return unit.removeprefix("tandem-")
 
 
 def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: str) -> Service:
-    """One LiteLLM over engines at these base URLs. They differ in their ports alone."""
+    """One LiteLLM over engines at these base URLs. They differ in their ports alone. The engines are no part of the
+    spec: they are taken up while it runs.
+    """
     image, folder, (port, pulse) = proxy_image(recipe, knobs), folder_of(unit), ports(knobs, unit)
     docker = [*docker_run(unit), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
@@ -39,17 +46,16 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
     # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.
     docker += ["--env", "TANDEM_SHARED=/shared", "--volume", f"{SHARED}:/shared"]
-    docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}", "--label", f"tandem.model={recipe.served_name}"]
+    docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}"]
     # What keys have used is kept beyond the container (files/litellm/door_counts.py).
     docker += ["--volume", f"{KEYS_USED}:/used", "--volume", f"{folder_of(PROXY)}/secrets:/secrets:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
-    config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)
+    config = proxy_config(recipe, knobs, engines)
     ready = render(
         "litellm/ready.sh.j2", port=port, pulse=pulse, folder=folder, admin=ADMIN, server=f"litellm/{server(unit)}"
     )
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [
-        File(f"{folder}/config.yaml", config),
         *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in modules(knobs)),
         File(f"{folder}/undrain.py", as_is("litellm/undrain.py")),
         File(f"{folder}/start.sh", render("litellm/start.sh.j2", port=port), "755"),
@@ -57,4 +63,5 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(f"/etc/systemd/system/{unit}.service", service),
     ]
-    return seal(unit, image, files, files)
+    whole = File(config_of(unit), yaml.safe_dump(config, sort_keys=False))
+    return seal(unit, image, [whole, *files], [File(config_of(unit), yaml.safe_dump(fixed(config))), *files])

@@ -11,6 +11,10 @@ from tests.deploy.fake import NAMES, deploy, look, planned
 SOLO = ["--data", "topology=solo"]
 
 
+#: What each LiteLLM has taken up.
+ENGINES = look(planned(topology="solo"), NAMES[0])["proxy"]["engines"]
+
+
 def states(**changes: Any) -> list[dict[str, Any]]:
     """Two nodes as solo has them, the head with `changes` of its look."""
     plan = planned(topology="solo")
@@ -44,14 +48,14 @@ def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays(tm
 
 
 def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_path: Path) -> None:
-    outcome = deploy(tmp_path, states(proxy={"loaded": "older", "older": []}), "-y", *SOLO)
+    outcome = deploy(tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": []}), "-y", *SOLO)
     assert outcome.code == 0, outcome.text
     assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
 
 
 def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
     loaded = states()[0]["proxy"]["loaded"]
-    outcome = deploy(tmp_path, states(proxy={"loaded": loaded, "older": [LITELLM[1]]}), "-y", *SOLO)
+    outcome = deploy(tmp_path, states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]]}), "-y", *SOLO)
     assert outcome.code == 0, outcome.text
     done = of_proxies(outcome.commands)
     assert done[0] == f"systemctl stop {LITELLM[1]}.service"
@@ -95,3 +99,12 @@ def test_a_node_without_an_engine_is_rid_of_its_proxies(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.text
     for unit in (PROXY, *LITELLM):
         assert outcome.position(2, f"systemctl disable --now --quiet {unit}.service") >= 0
+
+
+def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> None:
+    loaded = states()[0]["proxy"]["loaded"]
+    before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[0]: "older"}, "older": []})
+    assert of_proxies(deploy(tmp_path, before, "-y", *SOLO).commands) == []
+    outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"drained": {"taken": 0, "left": 0}})
+    assert outcome.code == 0 and "tandem-litellm-a has not taken up its engines; it is renewed" in outcome.text
+    assert of_proxies(outcome.commands)[0] == f"systemctl stop {LITELLM[0]}.service"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from operations.node import drained, keys
 from tests.node import strangers
@@ -299,3 +300,36 @@ def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
         assert [each.result()[0] for each in asked] == [200] * 3
     assert seen == 3
     assert drained.under_way(pulse) == 0
+
+
+def test_other_engines_are_taken_up_and_nothing_under_way_is_lost(proxy: Proxy) -> None:
+    config = proxy.folder / "config.yaml"
+    before = config.read_text()
+    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    assert drained.taken(pulse, hashlib.sha256(before.encode()).hexdigest(), 5)
+    changed = yaml.safe_load(before)
+    # Under another name, and a second engine that is not there.
+    second = {**changed["model_list"][0]["litellm_params"], "api_base": "http://127.0.0.1:9/v1"}
+    changed["model_list"].append({"model_name": "double", "litellm_params": second})
+    changed["model_list"].append({**changed["model_list"][0], "model_name": "another"})
+    changed["router_settings"] |= {"num_retries": 5, "retry_policy": {"DefaultRetries": 5}}
+    text = yaml.safe_dump(changed)
+    try:
+        with ThreadPoolExecutor() as pool:
+            asked = [pool.submit(proxy.chat, OWNER, "Hi", 60) for _ in range(4)]
+            while not drained.under_way(pulse):
+                time.sleep(0.02)
+            config.write_text(text)
+            assert drained.taken(pulse, hashlib.sha256(text.encode()).hexdigest(), 5)
+            assert [each.result()[0] for each in asked] == [200] * 4
+        listed = json.loads(request(proxy.url, "GET", "/v1/models", OWNER)[2])["data"]
+        assert sorted(each["id"] for each in listed) == ["another", "double"]
+        assert [proxy.chat(OWNER)[0] for _ in range(8)] == [200] * 8, "the one that is not there is tried around"
+        # What can't be read leaves the engines of before.
+        config.write_text("model_list: [")
+        assert not drained.taken(pulse, hashlib.sha256(b"model_list: [").hexdigest(), 5)
+        assert proxy.chat(OWNER)[0] == 200
+    finally:
+        config.write_text(before)
+        assert drained.taken(pulse, hashlib.sha256(before.encode()).hexdigest(), 5)
+    assert proxy.chat(OWNER, model="another")[0] in (400, 404)

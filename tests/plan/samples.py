@@ -91,7 +91,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "secrets": {},
             "served": "",
             "walls": {"problem": "no walls are here"},
-            "proxy": {"loaded": "", "older": []},
+            "proxy": {"loaded": "", "engines": {}, "older": []},
         },
     }
     return found | changes
