@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import sys
 
-from pyinfra import host, inventory, logger
+from pyinfra import host, inventory
 
 from operations import reach
 from operations.plan.proxy_keys import wish
@@ -24,6 +24,6 @@ if reach.speaks(host, inventory):
     answer = make_on_head({**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
     made = answer["made"]
     for line in tell_others(answer["text"], answer["alone"]).missed:
-        logger.warning(f"{line}: its proxy takes the key from the next `make apply` on")
+        print(f"note: {line}: its proxy takes the key from the next `make apply` on", file=sys.stderr)
     # To a script the key alone: KEY=$(make -s key NAME=alice).
     say([key, *([made_line(wanted["name"], made)] if sys.stdout.isatty() else [])])

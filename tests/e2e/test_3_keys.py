@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("lab")]
 
 #: Seconds in which the proxy of a node that has booted answers.
 BOOT_S = 180
+#: HAProxy answers them itself, whatever the method, and says nothing but that a LiteLLM is up.
+OF_HAPROXY = {(method, strangers.LIVENESS[1]) for method in ("GET", "HEAD", "OPTIONS")}
 ROUTES = Path(__file__).parents[1] / "node/doubles/litellm_routes.py"
 
 
@@ -61,7 +63,7 @@ def test_of_all_routes_one_answers_without_a_key(url: str, alice: str) -> None:
     routes = [(method, path) for method, path in json.loads(said.splitlines()[-1])]
     assert len(routes) > 500
     found = strangers.walk(url, routes)
-    assert {route for route, status in found.items() if status not in (401, 404)} == {strangers.LIVENESS}
+    assert {route for route, status in found.items() if status not in (401, 404)} <= OF_HAPROXY
     found = strangers.walk(url, routes, alice)
     open_to = {path.removeprefix("/v1") for (_, path), status in found.items() if status not in (401, 404)}
     served = {"/chat/completions", "/completions", "/embeddings", "/rerank", "/v2/rerank", "/models"}
