@@ -16,8 +16,9 @@ from tests.lab import chat
 CLIENTS = 8
 #: Seconds that a cluster may need beyond a cold start.
 GRACE_S = 15.0
-#: Seconds that a proxy may need beyond its own start: until it is noticed, and ended.
-PROXY_GRACE_S = 10.0
+#: Seconds that a proxy may need beyond its own start: until it is noticed and ended, and at least BUSY_S, before which
+#: nobody looks.
+PROXY_GRACE_S = 15.0
 #: Seconds after which nothing will come any more.
 PATIENCE_S = 300.0
 #: Seconds of full load around a fault; in between clients pause, because two cores start the engines as well.
