@@ -17,6 +17,8 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 from operations.plan.service import SPEC, Service, docker_run, seal
 
+#: Without a peer keepalived would speak to the whole network.
+_NOBODY = "127.0.0.1"
 _REMEDY = "choose a free address of the nodes' own office network"
 
 
@@ -39,7 +41,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
         mount=MOUNT,
         name=node.name.removeprefix("@"),
         vrid=vrid(knobs),
-        peers=[each.management for each in serving if each.name != node.name],
+        peers=[each.management for each in serving if each.name != node.name] or [_NOBODY],
         **known,
     )
     files = [

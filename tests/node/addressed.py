@@ -4,6 +4,7 @@ client that asks at their address without a pause (root).
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from typing import Any
 from operations.plan.formats import load_recipe
 from operations.plan.plan import make_plan
 from tests.node.spaces import Space, wire
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import ROOT, knobs, nodes
 
 WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
 #: A double of the proxy, which says whose it is.
@@ -49,21 +50,29 @@ while True:
         pass
     time.sleep(0.05)
 """
+_HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
 #: Pid files of its own, and then no more than the container has.
 CONTAINED = "mount -t tmpfs none /run && exec setpriv --bounding-set {} {}/start.sh"
+
+
+def hear(where: Space, address: str, device: str = DEVICE) -> dict[str, Any]:
+    """What a node is told of an address, and of VRRP, before it takes it."""
+    argv = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-c", _HEAR, address, device)
+    told: dict[str, Any] = json.loads(where.run(*argv))
+    return told
 
 
 class Host:
     """A node: its namespace, its proxy and its keepalived."""
 
-    def __init__(self, client: Space, index: int, folder: Path) -> None:
+    def __init__(self, client: Space, index: int, folder: Path, topology: str = "replicas") -> None:
         self.name, self.space, self.folder = "ab"[index], Space(), folder / "ab"[index]
         self.folder.mkdir()
         wire(client, f"to-{self.name}", self.space, DEVICE)
         client.run("ip", "link", "set", f"to-{self.name}", "master", "br0", "up")
         self.own = f"10.0.0.{11 + index}"
         self.space.address(DEVICE, f"{self.own}/24")
-        wanted = knobs(topology="replicas", proxy_bind="all", proxy_address=WANTED)
+        wanted = knobs(topology=topology, proxy_bind="all", proxy_address=WANTED)
         mine = make_plan(load_recipe(wanted.recipe), wanted, nodes(2, wanted)).nodes[index].address
         assert mine
         for file in mine.files:
@@ -135,16 +144,16 @@ class Network:
             time.sleep(0.05)
 
     def settle(self) -> tuple[Host, Host]:
-        """Who has it, and the other one, when the first of them has answered alone for four seconds: by then a proxy
+        """Who has it, and the other one, when the first of them has answered alone for three seconds: by then a proxy
         that came back counts.
         """
 
         def one_alone() -> bool:
             now = time.monotonic()
-            said = [name for when, name in self.answers if when > now - 4]
+            said = [name for when, name in self.answers if when > now - 3]
             return len(said) > 9 and len(set(said)) == 1 and sum(host.has_it() for host in self.hosts) == 1
 
-        time.sleep(4)
+        time.sleep(3)
         self.until(60, one_alone)
         return self.holder()
 

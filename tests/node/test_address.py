@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.addressed import DEVICE, WANTED, Network
+from tests.node.addressed import DEVICE, WANTED, Host, Network, hear
+from tests.node.spaces import Space
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("keepalived"),
@@ -91,7 +93,7 @@ def test_what_takes_the_address_off_an_interface_does_not_keep_it_off(network: N
     begun = time.monotonic()
     holder.space.run("ip", "address", "del", f"{WANTED}/32", "dev", DEVICE)
     network.settle()
-    holder, other = network.holder()
+    holder, _ = network.holder()
     holder.space.run("ip", "address", "del", f"{holder.own}/24", "dev", DEVICE)
     assert holder.has_it()
     holder.space.run("ip", "address", "add", f"{holder.own}/24", "dev", DEVICE)
@@ -132,6 +134,25 @@ def test_behind_a_firewall_that_lets_nothing_in_but_answers_one_has_it(network: 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:
     for host in network.hosts:
         assert "Couldn't" not in host.log() and "disabl" not in host.log().lower(), host.log()
+
+
+def test_a_head_alone_has_it_and_says_nothing_to_the_network(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    client = Space()
+    client.run("ip", "link", "add", "br0", "type", "bridge")
+    client.address("br0", "10.0.0.99/24")
+    head = Host(client, 0, tmp_path, topology="solo")
+    try:
+        end = time.monotonic() + 20
+        while not head.has_it():
+            assert time.monotonic() < end, head.log()
+            time.sleep(0.1)
+        mac = json.loads(head.space.run("ip", "-j", "link", "show", DEVICE))[0]["address"]
+        assert hear(client, WANTED, "br0") == {"mac": mac, "vrids": {}}
+        assert "WARNING" not in head.log()
+    finally:
+        head.end()
+        client.close()
 
 
 def test_a_configuration_that_keepalived_does_not_take_starts_nothing(network: Network, tmp_path: Path) -> None:

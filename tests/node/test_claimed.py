@@ -7,16 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from operations.node import claimed
+from tests.node.addressed import hear
 from tests.node.spaces import Space, wire
+from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="wants root, for network namespaces")
-_HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
 #: A double of a neighbour's router: id 77, three times a second.
 _ROUTER = """
 import socket, struct, time
@@ -50,14 +48,6 @@ def spaces() -> Iterator[tuple[Space, Space]]:
     neighbour.close()
 
 
-def hear(node: Space, address: str, device: str = "enP7s7") -> dict[str, Any]:
-    root = str(Path(claimed.__file__).parents[2])
-    told: dict[str, Any] = json.loads(
-        node.run("env", f"PYTHONPATH={root}", sys.executable, "-c", _HEAR, address, device)
-    )
-    return told
-
-
 def test_an_address_that_another_host_has_is_told_with_its_mac(spaces: tuple[Space, Space]) -> None:
     node, neighbour = spaces
     mac = json.loads(neighbour.run("ip", "-j", "link", "show", "eth0"))[0]["address"]
@@ -89,9 +79,8 @@ def test_a_node_tells_all_macs_and_addresses_that_are_its_own(spaces: tuple[Spac
     node, _ = spaces
     node.run("ip", "link", "add", "wlan0", "type", "bridge")
     node.address("wlan0", "10.0.0.12/24")
-    root = str(Path(claimed.__file__).parents[2])
     program = "import json; from operations.node import links; print(json.dumps(links.office('10.0.0.11')))"
-    told = json.loads(node.run("env", f"PYTHONPATH={root}", sys.executable, "-c", program))
+    told = json.loads(node.run("env", f"PYTHONPATH={ROOT}", sys.executable, "-c", program))
     assert (told["device"], told["address"]) == ("enP7s7", "10.0.0.11/24")
     assert told["addresses"].items() >= {"10.0.0.11": "enP7s7", "10.0.0.12": "wlan0"}.items()
     for device in ("enP7s7", "wlan0"):
