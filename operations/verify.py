@@ -98,7 +98,7 @@ def await_proxy(plan: Plan, where: Host) -> str:
     return _await(plan, where, PROXY, plan.urls[where.name], PROXY_S, key_file=PROXY_KEY)
 
 
-def _await_address(plan: Plan, where: Host) -> str:
+def await_address(plan: Plan, where: Host) -> str:
     """Wait until a token comes from the virtual address, where there is one, whoever has it; else returns why not."""
     url = shared_url(plan.knobs)
     return _await(plan, where, ADDRESS, url, ADDRESS_S, key_file=PROXY_KEY) if url else ""
@@ -123,7 +123,7 @@ def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     if state.is_executing and host.name in plan.urls and (problem := await_proxy(plan, host)):
         yield fail(rollback.after(plan, problem))
         return
-    if _on_head(plan) and (problem := _await_address(plan, host)):
+    if _on_head(plan) and (problem := await_address(plan, host)):
         yield fail(rollback.after(plan, problem))
         return
     if _on_head(plan) and (away := stopwatch.switch_report()):

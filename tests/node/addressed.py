@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,11 @@ class Host:
         self.own = f"10.0.0.{11 + index}"
         self.space.address(DEVICE, f"{self.own}/24")
         wanted = knobs(topology=topology, proxy_bind="all", proxy_address=WANTED)
-        mine = make_plan(load_recipe(wanted.recipe), wanted, nodes(2, wanted)).nodes[index].address
-        assert mine
-        for file in mine.files:
+        # Here is no control group for the walls to know an engine by.
+        both = [replace(each, engine_group="") for each in nodes(2, wanted)]
+        mine = make_plan(load_recipe(wanted.recipe), wanted, both).nodes[index]
+        assert mine.address and mine.walls
+        for file in (*mine.address.files, *(each for each in mine.walls.files if each.path.endswith(".nft"))):
             path = self.folder / Path(file.path).name
             path.write_text(file.content.replace("/tandem/", f"{self.folder}/"))
             path.chmod(int(file.mode, 8))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     reason="wants root and keepalived (tests/lab/packages.sh installs it)",
 )
 #: Seconds for new requests to pass, beyond which clients notice more than a blink; on a machine with time to spare it
-#: is 2.6 at most (files/address/keepalived.conf.j2). The machine that tests has little.
+#: is 2.7 at most (files/address/keepalived.conf.j2). The machine that tests has little.
 SOON_S = 5.0
 
 
@@ -116,19 +116,20 @@ def test_with_no_proxy_that_answers_the_address_stays(network: Network) -> None:
     network.settle()
 
 
-def test_behind_a_firewall_that_lets_nothing_in_but_answers_one_has_it(network: Network) -> None:
+def test_behind_the_walls_and_a_firewall_that_lets_nothing_in_but_answers_one_has_it(network: Network) -> None:
     """As ufw does. What a node says to the other makes the other's words answers."""
     holder, other = network.settle()
     rules = "add table ip ufw; add chain ip ufw in { type filter hook input priority 0; policy drop; }; "
     rules += "add rule ip ufw in ct state established accept; add rule ip ufw in tcp dport 8000 accept; "
     rules += "add rule ip ufw in iif lo accept"
     for host in network.hosts:
+        host.space.run("nft", "--file", str(host.folder / "tandem.nft"))
         host.space.run("nft", rules)
     told(network, "behind a firewall", network.gap(other, holder.kill))
     holder.kept = holder.start()
     network.settle()
     for host in network.hosts:
-        host.space.run("nft", "delete table ip ufw")
+        host.space.run("nft", "flush ruleset")
 
 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:
