@@ -37,13 +37,20 @@ def links() -> dict[str, dict[str, Any]]:
     return found
 
 
-def office(address: str) -> dict[str, str]:
-    """The interface that has an IPv4 address of this node: `device`, `address` with its prefix, `mac`; empty: none."""
-    for link in json.loads(output("ip", "-j", "addr") or "[]"):
-        for info in link.get("addr_info", []):
-            if info["family"] == "inet" and info["local"] == address and link["ifname"] != "lo":
-                given = f"{info['local']}/{info['prefixlen']}"
-                return {"device": link["ifname"], "address": given, "mac": link.get("address", "")}
+def office(address: str) -> dict[str, Any]:
+    """The interface that has an IPv4 address of this node: `device`, `address` with its prefix; `macs` and `addresses`
+    of all of this node's interfaces, each of which answers for it. Empty: there is none.
+    """
+    links = json.loads(output("ip", "-j", "addr") or "[]")
+    infos = [(link, info) for link in links for info in link.get("addr_info", []) if info["family"] == "inet"]
+    for link, info in infos:
+        if info["local"] == address and link["ifname"] != "lo":
+            return {
+                "device": link["ifname"],
+                "address": f"{info['local']}/{info['prefixlen']}",
+                "macs": sorted({each["address"] for each in links if each.get("address")}),
+                "addresses": {each["local"]: where["ifname"] for where, each in infos},
+            }
     return {}
 
 

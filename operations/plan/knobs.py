@@ -145,7 +145,12 @@ class Knobs(BaseModel):
         return tuple(words)
 
     @model_validator(mode="after")
-    def _ports_apart(self) -> Knobs:
+    def _apart(self) -> Knobs:
+        if self.proxy_address and self.proxy_address == self.proxy_bind:
+            raise ValueError(
+                f"proxy_address and proxy_bind are both {self.proxy_bind}: the first moves between nodes, the second "
+                "is a node's own (loopback, management, all)"
+            )
         if self.proxy_port == self.engine_port:
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + 300)
