@@ -194,7 +194,7 @@ def test_a_draft_an_adapter_and_a_template_are_served(tmp_path: Path) -> None:
     # The likeliest token may well be the same.
     odds = [answer["choices"][0]["logprobs"]["content"][0]["logprob"] for answer in told]  # type: ignore[index]
     assert abs(odds[0] - odds[1]) > 0.01, "the adapter changes what is said"
-    metrics = on(HEAD, "curl -s http://127.0.0.1:8001/metrics")
+    metrics = on(HEAD, "curl -s http://192.168.177.11:8001/metrics")
     assert "vllm:spec_decode_num_drafts" in metrics
     for node in (HEAD, WORKER):
         for repo in (further.DRAFT, further.ADAPTER):
