@@ -7,6 +7,7 @@ from typing import Any
 
 from door_limits import Refused
 
+AWAY = "no engine answers at the moment; it starts by itself, or `make status` says why not"
 #: Status, body and headers.
 Said = tuple[int, bytes, list[tuple[bytes, bytes]]]
 
@@ -31,6 +32,11 @@ def too_much(refused: Refused) -> Said:
 def failed() -> Said:
     """LiteLLM could not do it, and has no words of its own for that: most often a body that it does not take."""
     return 500, _error("the proxy can't do that with this body", "server_error", "internal_error"), []
+
+
+def away() -> Said:
+    """There is nobody to ask."""
+    return 503, _error(AWAY, "server_error", "service_unavailable"), []
 
 
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:

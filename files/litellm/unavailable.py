@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from door_answers import AWAY
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
@@ -19,7 +20,7 @@ from litellm.types.router import RouterRateLimitError, RouterRateLimitErrorBasic
 #: twice more, so with this they bridge one, and not a third of it.
 RETRY_AFTER_S = 30
 #: Errors of LiteLLM's that say that an engine is away, and not that a request is wrong.
-AWAY = ("APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError", "Timeout")
+ERRORS = ("APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError", "Timeout")
 
 
 class Unavailable(CustomLogger):
@@ -34,15 +35,11 @@ class Unavailable(CustomLogger):
     ) -> HTTPException | None:
         """The error that the client gets; None: LiteLLM's own."""
         no_engine = isinstance(original_exception, RouterRateLimitError | RouterRateLimitErrorBasic)
-        if not no_engine and type(original_exception).__name__ not in AWAY:
+        if not no_engine and type(original_exception).__name__ not in ERRORS:
             return None
-        if request_data.get("tandem_has_begun"):
-            # The status is long sent; LiteLLM ends the stream with an error in it.
-            return None
-        detail = "no engine answers at the moment; it starts by itself, or `make status` says why not"
         error: Any = original_exception
-        error.status_code, error.message = 503, detail
-        return HTTPException(503, detail)
+        error.status_code, error.message = 503, AWAY
+        return HTTPException(503, AWAY)
 
 
 class WithRetryAfter:

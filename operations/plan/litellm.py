@@ -10,13 +10,13 @@ from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 
 #: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
-_CALLBACKS = ("resume", "last_resort", "unavailable", "links", "engines", "pulse")
+_CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "pulse")
 #: The last one: what is loaded last stands before all others (files/litellm/door.py).
 _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
-#: What the LiteLLM of a node know of each other.
-_SHARED = "shared"
+#: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
+_PARTS = ("shared", "attempts", "resume")
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
@@ -58,7 +58,7 @@ def fixed(config: dict[str, Any]) -> dict[str, Any]:
 
 def modules(knobs: Knobs) -> tuple[str, ...]:
     """The same, and those that they import by name."""
-    return (*callbacks(knobs), _SHARED, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
+    return (*callbacks(knobs), *_PARTS, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
 def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""A request to an engine that LiteLLM's router chooses, and to another one when that one fails.
+
+The router is asked for each try, with all filters (last_resort.py, balanced.py), and is told who has failed; what
+is sent and what comes back are the engine's own bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+from litellm.llms.custom_httpx import http_handler
+from litellm.proxy import proxy_server
+
+#: Seconds for an engine to take a connection, and between two signs of its answer: a GB10 reads a prompt of 200,000
+#: tokens for two minutes.
+CONNECT_S, SILENT_S = 5.0, 900.0
+#: Seconds that a connection is kept for the next request: less than the 5 s after which vLLM closes it, which a request
+#: that is sent in that moment would not survive.
+KEPT_S = 2.0
+#: Seconds before an engine is asked again that has just failed.
+PAUSE_S = 1.0
+#: Seconds for an engine to count the tokens of a text.
+COUNT_S = 5.0
+#: What a connection raises that its other end, or the way there, has ended.
+AWAY = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class Nobody(Exception):
+    """No engine answers."""
+
+
+class Broken(Exception):
+    """An engine's stream has ended in its middle."""
+
+
+@dataclass
+class Question:
+    """What an engine is asked. `path`: below /v1. `asked`: the body as an object."""
+
+    path: str
+    asked: dict[str, Any]
+
+    @property
+    def model(self) -> str:
+        """The name under which the router knows it, and the engine."""
+        return str(self.asked["model"])
+
+
+_session: aiohttp.ClientSession | None = None
+
+
+def session() -> aiohttp.ClientSession:
+    """One for the process. Its connections are LiteLLM's own kind (links.py): one over a cut rail ends."""
+    global _session
+    if _session is None:
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEPT_S, socket_factory=http_handler.build_aiohttp_keepalive_socket_factory()
+        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
+        _session = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+    return _session
+
+
+@asynccontextmanager
+async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientResponse, Any]]:
+    """An engine's answer that has begun, and the engine; raises Nobody where none begins one."""
+    router, body = proxy_server.llm_router, orjson.dumps(question.asked)
+    assert router
+    tried = set[str]()
+    for _ in range(1 + int(router.num_retries)):
+        engine = await choose(question)
+        url = f"{engine['litellm_params']['api_base']}/{question.path}"
+        if url in tried:
+            await asyncio.sleep(PAUSE_S)
+        tried.add(url)
+        with _counted(question.model, engine):
+            try:
+                response = await session().post(url, data=body, headers={"Content-Type": "application/json"})
+            except AWAY as error:
+                failed(engine, error)
+                continue
+            async with response:
+                if response.status < 500:
+                    yield response, engine
+                    return
+                failed(engine, Broken(f"HTTP {response.status}"))
+    raise Nobody
+
+
+async def choose(question: Question) -> Any:
+    """The router's entry of an engine; raises Nobody."""
+    router = proxy_server.llm_router
+    assert router
+    more = {name: question.asked[name] for name in ("tools",) if name in question.asked}
+    try:
+        return await router.async_get_available_deployment(
+            model=question.model, messages=question.asked.get("messages"), request_kwargs=more
+        )
+    except Exception as error:
+        # LiteLLM has several kinds for it, by how many engines there are and what they have done.
+        print(f"tandem: no engine to choose: {type(error).__name__}")
+        raise Nobody from error
+
+
+def failed(engine: Any, error: BaseException) -> None:
+    """The router leaves the engine alone for a while."""
+    router = proxy_server.llm_router
+    assert router
+    name, kind = engine["model_info"]["id"], Exception(type(error).__name__)
+    router.cooldown_cache.add_deployment_to_cooldown(name, kind, 503, router.cooldown_time)
+    print(f"tandem: {engine['litellm_params']['api_base']} failed ({type(error).__name__}): left alone for a while")
+
+
+@contextmanager
+def _counted(model: str, engine: Any) -> Iterator[None]:
+    """LiteLLM's strategy least-busy counts what it is told of."""
+    counts = getattr(proxy_server.llm_router, "leastbusy_logger", None)
+    about = {"litellm_params": {"metadata": {"model_group": model}, "model_info": {"id": engine["model_info"]["id"]}}}
+    if counts:
+        counts.log_pre_api_call(model, [], about)
+    try:
+        yield
+    finally:
+        if counts:
+            counts.log_success_event(about, None, None, None)
+
+
+async def tokens(text: str, model: str) -> int:
+    """How many tokens a text has, as an engine counts them; where none says, about four characters each."""
+    router, asked = proxy_server.llm_router, {"model": model, "prompt": text, "add_special_tokens": False}
+    for engine in (router.get_model_list(model_name=model) or []) if router and text else []:
+        url = str(engine["litellm_params"]["api_base"]).removesuffix("/v1") + "/tokenize"
+        try:
+            async with asyncio.timeout(COUNT_S), session().post(url, json=asked) as response:
+                return int((await response.json())["count"])
+        except (*AWAY, ValueError, KeyError, TypeError):
+            continue
+    return len(text) // 4

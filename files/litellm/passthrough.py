@@ -1,0 +1,242 @@
+"""A callback of LiteLLM's, and in its application (ASGI): chats and completions go to an engine and back as bytes.
+
+LiteLLM makes an object of each chunk of a stream, several times: 0.8 ms of CPU a chunk, and 20 ms a request. Here its
+router chooses the engine and everything else is the engine's own words. A stream whose engine dies goes on from another
+(resume.py). What is no plain request to a model of this service goes LiteLLM's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import attempts
+import orjson
+from attempts import Broken, Nobody, Question
+from door_answers import Said, away
+from door_body import admit, goes_elsewhere
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
+from resume import Answer, used_up
+
+PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions)")
+#: Engines that one answer is tried on after the first.
+RETRIES = 3
+_STREAM = b"text/event-stream; charset=utf-8"
+_DONE = b"data: [DONE]\n\n"
+
+
+class Passthrough:
+    """Before LiteLLM's routes, behind the door."""
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        found = PATHS.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
+            return await self.application(scope, receive, send)
+        body = await _read(receive)
+        if body is None:
+            return None
+        asked = _object(body)
+        if asked is None or not _is_plain(asked):
+            return await self.application(scope, _once_more(body, receive), send)
+        admit(asked)
+        # A client that goes takes its request along: the engine has others to do.
+        serving = asyncio.ensure_future(_serve(Question(found[1], asked), send))
+        gone = asyncio.ensure_future(_until_gone(receive))
+        try:
+            await asyncio.wait((serving, gone), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+        finally:
+            for each in (serving, gone):
+                each.cancel()
+            await asyncio.gather(serving, gone, return_exceptions=True)
+        return None
+
+
+async def _serve(question: Question, send: Any) -> None:
+    if question.asked.get("stream"):
+        await _Stream(question, send).run()
+        return
+    try:
+        await _say(send, await _whole(question))
+    except Nobody:
+        await _say(send, away())
+
+
+async def _whole(question: Question) -> Said:
+    """An answer that is not streamed, from as many engines as it takes; raises Nobody."""
+    for _ in range(1 + RETRIES):
+        async with attempts.answer(question) as (response, engine):
+            try:
+                body = await response.read()
+            except attempts.AWAY as error:
+                attempts.failed(engine, error)
+                continue
+            return response.status, body, []
+    raise Nobody
+
+
+class _Stream:
+    """One stream to a client."""
+
+    def __init__(self, question: Question, send: Any) -> None:
+        self.question, self.send = question, send
+        self.answer, self.has_begun, self.continued = Answer(), False, False
+
+    async def run(self) -> None:
+        """The stream, from as many engines as it takes."""
+        question: Question | None = self.question
+        try:
+            for _ in range(1 + RETRIES):
+                assert question
+                if await self._from_one(question):
+                    return
+                question = await self._next()
+                if question is None:
+                    return
+                self.continued = True
+        except Nobody:
+            pass
+        if not self.has_begun:
+            await _say(self.send, away())
+            return
+        # The status is long sent: the end says that it is none.
+        await self._pass_on(b"data: " + away()[1] + b"\n\n", False)
+
+    async def _from_one(self, question: Question) -> bool:
+        """What an engine gives; whether that is the end of the answer. Raises Nobody where none begins one."""
+        async with attempts.answer(question) as (response, engine):
+            try:
+                if response.content_type != "text/event-stream":
+                    body = await response.read()
+                    # An engine refuses: before the first byte that is an answer like others.
+                    if self.has_begun:
+                        raise Broken(f"HTTP {response.status}")
+                    await _say(self.send, (response.status, body, []))
+                    return True
+                await self._begin()
+                rest = b""
+                async for part in response.content.iter_any():
+                    whole, end, rest = (rest + part).rpartition(b"\n\n")
+                    if end and await self._pass_events(whole):
+                        return True
+                raise Broken
+            except (*attempts.AWAY, Broken) as error:
+                attempts.failed(engine, error)
+                self.answer.broke_off(await attempts.tokens(self.answer.text, self.question.model))
+                print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
+                return False
+
+    async def _next(self) -> Question | None:
+        """What another engine is asked for; None: the client has all that it can have."""
+        body = self.answer.rest(self.question.asked)
+        if self.answer.finished:
+            await self._pass_on(_DONE, False)
+            return None
+        if body is None:
+            raise Nobody
+        if self.answer.last and used_up(body):
+            await self._pass_on(b"data: " + orjson.dumps(self.answer.ended()) + b"\n\n" + _DONE, False)
+            return None
+        return Question(self.question.path, body)
+
+    async def _pass_events(self, events: bytes) -> bool:
+        """Events that are whole; whether the last of the stream was among them. Raises Broken at an engine's error."""
+        passed = list[bytes]()
+        for event in events.split(b"\n\n"):
+            if event == b"data: [DONE]":
+                await self._pass_on(b"".join(passed) + _DONE, False)
+                return True
+            passed += self._chunks(event)
+        await self._pass_on(b"".join(passed), True)
+        return False
+
+    def _chunks(self, event: bytes) -> list[bytes]:
+        """What the client gets of an event now."""
+        chunk = _object(event.removeprefix(b"data: ")) if event.startswith(b"data: ") else None
+        if chunk is None:
+            return [event + b"\n\n"]
+        if "error" in chunk and "choices" not in chunk:
+            raise Broken("an error of the engine's")
+        given = self.answer.pass_on(chunk, self.continued)
+        if not self.continued and len(given) == 1 and given[0] is chunk:
+            return [event + b"\n\n"]
+        return [b"data: " + orjson.dumps(each) + b"\n\n" for each in given]
+
+    async def _begin(self) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            headers = [(b"content-type", _STREAM), (b"cache-control", b"no-cache")]
+            await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def _pass_on(self, part: bytes, more: bool) -> None:
+        if part or not more:
+            await self.send({"type": "http.response.body", "body": part, "more_body": more})
+
+
+def _is_plain(asked: dict[str, Any]) -> bool:
+    """A request to a model of this service, and to nobody else."""
+    router = proxy_server.llm_router
+    model = asked.get("model")
+    return router is not None and isinstance(model, str) and model in router.model_names and not goes_elsewhere(asked)
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        said = orjson.loads(text)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+async def _read(receive: Any) -> bytes | None:
+    """A request's body; None: its client has gone."""
+    parts, more = list[bytes](), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _once_more(body: bytes, receive: Any) -> Any:
+    """A request whose body is read once more."""
+    said = False
+
+    async def again() -> Any:
+        nonlocal said
+        if said:
+            return await receive()
+        said = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _until_gone(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _say(send: Any, said: Said) -> None:
+    status, body, headers = said
+    about = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": about})
+    await send({"type": "http.response.body", "body": body})
+
+
+callback = CustomLogger()
+_application = Passthrough(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
+for _each in proxy_server.app.user_middleware:
+    # A page in a browser is told by LiteLLM whom it may ask.
+    if _each.cls.__name__ == "CORSMiddleware":
+        _application = _each.cls(_application, *_each.args, **_each.kwargs)
+# Callbacks are loaded while the application starts: too late for add_middleware.
+proxy_server.app.middleware_stack = _application
