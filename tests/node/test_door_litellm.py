@@ -275,6 +275,8 @@ def test_the_log_has_names_and_neither_prompts_nor_keys(proxy: Proxy) -> None:
     assert proxy.chat(key, "wrong secret-prompt-marker", stream=True)[0] == 400
     proxy.chat(key, "break secret-prompt-marker", 40, stream=True)
     request(proxy.url, "POST", CHAT, key, {**body(), "messages": "secret-prompt-marker"})
+    # This one goes LiteLLM's way.
+    assert proxy.chat(OWNER, "wrong secret-prompt-marker", num_retries=0)[0] == 400
     request(proxy.url, "POST", CHAT, key, {**body(), "api_base": "http://secret-prompt-marker"})
     for path in ("/v1/models?key=sk-query-marker", "/sk-path-marker", "/v1/models/sk-model-marker"):
         request(proxy.url, "GET", path, key)

@@ -30,6 +30,8 @@ class EngineDouble(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tokens = asked.get("max_tokens") or 8
         usage = {"prompt_tokens": PROMPT, "completion_tokens": tokens, "total_tokens": PROMPT + tokens}
+        if not isinstance(asked.get("messages", []), list):
+            return self.answer(400, {"error": {"message": "messages: a list is wanted", "type": "Bad", "code": 400}})
         text = self.text(asked)
         if text.startswith("wrong"):
             return self.answer(400, {"error": {"message": f"[{{'input': '{text}'}}]", "type": "Bad", "code": 400}})
@@ -54,7 +56,9 @@ class EngineDouble(BaseHTTPRequestHandler):
 
     def text(self, asked: dict[str, Any]) -> str:
         """What the prompt begins with."""
-        return str(asked["messages"][-1]["content"] if "messages" in asked else asked.get("prompt") or "")
+        return str(
+            asked["messages"][0]["content"] if "messages" in asked else asked.get("prompt") or asked.get("input")
+        )
 
     def stream(self, text: str, tokens: int, usage: dict[str, int], is_chat: bool, costs: bool) -> None:
         """Server-sent events; with `costs` what it cost comes last, as vLLM has it."""

@@ -1,0 +1,130 @@
+"""A stream whose engine dies: what the client has, and what another engine is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.node.shipped import part
+
+resume = part("litellm", "resume")
+
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 10, "stream": True}
+USAGE = {"id": "id-usage", "choices": []}
+
+
+def chunk(text: str = "", reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"delta": {"content": text, **delta}, "finish_reason": reason}
+    return {"id": f"id-{text}", "choices": [choice]}
+
+
+def usage(prompt: int, completion: int) -> dict[str, Any]:
+    return {**USAGE, "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
+
+
+def run(body: dict[str, Any], *streams: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """What the client gets of streams of which all but the last break off, and what is asked for behind each of those.
+    Each character of the text is a token.
+    """
+    answer, got, asked = resume.Answer(), list[dict[str, Any]](), []
+    for number, stream in enumerate(streams):
+        for each in stream:
+            got += answer.pass_on(each, number > 0)
+        if number < len(streams) - 1:
+            answer.broke_off(len(answer.text))
+            asked.append(answer.rest(body))
+    return got, asked
+
+
+def text_of(chunks: Sequence[dict[str, Any]]) -> str:
+    return "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks if each["choices"])
+
+
+def test_a_stream_that_ends_well_is_passed_on_as_it_is() -> None:
+    chunks = [chunk("a"), chunk("b", "stop"), usage(5, 2)]
+    got, _ = run(ASKED, chunks)
+    assert all(one is other for one, other in zip(got, chunks, strict=True))
+    assert got == [chunk("a"), chunk("b", "stop"), usage(5, 2)]
+
+
+def test_a_stream_that_breaks_goes_on_from_another_engine() -> None:
+    first = [chunk("", role="assistant"), chunk("a"), chunk("b")]
+    got, (asked,) = run(ASKED, first, [chunk("c", role="assistant"), chunk("d", "length"), usage(7, 8)])
+    assert text_of(got) == "abcd"
+    assert [each["id"] for each in got] == ["id-", "id-a", "id-b", "id-", "id-", "id-"]
+    assert "role" not in got[3]["choices"][0]["delta"]
+    assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 10}
+    assert asked["messages"] == [*ASKED["messages"], {"role": "assistant", "content": "ab"}]  # type: ignore[misc]
+    assert asked["continue_final_message"] is True and asked["add_generation_prompt"] is False
+    assert asked["max_tokens"] == 8
+
+
+def test_it_can_break_again_and_again() -> None:
+    got, asked = run(ASKED, [chunk("a")], [chunk("b")], [chunk("c", "stop")])
+    assert text_of(got) == "abc"
+    assert [each["messages"][-1]["content"] for each in asked] == ["a", "ab"]
+    assert [each["max_tokens"] for each in asked] == [9, 8]
+
+
+def test_what_had_not_begun_begins_anew() -> None:
+    assert run(ASKED, [], [chunk("a", "stop")])[1] == [ASKED]
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_thoughts_begin_anew_and_the_answer_behind_them_is_whole(name: str) -> None:
+    got, asked = run(ASKED, [chunk(**{name: "hm"})], [chunk(**{name: "so"}), chunk("a", "stop")])
+    assert text_of(got) == "a"
+    assert asked == [ASKED]
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_a_parser_that_takes_the_middle_of_an_answer_for_thoughts_is_put_right(name: str) -> None:
+    got, _ = run(ASKED, [chunk("a")], [chunk(**{name: "b"}), chunk(**{name: "c"}), chunk("d", "stop")])
+    assert text_of(got) == "abcd"
+
+
+def test_half_a_tool_call_is_not_the_client_s() -> None:
+    half, whole = chunk(tool_calls=["half"]), chunk(tool_calls=["whole"])
+    got, _ = run(ASKED, [half], [whole, chunk("", "tool_calls")])
+    assert [each["choices"][0]["delta"].get("tool_calls") for each in got] == [["whole"], None]
+
+
+def test_an_assistant_s_beginning_of_the_client_s_own_is_continued() -> None:
+    begun = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "It "}]
+    body = {**ASKED, "messages": begun, "continue_final_message": True, "add_generation_prompt": False}
+    got, (asked,) = run(body, [chunk("is")], [chunk(" so", "stop")])
+    assert text_of(got) == "is so"
+    assert asked["messages"][-1]["content"] == "It is"
+    assert begun[-1]["content"] == "It "
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"n": 2}, {"response_format": {"type": "json_object"}}, {"structured_outputs": {"regex": "a"}}],
+    ids=lambda more: next(iter(more)),
+)
+def test_what_can_t_be_continued_is_asked_of_nobody(more: dict[str, Any]) -> None:
+    assert run({**ASKED, **more}, [chunk("a")], [])[1] == [None]
+
+
+def test_an_answer_that_was_complete_is_not_asked_for_again() -> None:
+    assert run(ASKED, [chunk("a", "stop")], [])[1] == [None]
+
+
+def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued() -> None:
+    answer = resume.Answer()
+    for each in (chunk("a"), chunk("b")):
+        answer.pass_on(each, continued=False)
+    answer.broke_off(2)
+    assert resume.used_up(answer.rest({**ASKED, "max_tokens": 2}))
+    end = answer.ended()
+    assert end["choices"][0] == {"delta": {"content": ""}, "finish_reason": "length"} and end["id"] == "id-b"
+
+
+def test_a_piece_of_a_text_passes_as_it_is_and_is_not_continued() -> None:
+    """/v1/completions: its choices have a text and no delta."""
+    pieces = [{"id": "i", "choices": [{"text": text, "finish_reason": None}]} for text in "ab"]
+    got, (asked,) = run({"model": "m", "prompt": "Hi", "stream": True}, pieces, [])
+    assert got == pieces and asked is None
