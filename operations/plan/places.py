@@ -28,8 +28,12 @@ UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+#: Who runs the proxy's containers, user and group: nobody else on a node. Debian and systemd both keep 65520 to 65533 free.
+PROXY_USER = 65530
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
+#: Folders with secrets, and with what only their program has to see: whose they and all files in them are.
+SECRETS = {f"{ETC}/engine/secrets": 0, f"{ETC}/proxy/secrets": PROXY_USER, KEYS_USED: PROXY_USER}
 
 
 def folder_of(unit: str) -> str:

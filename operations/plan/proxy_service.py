@@ -11,17 +11,17 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, KEYS_USED, PROXY, folder_of
+from operations.plan.places import ETC, KEYS_USED, PROXY, PROXY_USER, folder_of
 from operations.plan.proxy import bind_address, client_url, in_url, modules, proxy_config
 from operations.plan.recipe import Recipe
-from operations.plan.service import SPEC, Service, docker_run, seal
+from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 
 def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
     """The proxy on the head, over engines at these base URLs."""
     image = proxy_image(recipe, knobs)
     folder, bind = folder_of(PROXY), bind_address(knobs, head)
-    docker = [*docker_run(PROXY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker = [*docker_run(PROXY), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/proxy/links.py).
