@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
-from operations import looking, units
+from operations import looking, secrecy, units
 from operations.patience import quietly
-from operations.plan.places import PROXY, PROXY_KEY
+from operations.plan.places import PROXY, PROXY_KEY, PROXY_USER
 from operations.plan.plan import Plan
 from operations.remote import ask
 
@@ -28,7 +28,7 @@ def files(plan: Plan) -> Iterator[PyinfraCommand]:
             # It has the old one, which nobody can read any more.
             host.log("the proxy's key is gone: there will be another one, `make endpoint` prints it")
             yield units.stop(PROXY)
-        yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True)["hash"]))
+        yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True, user=PROXY_USER)["hash"]))
 
 
 @looking.step
@@ -47,4 +47,6 @@ def run(plan: Plan) -> Iterator[PyinfraCommand]:
     elif units.is_up(found, PROXY):
         host.noop("runs")
         return
+    # Behind one that has run as root, which writes what this one may not read.
+    yield secrecy.put_right()
     yield from units.start(PROXY)

@@ -88,7 +88,9 @@ def listed(keys: dict[str, Any], used: dict[str, Any]) -> list[dict[str, Any]]:
 @contextmanager
 def _changing() -> Iterator[dict[str, Any]]:
     """All keys, to be changed; kept when the block ends well and they are others. One at a time."""
+    whose = KEYS.parent.stat()
     with open(os.open(KEYS.with_name("keys.lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+        os.fchown(lock.fileno(), whose.st_uid, whose.st_gid)
         fcntl.flock(lock, fcntl.LOCK_EX)
         keys = _read()
         before = json.dumps(keys)
@@ -98,6 +100,8 @@ def _changing() -> Iterator[dict[str, Any]]:
         aside = KEYS.with_name("keys.json.part")
         aside.unlink(missing_ok=True)
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            # The proxy's, which is not root.
+            os.fchown(out.fileno(), whose.st_uid, whose.st_gid)
             json.dump(keys, out, indent=1)
             out.flush()
             # A revoked key must not be back after a power cut.

@@ -44,6 +44,7 @@ def check_survey(
         _ports(node, survey, knobs, count),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
+        _secrets(survey),
     )
     return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
 
@@ -66,6 +67,11 @@ def _walls(survey: Survey) -> Findings:
             "nftables can't be set, and without it what the engine listens on is everybody's",
             "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables)",
         )
+
+
+def _secrets(survey: Survey) -> Findings:
+    for problem, remedy in survey["state"]["modes"]["refused"]:
+        yield problem, remedy
 
 
 def _gpu(survey: Survey, recipe: Recipe) -> Findings:
@@ -222,4 +228,7 @@ def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         if problem:
             yield problem, "make it again with `docker save`, or change engine_image_from / proxy_image_from"
     if survey["token"]:
-        yield survey["token"], "create it with the token alone in it and `chmod 600` it, or clear hub_token_file"
+        yield survey["token"], (
+            "create it with the token alone in it and `chmod 600` it, the login's or root's as its folder is, or clear "
+            "hub_token_file"
+        )

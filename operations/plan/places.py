@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 ETC = "/etc/tandem"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
@@ -32,8 +34,13 @@ PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
 PROXY_USER = 65530
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
-#: Folders with secrets, and with what only their program has to see: whose they and all files in them are.
-SECRETS = {f"{ETC}/engine/secrets": 0, f"{ETC}/proxy/secrets": PROXY_USER, KEYS_USED: PROXY_USER}
+#: Folders with what one program alone may read, with the user whose they and all files in them are, and `where` else one
+#: has to be: counts beside keys (operations/node/modes.py).
+SECRETS: tuple[dict[str, Any], ...] = (
+    {"path": f"{ETC}/engine/secrets", "user": 0},
+    {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
+    {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
+)
 
 
 def folder_of(unit: str) -> str:

@@ -101,6 +101,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             for _ in plan.recipe.models
         ],
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
+        "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "walls": {"problem": "" if mine.walls else "no walls are here"},
     }
@@ -141,6 +142,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
             "secrets": json.dumps({"hash": "k", "mode": "600"}),
+            "modes": json.dumps({"wrong": [], "refused": []}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,14 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file."""
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file; `behind` a command that starts it."""
 
-    def __init__(self, folder: Path, without: str = "") -> None:
+    def __init__(self, folder: Path, without: str = "", behind: Sequence[str] = ()) -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
         (self.folder / "secrets").mkdir(parents=True)
-        self.used.mkdir()
+        self.used.mkdir(exist_ok=True)
         wanted = knobs(topology="solo", routing="balanced")
         recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
         config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
@@ -59,7 +60,7 @@ class Proxy:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
         self.processes = [subprocess.Popen(argv)]
-        argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        argv = [*behind, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         environment |= {"TANDEM_USED": str(self.used), "PYTHONUNBUFFERED": "1", "LITELLM_DISABLE_LAZY_ROUTES": "1"}
         environment |= {"ROUTES_TO": str(self.folder / "routes.json")}
