@@ -63,7 +63,7 @@ class Proxy:
         argv = [*behind, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         environment |= {"TANDEM_USED": str(self.used), "PYTHONUNBUFFERED": "1", "LITELLM_DISABLE_LAZY_ROUTES": "1"}
-        environment |= {"ROUTES_TO": str(self.folder / "routes.json")}
+        environment |= {"ROUTES_TO": os.devnull if behind else str(self.folder / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]
             self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))

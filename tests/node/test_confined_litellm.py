@@ -30,8 +30,9 @@ _PYTHON = "mkdir /mnt/p && mount --bind {1} /mnt/p && mount -t tmpfs -o mode=755
 #: {0}: the folder, in which `used` is written to; {1}: where Python is.
 _CONFINED = (
     "mount -t tmpfs tmpfs /mnt && case {1} in /root/*) " + _PYTHON + " && mount --move /mnt/p {1};; esac"
-    " && mount -t tmpfs -o nosuid,nodev,noexec,size=64m tmpfs /tmp && mount --bind {0}/used {0}/used"
-    " && mount -o remount,bind,ro / && mount -o remount,bind,ro /run && export HOME=/tmp"
+    " && mount -t tmpfs -o nosuid,nodev,noexec,size=64m tmpfs /tmp"
+    " && mount --bind {0} {0} && mount --bind {0}/used {0}/used"
+    " && mount -o remount,bind,ro / && mount -o remount,bind,ro {0} && export HOME=/tmp"
     f' && exec setpriv --reuid {PROXY_USER} --regid {PROXY_USER} {_RIGHTS} "$@"'
 )
 
