@@ -18,8 +18,8 @@ from operations.remote import ask
 
 @looking.step
 def kept(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Files and folders with the owner and the mode that they shall have. What Tandem may not put right has been refused
-    before the first change.
+    """Files and folders with the owner and the mode that they shall have. What Tandem may not put right has been
+    refused before the first change.
     """
     wrong = looking.at(host, plan)["modes"]["wrong"]
     if not wrong:

@@ -70,8 +70,7 @@ def _walls(survey: Survey) -> Findings:
 
 
 def _secrets(survey: Survey) -> Findings:
-    for problem, remedy in survey["state"]["modes"]["refused"]:
-        yield problem, remedy
+    yield from survey["state"]["modes"]["refused"]
 
 
 def _gpu(survey: Survey, recipe: Recipe) -> Findings:
@@ -228,7 +227,5 @@ def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         if problem:
             yield problem, "make it again with `docker save`, or change engine_image_from / proxy_image_from"
     if survey["token"]:
-        yield survey["token"], (
-            "create it with the token alone in it and `chmod 600` it, the login's or root's as its folder is, or clear "
-            "hub_token_file"
-        )
+        remedy = "create it with the token alone in it, the login's or root's as its folder is, and `chmod 600` it"
+        yield survey["token"], f"{remedy}; or clear hub_token_file"

@@ -21,8 +21,8 @@ from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
 SHARED_MEMORY = "16g"
-#: Capabilities of the container's root, in each and where a mod's run.sh is run before the engine (docs/security.md says
-#: why). RDMA's is the engine's class's to say.
+#: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
+#: says why). RDMA's is the engine's class's to say.
 _ROOT = ("DAC_OVERRIDE",)
 _MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 

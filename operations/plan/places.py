@@ -30,12 +30,13 @@ UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
-#: Who runs the proxy's containers, user and group: nobody else on a node. Debian and systemd both keep 65520 to 65533 free.
+#: Who runs the proxy's containers, user and group: nobody else on a node. Debian and systemd both keep 65520 to 65533
+#: free.
 PROXY_USER = 65530
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
-#: Folders with what one program alone may read, with the user whose they and all files in them are, and `where` else one
-#: has to be: counts beside keys (operations/node/modes.py).
+#: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
+#: another is (`where`): counts beside keys (operations/node/modes.py).
 SECRETS: tuple[dict[str, Any], ...] = (
     {"path": f"{ETC}/engine/secrets", "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},

@@ -92,9 +92,9 @@ def test_the_canary_sees_systemd_docker_and_the_other_node() -> None:
 
 def test_the_canary_s_own_words_with_the_node_work_in_its_sandbox() -> None:
     """As `canary.py` says them, in a unit with the same lines."""
-    program = "import sys; sys.path.insert(0, \"/etc/tandem/canary\"); import node, rails; "
-    program += f"print(bool(node.invocation(\"{PROXY}\")), bool(node.control_group(\"{PROXY}\")), "
-    program += "bool(rails.addresses()), rails.silent_nodes({\"me\": \"127.0.0.1\"}))"
+    program = 'import sys; sys.path.insert(0, "/etc/tandem/canary"); import node, rails; '
+    program += f'print(bool(node.invocation("{PROXY}")), bool(node.control_group("{PROXY}")), '
+    program += 'bool(rails.addresses()), rails.silent_nodes({"me": "127.0.0.1"}))'
     lines = on(HEAD, f"sed -n '/^CapabilityBounding/,/^$/p' /etc/systemd/system/{CANARY}.service").splitlines()
     options = " ".join(f"--property='{line}'" for line in lines if "=" in line and not line.startswith("#"))
     said = on(HEAD, f"systemd-run --quiet --wait --pipe --collect {options} python3 -c '{program}'")
