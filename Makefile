@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PYINFRA := PYINFRA_PROGRESS=off $(BIN)/pyinfra -y
 data = $(foreach pair,$(1),--data $(pair))
-# What only asks: pyinfra's own words are shown when it fails.
-ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && rm "$$log"
+# What only asks: pyinfra's own words are shown when it fails, a verb's notes always.
+ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
 .PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock

@@ -7,6 +7,8 @@ Each step is called on every node, and decides itself whether it is for this one
 only where one node has both.
 """
 
+from functools import partial
+
 from pyinfra import host
 
 from bench.advise.remark import against
@@ -38,7 +40,8 @@ fabric.prove(plan, name="Fabric | full frames reach every node")
 image.obtain(plan, ENGINE, name="Image | the engine's, on the head")
 judging.understood(plan, name="Recipe | the image knows every word of it")
 image.obtain(plan, PROXY, name="Image | the proxy's, on the head")
-image.copy(plan, name="Image | the engine's, on the other nodes")
+image.copy(plan, ENGINE, name="Image | the engine's, on the other nodes")
+image.copy(plan, PROXY, name="Image | the proxy's, on the other nodes")
 model.obtain(plan, name="Model | on the head")
 model.copy(plan, name="Model | on the other nodes")
 
@@ -54,19 +57,19 @@ upkeep.files(plan, name="Upkeep | files")
 upkeep.run(plan, name="Upkeep | memory guard and canary")
 engine.start(plan, on_head=False, name="Engine | start on the other nodes")
 started = engine.start(plan, on_head=True, name="Engine | start on the head")
+proxy.keys(plan, name="Proxy | the same keys on all nodes")
+proxy.serve(plan, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, plan))
 if plan.knobs.topology == "replicas":
     # One at a time, so that the proxy always has a live engine.
     for each in host.loop(plan.nodes):
         engine.stand_in(plan, each.node.name, name=f"Engine | another one serves while {each.node.name} is renewed")
         # The one that serves then may do so at another address than before.
-        proxy.files(plan, name="Engine | the proxy's files, before the next one stops", _if=engine.proxy_follows)
-        proxy.run(plan, name="Engine | the proxy itself, before the next one stops", _if=engine.proxy_follows)
+        proxy.serve(plan, name="Engine | the proxies, before the next one stops", _if=engine.proxy_follows)
         engine.renew(plan, each.node.name, name=f"Engine | renew {each.node.name}")
 engine.ready(plan, name="Engine | a token from each")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(plan, name="Verify | every node is in the Ray cluster", _if=started.did_change)
 
-proxy.files(plan, name="Proxy | files")
-proxy.run(plan, name="Proxy | run")
+proxy.serve(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
 rollback.remember(plan, name="Verify | this plan has served")

@@ -29,10 +29,21 @@ routing = "balanced"
 
 # --- Where it listens --------------------------------------------------------------------------------------------
 
-# The address of the proxy on the head: loopback | management (the address that ssh uses, IPv4 where its interface has
-# one) | all (of IPv4) | an IPv4 address.
+# The address of the proxy on each node that serves: loopback | management (the address that ssh uses, IPv4 where its
+# interface has one) | all (of IPv4) | an IPv4 address of the head (the other nodes' stay on loopback then).
 proxy_bind = "loopback"
 proxy_port = 8000
+
+# An address of the office network that nobody has: it moves to another node that serves when its own one, or that one's
+# proxy, is gone. VRRP (keepalived) needs an id of its own on that network, 1 to 255; 0: the address' last byte.
+proxy_address = ""
+proxy_vrid = 0
+
+# MiB that the body of a request may have: pictures are in it as text.
+proxy_body_mib = 64
+
+# Two LiteLLM behind each proxy: four ports on loopback, from here.
+litellm_ports = 8010
 
 # The engines, on the fabric (on loopback in solo, and on the head in replicas). Nobody but the proxy asks them.
 engine_port = 8001

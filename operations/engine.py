@@ -13,9 +13,9 @@ from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch, units
 from operations.patience import fail, quietly
+from operations.plan.litellm import COOLDOWN_S
 from operations.plan.places import ENGINE, RAY_TOKEN
 from operations.plan.plan import Plan
-from operations.plan.proxy import COOLDOWN_S
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
 
 #: Nodes whose engine serves as this plan has it, found when another was about to stop. There is one run in a process.
@@ -130,6 +130,14 @@ def stand_in(plan: Plan, turn: str) -> Iterator[PyinfraCommand]:
 def proxy_follows() -> bool:
     """Whether an engine is about to stop while another serves as this plan has it: the proxy has to know that one."""
     return bool(_standing_in)
+
+
+def all_are_new(plan: Plan) -> bool:
+    """Whether no engine serves that is still to be renewed: then the proxies need not wait for those that start."""
+    if not state.is_executing:
+        return False
+    looks = [(each.engine, looking.at(state.inventory.get_host(each.node.name), plan)) for each in plan.serving]
+    return not any(service and units.is_stale(found, service) for service, found in looks)
 
 
 def _is_as_planned(plan: Plan, where: Host) -> bool:

@@ -87,13 +87,14 @@ def _check_architecture(plan: Plan, where: Host, image: Image) -> None:
 
 
 @looking.step
-def copy(plan: Plan) -> Iterator[PyinfraCommand]:
-    """On the other nodes: take the head's engine image over the fabric unless the same content is here already."""
+def copy(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
+    """On the other nodes: take the head's image over the fabric unless the same content is here already."""
     mine = plan.of(host.name)
-    if mine.engine is None or mine.node.is_head:
+    service = mine.services[unit]
+    if not isinstance(service, Service) or mine.node.is_head:
         host.noop("not needed here")
         return
-    image = mine.engine.image
+    image = service.image
     head = head_of(plan)
     wanted = _content(plan, head, image)
     if wanted and _content(plan, host, image) == wanted:

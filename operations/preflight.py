@@ -18,6 +18,7 @@ from pyinfra.context import ctx_state
 from operations import judging, lock, looking, reach, rollback
 from operations.plan import holes, mods
 from operations.plan.absence import Absence
+from operations.plan.address import check_address
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
@@ -104,6 +105,8 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
         for node, host in zip(nodes, hosts, strict=True)
         for finding in check_survey(node, surveys[host], head, recipe, knobs, images, count=len(everyone))
     ]
+    serving = nodes[:1] if knobs.topology == "solo" else nodes
+    findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
         raise Refusal(*findings)
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
@@ -158,7 +161,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
 
     def ask(index: int, host: Host) -> dict[str, Any]:
         on_head = index == 0
-        here = [image for image in images if on_head or image.role == "engine"]
+        here = images if on_head or knobs.topology != "solo" else images[:1]
         arguments = {
             "look": looking.arguments(recipe, knobs, {image.local: image.archive if on_head else "" for image in here}),
             "references": {image.local: image.reference for image in here},
@@ -166,6 +169,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "token_file": knobs.hub_token_file if on_head else "",
             "hub": {"endpoint": knobs.hub_endpoint, "unpinned": unpinned} if on_head and unpinned else {},
             "engine": images[0].local if on_head else "",
+            "address": knobs.proxy_address if on_head or knobs.topology != "solo" else "",
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
@@ -190,4 +194,6 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
         subnets=knobs.rail_subnets if rails else (),
         ssh_port=survey.get("ssh_port") or 22,
         engine_group=engine_group(survey.get("walls", {})),
+        office=survey.get("office", {}).get("address", ""),
+        office_device=survey.get("office", {}).get("device", ""),
     )

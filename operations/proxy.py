@@ -1,52 +1,183 @@
-"""The proxy on the head: one address for clients in every topology."""
+"""The proxies: on each node that serves one, before two LiteLLM, all with the same key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from itertools import chain
+from typing import Any
 
-from pyinfra import host
-from pyinfra.api.command import PyinfraCommand
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
 
-from operations import looking, secrecy, units
-from operations.patience import quietly
-from operations.plan.places import PROXY, PROXY_KEY, PROXY_USER
+from operations import client_keys, looking, secrecy, units
+from operations.patience import beat, quietly
+from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import config_of, ports, server
+from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY, PROXY_USER
 from operations.plan.plan import Plan
+from operations.plan.proxy_service import ANSWER_S
+from operations.plan.service import Service
 from operations.remote import ask
 
+#: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
+START_S = 120
+
 
 @looking.step
-def files(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Unit and configuration, and on the first deploy the key, which is made on the head."""
-    service = plan.of(host.name).proxy
-    if service is None:
-        host.noop("the proxy is on the head")
+def keys(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The owner's key and those of clients, the same on all nodes with a proxy: the head's, or where it has none those
+    of the first node that has some. On the first deploy the owner's is made.
+    """
+    if host.name not in plan.urls:
+        host.noop("no proxy, no keys")
         return
-    yield from units.place_service(service, looking.at(host, plan)["files"])
-    found = looking.at(host, plan)
-    if not found["secrets"][PROXY_KEY]:
-        if units.is_running(found, PROXY):
+    known = _hashes(plan, PROXY_KEY)
+    source = next((name for name, found in known.items() if found), "")
+    if not source or known[host.name] != known[source]:
+        if units.is_running(looking.at(host, plan), PROXY):
             # It has the old one, which nobody can read any more.
-            host.log("the proxy's key is gone: there will be another one, `make endpoint` prints it")
-            yield units.stop(PROXY)
-        yield quietly(lambda _, host: bool(ask(host, "secrets", path=PROXY_KEY, make=True, user=PROXY_USER)["hash"]))
+            host.log("the owner's key here is gone, or not the other nodes': `make endpoint` prints the valid one")
+        yield quietly(partial(_copy, source))
+    known = _hashes(plan, CLIENT_KEYS)
+    if not client_keys.are(known, host.name):
+        yield quietly(partial(client_keys.take_over, client_keys.source(known)))
+    host.noop("the keys are here")
+
+
+def _hashes(plan: Plan, path: str) -> dict[str, str]:
+    """Of a file on each node with a proxy, the head first; empty: it has none."""
+    return {name: looking.at(state.inventory.get_host(name), plan)["secrets"][path] for name in plan.urls}
+
+
+def _copy(source: str, state: State, host: Host) -> bool:
+    """On standard input, which nothing logs; whole, or not at all."""
+    secret = _read(state.inventory.get_host(source)) if source else _new()
+    aside = f"{PROXY_KEY}.part"
+    folder = f"install -d -o {PROXY_USER} -g {PROXY_USER} -m 700 $(dirname {aside})"
+    put = f"{folder} && umask 077 && cat > {aside} && chown {PROXY_USER}:{PROXY_USER} {aside} && mv {aside} {PROXY_KEY}"
+    done, _ = host.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
+    return done
+
+
+def _read(where: Host) -> str:
+    done, output = where.run_shell_command(StringCommand("cat", PROXY_KEY), _sudo=True, print_output=False)
+    if not done or not output.stdout.strip():
+        raise RuntimeError(f"{where.name}: {PROXY_KEY} can't be read")
+    return output.stdout.strip()
+
+
+@cache
+def _new() -> str:
+    """The same for all nodes: one process is one run."""
+    return f"sk-{secrets.token_urlsafe(32)}"
 
 
 @looking.step
-def run(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Run what is planned, and nothing where nothing is."""
-    planned = plan.of(host.name)
-    found = looking.at(host, plan)
-    if planned.proxy is None:
-        if units.exists(found, PROXY):
-            yield from units.remove(PROXY)
-        else:
-            host.noop("the proxy is on the head")
+def serve(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The two LiteLLM and the proxy before them, as planned; one LiteLLM after the other: no request is lost."""
+    mine = plan.of(host.name)
+    if mine.proxy is None:
+        here = [unit for unit in (ADDRESS, PROXY, *LITELLM) if units.exists(looking.at(host, plan), unit)]
+        for unit in here:
+            yield from units.remove(unit)
+        if not here:
+            host.noop("no engine, no proxy")
         return
-    if units.is_stale(found, planned.proxy):
+    idle = True
+    for command in chain(_served(plan, mine.proxy, mine.litellm), _at_its_address(plan, mine.address)):
+        idle = False
+        yield command
+    if idle:
+        host.noop("runs")
+
+
+def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
+    for service in (*behind, proxy):
+        yield from units.place_service(service, looking.at(host, plan)["files"])
+    for service in behind:
+        found = looking.at(host, plan)
+        is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
+        if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
+            # It takes them up by itself.
+            taken: list[str] = []
+            yield quietly(partial(_take_up, plan.knobs, service, taken))
+            found = looking.at(host, plan)
+            is_stale = state.is_executing and not taken
+        if is_stale and units.has_container(found, service.unit):
+            others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
+            yield quietly(partial(_drain, plan.knobs, service.unit, others))
+        if is_stale:
+            yield units.stop(service.unit)
+        elif units.is_up(found, service.unit):
+            continue
+        # Behind one that has run as root, which writes what this one may not read.
+        yield secrecy.put_right()
+        yield from units.start(service.unit)
+    found = looking.at(host, plan)
+    if units.is_stale(found, proxy):
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
-        host.noop("runs")
+        if found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG):
+            # A stream that is under way ends in the old configuration.
+            yield StringCommand("systemctl reload", f"{PROXY}.service")
         return
     # Behind one that has run as root, which writes what this one may not read.
     yield secrecy.put_right()
     yield from units.start(PROXY)
+
+
+def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraCommand]:
+    found = looking.at(host, plan)
+    if address is None:
+        if units.exists(found, ADDRESS):
+            yield from units.remove(ADDRESS)
+        return
+    yield from units.place_service(address, found["files"])
+    found = looking.at(host, plan)
+    if units.is_stale(found, address):
+        yield units.stop(ADDRESS)
+    elif units.is_up(found, ADDRESS):
+        return
+    yield from units.start(ADDRESS)
+
+
+def _has_its_engines(found: dict[str, Any], service: Service) -> bool:
+    return bool(found["proxy"]["engines"].get(service.unit) == _config(service))
+
+
+def _config(service: Service) -> str:
+    """The hash of a LiteLLM's configuration."""
+    return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
+
+
+def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, where: Host) -> bool:
+    """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
+    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
+    if ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"]:
+        taken.append(service.unit)
+    else:
+        where.log(f"{service.unit} has not taken up its engines; it is renewed")
+    return True
+
+
+def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
+    """Let what is under way in a LiteLLM end, while another one takes what comes."""
+    pulses = {each: f"http://127.0.0.1:{ports(knobs, each)[1]}" for each in (unit, *others)}
+    with beat(where, f"{unit} is renewed when its requests have ended"):
+        left = ask(
+            where,
+            "drained",
+            admin=ADMIN,
+            server=f"litellm/{server(unit)}",
+            pulse=pulses[unit],
+            others=[pulses[each] for each in others],
+            patience_s=START_S,
+            drain_s=ANSWER_S,
+        )["left"]
+    if left:
+        where.log(f"{unit}: {left} requests have not ended in {ANSWER_S} s and are broken off")
+    return True

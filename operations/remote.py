@@ -76,13 +76,20 @@ class Survey(FactBase[dict[str, Any]]):
 
 def ask(host: Host, program: str, **arguments: Any) -> dict[str, Any]:
     """What a program says on a node, run as root, in one round trip. Where it can't be run the node has failed."""
-    return host.get_fact(Program, **_asked(program, arguments))
+    return host.get_fact(Program, **_asked(program, "", arguments))
 
 
-def ask_or_none(host: Host, program: str, **arguments: Any) -> dict[str, Any] | None:
+def hand(host: Host, stdin: str, program: str, **arguments: Any) -> dict[str, Any]:
+    """The same, of a program that reads this from its standard input."""
+    return host.get_fact(Program, **_asked(program, stdin, arguments))
+
+
+def ask_or_none(host: Host, program: str, stdin: str = "", **arguments: Any) -> dict[str, Any] | None:
     """The same; None where it can't be run, and the others go on."""
-    return cast("dict[str, Any] | None", host.get_fact(Program, **_asked(program, arguments), _ignore_errors=True))
+    asked = _asked(program, stdin, arguments)
+    return cast("dict[str, Any] | None", host.get_fact(Program, **asked, _ignore_errors=True))
 
 
-def _asked(program: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"program": program, "arguments": arguments, "_stdin": programs(), "_sudo": True}
+def _asked(program: str, stdin: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    sent = _Line(programs() + stdin)
+    return {"program": program, "arguments": arguments, "_stdin": sent, "_sudo": True}

@@ -16,8 +16,9 @@ from operations import looking, rollback, stopwatch
 from operations.patience import fail
 from operations.plan.engines import ENGINES
 from operations.plan.environment import MOUNT
-from operations.plan.places import ENGINE, PROXY, PROXY_KEY
+from operations.plan.places import ADDRESS, ENGINE, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
+from operations.plan.proxy import shared_url
 from operations.remote import ask
 from operations.waiting import Wait, waits_to_start
 from operations.watching import Watch, parts
@@ -28,6 +29,8 @@ ANSWER_S = 60
 WORDS_S = 300
 #: Seconds for LiteLLM to come up; it takes 7 to 9 on two cores.
 PROXY_S = 120
+#: Seconds for keepalived to have asked its proxy and to take the address, and its container's start.
+ADDRESS_S = 60
 #: Seconds in which what an engine has logged arrives in the journal.
 LOG_S = 5
 #: Engines that this run has started, by the node that answers: whether they are proven. There is one run in a process.
@@ -91,8 +94,14 @@ def is_live(plan: Plan, where: Host) -> bool:
 
 
 def await_proxy(plan: Plan, where: Host) -> str:
-    """Wait until the proxy gives a token; else returns why not."""
-    return _await(plan, where, PROXY, plan.url, PROXY_S, key_file=PROXY_KEY)
+    """Wait until the proxy of this node gives a token; else returns why not."""
+    return _await(plan, where, PROXY, plan.urls[where.name], PROXY_S, key_file=PROXY_KEY)
+
+
+def await_address(plan: Plan, where: Host) -> str:
+    """Wait until a token comes from the virtual address, where there is one, whoever has it; else returns why not."""
+    url = shared_url(plan.knobs)
+    return _await(plan, where, ADDRESS, url, ADDRESS_S, key_file=PROXY_KEY) if url else ""
 
 
 @looking.step
@@ -110,13 +119,19 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
 
 @looking.step
 def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
-    """A token through the proxy, under the name that clients use."""
-    if _on_head(plan) and (problem := await_proxy(plan, host)):
+    """A token through each proxy, under the name that clients use, and through the address that moves between them."""
+    if state.is_executing and host.name in plan.urls and (problem := await_proxy(plan, host)):
+        yield fail(rollback.after(plan, problem))
+        return
+    if _on_head(plan) and (problem := await_address(plan, host)):
         yield fail(rollback.after(plan, problem))
         return
     if _on_head(plan) and (away := stopwatch.switch_report()):
         host.log(away)
-    host.noop(f"{plan.url} serves {plan.recipe.served_name}")
+    if host.name in plan.urls:
+        host.noop(f"{plan.urls[host.name]} serves {plan.recipe.served_name}")
+    else:
+        host.noop("no proxy here")
 
 
 def _on_head(plan: Plan) -> bool:

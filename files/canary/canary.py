@@ -12,7 +12,7 @@ Runs on the node as `canary.py SPEC`; canary.json beside it has
   this node's container is the one that answers; `deadline_s`; `silence_s` and `mute_s`: for how long one with and one
   without signs of life in its metrics may give none; `start_s`; `signs`: {path, pattern}; `meeting`: {mark, ranks} in a
   cluster, else null
-- `proxy`: its URL for this node itself, or null
+- `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit
 - `rails`: {device: {address, mtu}}, and `peers`: {name: address} of the nodes with the engine's other ranks
 """
 
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Engine
+from inner import LiteLLM
 from proxy import Proxy
 from rails import Rails
 from watch import Watch
@@ -42,9 +43,8 @@ def main() -> int:
     wanted = json.loads(Path(__file__).with_name("canary.json").read_text())
     rails = Rails(wanted["rails"], wanted["peers"])
     rails.look()
-    watches: list[Watch] = [Engine(wanted["engine"], rails)]
-    if wanted["proxy"]:
-        watches.append(Proxy(wanted["proxy"]))
+    watches: list[Watch] = [Engine(wanted["engine"], rails), Proxy(wanted["proxy"])]
+    watches += [LiteLLM(unit, url) for unit, url in wanted["litellm"].items()]
     for watch in watches:
         threading.Thread(target=keep, args=(watch,), daemon=True).start()
     written: dict[str, Any] = {}

@@ -9,9 +9,10 @@ from operations.node import secrets, services
 
 
 def main() -> dict[str, Any]:
-    """`url` (with /v1), `key` and `model`; empty where no proxy runs."""
+    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `key` and `model`; empty: no proxy runs."""
     state = services.main(["tandem-proxy"])["units"]["tandem-proxy"]
     key = Path(secrets.PATHS[1])
     if not state.get("url") or not key.exists():
         return {"url": ""}
-    return {"url": f"{state['url']}/v1", "key": key.read_text().strip(), "model": state["model"]}
+    shared = f"{state['address']}/v1" if state.get("address") else ""
+    return {"url": f"{state['url']}/v1", "address": shared, "key": key.read_text().strip(), "model": state["model"]}

@@ -37,6 +37,23 @@ def links() -> dict[str, dict[str, Any]]:
     return found
 
 
+def office(address: str) -> dict[str, Any]:
+    """The interface that has an IPv4 address of this node: `device`, `address` with its prefix; `macs` and `addresses`
+    of all of this node's interfaces, each of which answers for it. Empty: there is none.
+    """
+    links = json.loads(output("ip", "-j", "addr") or "[]")
+    infos = [(link, info) for link in links for info in link.get("addr_info", []) if info["family"] == "inet"]
+    for link, info in infos:
+        if info["local"] == address and link["ifname"] != "lo":
+            return {
+                "device": link["ifname"],
+                "address": f"{info['local']}/{info['prefixlen']}",
+                "macs": sorted({each["address"] for each in links if each.get("address")}),
+                "addresses": {each["local"]: where["ifname"] for where, each in infos},
+            }
+    return {}
+
+
 def ipv4_beside(address: str) -> str:
     """For an IPv6 address of this node (perhaps with a zone, `fe80::1%eth0`) an IPv4 address of the same interface,
     which clients can use; the address itself where it is IPv4, or where there is no other.

@@ -6,7 +6,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from operations.node import files, images, links, model_files, modes, secrets, served, services, walls
+from operations.node import files, images, links, model_files, modes, proxy, secrets, served, services, walls
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
@@ -34,6 +34,7 @@ def main(
             "modes": pool.submit(modes.main, folders),
             "served": pool.submit(served.newest),
             "walls": pool.submit(walls.standing),
+            "proxy": pool.submit(proxy.main),
         }
         return {name: task.result() for name, task in tasks.items()}
 

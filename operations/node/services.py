@@ -11,9 +11,10 @@ from typing import Any
 from operations.node.commands import docker_inspect, output, read
 
 #: Tandem's units.
-UNITS = ("tandem-engine", "tandem-proxy", "tandem-canary", "tandem-guard", "tandem-walls")
+LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: Those without a container.
-PROGRAMS = UNITS[2:]
+PROGRAMS = ("tandem-canary", "tandem-guard", "tandem-walls")
+UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
@@ -58,10 +59,14 @@ def _spec_of(pid: str) -> dict[str, str]:
     return {}
 
 
+#: Labels of Tandem's containers.
+_LABELS = ("spec", "topology", "recipe", "url", "model", "pulse", "address")
+
+
 def _started_from(container: dict[str, Any]) -> dict[str, str]:
     labels = container["Config"]["Labels"] or {}
     return {
-        **{key: labels.get(f"tandem.{key}", "") for key in ("spec", "topology", "recipe", "url", "model")},
+        **{key: labels.get(f"tandem.{key}", "") for key in _LABELS},
         "image": container["Image"],
         "image_name": container["Config"]["Image"],
     }

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import cause, old_images, probe, secrets, services, walls
-from operations.node.commands import read
+from operations.node import cause, drained, old_images, probe, secrets, services, walls
+from operations.node.commands import output, read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 2.5
@@ -70,8 +70,14 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
         answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked())
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
+    elif unit == "tandem-address" and state.get("address"):
+        held = output("ip", "-o", "address", "show", "to", state["address"])
+        row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"
     elif unit in services.PROGRAMS:
         row["health"] = _health(unit)
+    elif state.get("pulse"):
+        under_way = drained.under_way(state["pulse"])
+        row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
     elif state.get("image"):
         row["health"] = "a rank: the head answers"
     else:

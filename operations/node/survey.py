@@ -13,6 +13,7 @@ from typing import Any
 
 from operations.node import (
     archive,
+    claimed,
     links,
     lock,
     model_facts,
@@ -37,25 +38,31 @@ def main(
     token_file: str,
     hub: dict[str, Any],
     engine: str,
+    address: str = "",
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the
-    image whose vocabulary is wanted, or nothing.
+    image whose vocabulary is wanted, or nothing; `address`: one that is to be taken, or nothing.
     """
+    came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
+    management = links.ipv4_beside(came_in[2])
+    office = links.office(management)
     with ThreadPoolExecutor() as pool:
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
         software = pool.submit(runtimes.main)
         can_wall = pool.submit(walls.able)
+        claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         state = main_look(**look)
         info = docker.result()
-        came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
         store, served = Path(expand(look["store"])), look["models"][0]
         return {
             "sudo": True,
             "home": home(),
             # The address that the deploy's ssh came in on: a name would not do to listen on.
-            "management": links.ipv4_beside(came_in[2]),
+            "management": management,
+            "office": office,
+            "claimed": claim.result() if claim else None,
             "ssh_port": int(came_in[3] or 22),
             "machine": platform.machine(),
             "kernel": platform.release(),

@@ -9,13 +9,11 @@ from operations.plan.recipe import Model, Recipe
 
 
 def engine_address(knobs: Knobs, node: Node) -> str:
-    """Where an engine listens: loopback when only the proxy beside it asks, else the fabric.
+    """Where an engine listens: on loopback where one proxy alone asks it (solo), else on the fabric.
 
-    An engine on the proxy's own node is an engine that no rail can take away. In a cluster rank 0 needs the rails
-    anyway.
+    The proxy of its own node reaches it there with the cable out as well: a rail keeps its address without a carrier.
     """
-    beside_the_proxy = knobs.topology == "solo" or (knobs.topology == "replicas" and node.is_head)
-    return "127.0.0.1" if beside_the_proxy else node.fabric
+    return "127.0.0.1" if knobs.topology == "solo" else node.fabric
 
 
 def engine_url(knobs: Knobs, node: Node) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
+from operations.plan.places import LITELLM
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
@@ -153,8 +154,9 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
     wanted: dict[int, str] = {}
     if is_head or knobs.topology == "replicas":
         wanted[knobs.engine_port] = "engine_port"
-    if is_head:
+    if is_head or knobs.topology != "solo":
         wanted[knobs.proxy_port] = "proxy_port"
+        wanted |= dict.fromkeys(range(knobs.litellm_ports, knobs.litellm_ports + 2 * len(LITELLM)), "litellm_ports")
     names: list[str] = []
     if knobs.topology == "cluster":
         names += ["meeting"] if is_head else []

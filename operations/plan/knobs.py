@@ -50,6 +50,10 @@ class Knobs(BaseModel):
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
+    proxy_address: str
+    proxy_vrid: int = Field(ge=0, le=255)
+    proxy_body_mib: int = Field(ge=1, le=1024)
+    litellm_ports: int = Field(ge=1024, le=65532)
     engine_port: int = Field(ge=1, le=65535)
     cluster_ports: int = Field(ge=1024, le=65000)
     fabric_subnets: str
@@ -93,6 +97,13 @@ class Knobs(BaseModel):
         if 1 <= port < 1024:
             raise ValueError("ports below 1024 are root's, and the proxy runs without it: expected 1024 to 65535")
         return port
+
+    @field_validator("proxy_address")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        if text:
+            IPv4Address(text)
+        return text
 
     @field_validator("engine_image_from", "proxy_image_from")
     @classmethod
@@ -141,13 +152,26 @@ class Knobs(BaseModel):
         return tuple(words)
 
     @model_validator(mode="after")
-    def _ports_apart(self) -> Knobs:
+    def _apart(self) -> Knobs:
+        if self.proxy_address and self.proxy_address == self.proxy_bind:
+            raise ValueError(
+                f"proxy_address and proxy_bind are both {self.proxy_bind}: the first moves between nodes, the second "
+                "is a node's own (loopback, management, all)"
+            )
         if self.proxy_port == self.engine_port:
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + 300)
+        inner = range(self.litellm_ports, self.litellm_ports + 4)
         for name in ("proxy_port", "engine_port"):
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
+            if getattr(self, name) in inner:
+                raise ValueError(f"{name} lies within the four ports that begin at litellm_ports={self.litellm_ports}")
+        if set(inner) & set(taken):
+            raise ValueError(
+                f"litellm_ports={self.litellm_ports} lies within the 300 ports that begin at "
+                f"cluster_ports={self.cluster_ports}"
+            )
         return self
 
     @property

@@ -25,7 +25,8 @@ class Node:
     """One host. `index` 0 is the head. `rails` are device names, in the order of the subnets.
 
     `ssh_port`: where its sshd took the login. `engine_group`: what Docker calls the control group that engines are to
-    be in; empty: this node can't tell sockets by their control group.
+    be in; empty: this node can't tell sockets by their control group. `office`: the management address with its
+    prefix where that is IPv4, and its netdev.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Node:
     subnets: tuple[IPv4Network, ...] = field(default=())
     ssh_port: int = 22
     engine_group: str = ""
+    office: str = ""
+    office_device: str = ""
 
     @property
     def is_head(self) -> bool:

@@ -11,7 +11,11 @@ NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
 FABRIC = (NETPLAN, NETWORK_MANAGER)
 
 ENGINE = "tandem-engine"
+#: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
+LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
+#: keepalived, for the virtual address.
+ADDRESS = "tandem-address"
 #: The engine's container, by its id (files/guard/guard.py, ready.sh).
 CONTAINER_ID = "/run/tandem/engine.cid"
 #: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
@@ -23,16 +27,27 @@ WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (CANARY, PROXY, ENGINE, GUARD, WALLS)
+UNITS = (CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
-#: Who runs the proxy's containers, user and group: nobody else on a node. Debian and systemd both keep 65520 to 65533
-#: free.
+#: Who runs the containers of HAProxy and LiteLLM, user and group: nobody else on a node. Debian and systemd both keep
+#: 65520 to 65533 free.
 PROXY_USER = 65530
+#: Hashes of keys of clients (operations/node/keys.py).
+CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
+PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
+#: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
+PROXY_RUN = "/run/tandem/proxy"
+ADMIN = f"{PROXY_RUN}/admin.sock"
+#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its folder:
+#: root writes it, and would follow a link that HAProxy could put there.
+PROXY_LOADED = "/run/tandem/proxy.loaded"
+#: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
+SHARED = "/run/tandem/litellm"
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from operations.plan import proxy, upkeep
+from operations.plan.address import address_service
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
 from operations.plan.fabric import fabric_files
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import litellm_service
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ENGINE, GUARD, PROXY, WALLS
+from operations.plan.places import ADDRESS, CANARY, ENGINE, GUARD, LITELLM, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -28,14 +30,18 @@ class NodePlan:
     fabric: tuple[File, ...]
     engine: Service | None
     proxy: Service | None = None
+    litellm: tuple[Service, ...] = ()
+    address: Service | None = None
     canary: Program | None = None
     guard: Program | None = None
     walls: Program | None = None
 
     @property
     def services(self) -> dict[str, Program | None]:
-        services = {ENGINE: self.engine, PROXY: self.proxy, CANARY: self.canary, GUARD: self.guard}
-        return {**services, WALLS: self.walls}
+        services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
+        services |= {service.unit: service for service in self.litellm}
+        services[ADDRESS] = self.address
+        return {**services, CANARY: self.canary, GUARD: self.guard, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,9 @@ class Plan:
         return {each.node.name: engine_url(self.knobs, each.node) for each in answering}
 
     @property
-    def url(self) -> str:
-        """The one address that clients know."""
-        return proxy.client_url(self.knobs, self.head.node)
+    def urls(self) -> dict[str, str]:
+        """Base URL of each proxy, by its node: all of them serve the same under the same keys."""
+        return {each.node.name: proxy.client_url(self.knobs, each.node) for each in self.serving}
 
     def of(self, name: str) -> NodePlan:
         return next(each for each in self.nodes if each.node.name == name)
@@ -97,15 +103,27 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     its rails stays, and is found as planned when the cluster comes back.
     """
     check_topology(recipe, knobs, len(nodes))
-    proxy.check_bind(knobs, nodes[0])
     if knobs.topology == "solo":
         nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
+    for node in serving:
+        proxy.check_bind(knobs, node)
     engines = engine_services(recipe, knobs, serving)
     count = len(nodes)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
-    head = replace(draft.head, proxy=proxy_service(recipe, knobs, nodes[0], list(draft.endpoints.values())))
-    return replace(draft, nodes=(head, *draft.nodes[1:]))
+    asked = list(draft.endpoints.values())
+    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, serving) for each in draft.nodes))
+
+
+def _with_proxy(
+    mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str], serving: Sequence[Node]
+) -> NodePlan:
+    """Every node that serves has one: each of them may die, and the others are still asked."""
+    if mine.engine is None:
+        return mine
+    behind = tuple(litellm_service(recipe, knobs, engines, unit) for unit in LITELLM)
+    address = address_service(recipe, knobs, mine.node, serving)
+    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 
 def _node_plan(

@@ -1,103 +1,41 @@
-"""LiteLLM's configuration: the model's name, and those of its adapters, over the engines of the plan."""
+"""Where a node's proxy listens, and what its clients call it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from ipaddress import IPv6Address
-from typing import Any
 
-from operations.plan.engines import ENGINES
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
-#: Modules of files/proxy beside the configuration, each with a `callback`. Engines go through their filters in turn.
-_CALLBACKS = ("resume", "last_resort", "unavailable", "links")
-#: The last one: what is loaded last stands before all others (files/proxy/door.py).
-_DOOR = "door"
-#: Modules that it consists of beside itself.
-_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
-#: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
-_ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
-    "simple-shuffle": ("simple-shuffle", ()),
-    "balanced": ("simple-shuffle", ("balanced",)),
-    "least-busy": ("least-busy", ()),
-}
-#: Seconds until an answer must be complete, and until the first token of a stream: a GB10 reads a prompt of 200,000
-#: tokens for two minutes, and one that is given up goes to the next engine, which then reads as long. An engine that
-#: hangs is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
-TIMEOUT_S = 900
-#: Seconds for which the proxy leaves an engine alone after a failure.
-COOLDOWN_S = 20
 
-#: How often a request is tried again where there is another engine.
-RETRIES = 5
-#: Without it LiteLLM tries nothing again while every engine is in a cooldown, and one that is only just back is in one:
-#: when the other went then, eight requests of eight were turned away. What the client did wrong is not tried again.
-_RETRY_POLICY = {
-    "DefaultRetries": RETRIES,
-    "BadRequestErrorRetries": 0,
-    "AuthenticationErrorRetries": 0,
-    "ContentPolicyViolationErrorRetries": 0,
-    "NotFoundErrorRetries": 0,
-}
+def bind_address(knobs: Knobs, node: Node) -> str:
+    """The address that the proxy of a node listens on. One that is named is the head's: others stay on loopback."""
+    named = {"loopback": "127.0.0.1", "all": "0.0.0.0", "management": node.management}
+    return named.get(knobs.proxy_bind, knobs.proxy_bind if node.is_head else "127.0.0.1")
 
 
-def callbacks(knobs: Knobs) -> tuple[str, ...]:
-    """The modules of files/proxy that LiteLLM loads."""
-    return (*_CALLBACKS, *_ROUTING[knobs.routing][1], _DOOR)
+def bind_addresses(knobs: Knobs, node: Node) -> tuple[str, ...]:
+    """All of them: the virtual address too, which this node may not have at the moment."""
+    own = bind_address(knobs, node)
+    return (own, knobs.proxy_address) if knobs.proxy_address and own != "0.0.0.0" else (own,)
 
 
-def modules(knobs: Knobs) -> tuple[str, ...]:
-    """The same, and those that they import by name."""
-    return (*callbacks(knobs), *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
+def asked_at(knobs: Knobs, node: Node) -> str:
+    """The address by which a node reaches its own proxy."""
+    bind = bind_address(knobs, node)
+    return "127.0.0.1" if bind == "0.0.0.0" else bind
 
 
-def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
-    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`."""
-    return {
-        "model_list": [
-            {
-                "model_name": name,
-                "litellm_params": {
-                    "model": f"hosted_vllm/{name}",
-                    "api_base": f"{engine}/v1",
-                    "api_key": "none",
-                    "timeout": TIMEOUT_S,
-                    "stream_timeout": TIMEOUT_S,
-                },
-                # LiteLLM's own word for what can be asked of it; nothing: chat.
-                **({} if recipe.answers == "chat" else {"model_info": {"mode": recipe.answers}}),
-            }
-            for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
-            for engine in engines
-        ],
-        "router_settings": {
-            "routing_strategy": _ROUTING[knobs.routing][0],
-            # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; 3 lost none of 20. Two
-            # more for an engine that is chosen as a last resort. A single one that is down is not up a moment later.
-            "num_retries": RETRIES if len(engines) > 1 else 1,
-            **({"retry_policy": _RETRY_POLICY} if len(engines) > 1 else {}),
-            "allowed_fails": 0,
-            "cooldown_time": COOLDOWN_S,
-            "timeout": TIMEOUT_S,
-        },
-        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in callbacks(knobs)]},
-        "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
-    }
+def shared_url(knobs: Knobs) -> str:
+    """The base URL at the virtual address; empty: there is none."""
+    return f"http://{knobs.proxy_address}:{knobs.proxy_port}" if knobs.proxy_address else ""
 
 
-def bind_address(knobs: Knobs, head: Node) -> str:
-    """The address that the proxy listens on."""
-    named = {"loopback": "127.0.0.1", "all": "0.0.0.0", "management": head.management}
-    return named.get(knobs.proxy_bind, knobs.proxy_bind)
-
-
-def client_url(knobs: Knobs, head: Node) -> str:
-    """The base URL that clients use."""
-    bind = bind_address(knobs, head)
-    return f"http://{in_url(head.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+def client_url(knobs: Knobs, node: Node) -> str:
+    """The base URL by which clients use the proxy of a node."""
+    bind = bind_address(knobs, node)
+    return f"http://{in_url(node.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
 
 
 def in_url(address: str) -> str:
@@ -105,12 +43,12 @@ def in_url(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def check_bind(knobs: Knobs, head: Node) -> None:
-    """Refuse an address that no client could use. Raises Refusal.
+def check_bind(knobs: Knobs, node: Node) -> None:
+    """Refuse an address of a node that no client could use. Raises Refusal.
 
-    `head.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
+    `node.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
     """
-    address = head.management
+    address = node.management
     if ":" not in address or knobs.proxy_bind not in ("management", "all"):
         return
     if knobs.proxy_bind == "all":
@@ -119,6 +57,6 @@ def check_bind(knobs: Knobs, head: Node) -> None:
         why = "which other nodes can't name"
     else:
         return
-    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {head.name} goes to {address}, {why}"
-    remedy = f"set proxy_bind to an IPv4 address of {head.name} (`ip -4 addr` there lists them)"
+    problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {node.name} goes to {address}, {why}"
+    remedy = "set proxy_bind to an IPv4 address of the head (`ip -4 addr` there lists them)"
     raise Refusal(Finding("data", problem, remedy))

@@ -1,47 +1,81 @@
-"""The proxy's unit, container and configuration."""
+"""The proxy that clients of a node reach: HAProxy, before two LiteLLM of which each may die, hang or be renewed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import yaml
-
 from operations.plan.environment import MOUNT
-from operations.plan.files import File, as_is, render
+from operations.plan.files import File, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
+from operations.plan.litellm import TIMEOUT_S
+from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, KEYS_USED, PROXY, PROXY_USER, folder_of
-from operations.plan.proxy import bind_address, client_url, in_url, modules, proxy_config
+from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, folder_of
+from operations.plan.proxy import bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
+#: Connections at once, idle ones among them. Each costs HAProxy some kB until something goes through it.
+CONNECTIONS = 4000
+#: Seconds that a client has for its headers and the first MiB of its body.
+REQUEST_S = 30
+#: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
+ANSWER_S = TIMEOUT_S + 30
+#: Seconds after which a client may try again, as files/litellm/unavailable.py has it.
+RETRY_S = 2
+#: What HAProxy says itself, in OpenAI's form: status, type, code, message.
+_ERRORS = (
+    (400, "invalid_request_error", "bad_request", "this is no HTTP request"),
+    (408, "invalid_request_error", "request_timeout", f"the request did not arrive in {REQUEST_S} s"),
+    (413, "invalid_request_error", "request_too_large", "the body is larger than this service takes"),
+    (502, "server_error", "bad_gateway", "the proxy has lost this request; send it again"),
+    (503, "server_error", "service_unavailable", "the service starts, or is down; try again"),
+    (504, "server_error", "gateway_timeout", f"no answer in {ANSWER_S} s"),
+)
 
-def proxy_service(recipe: Recipe, knobs: Knobs, head: Node, engines: Sequence[str]) -> Service:
-    """The proxy on the head, over engines at these base URLs."""
-    image = proxy_image(recipe, knobs)
-    folder, bind = folder_of(PROXY), bind_address(knobs, head)
-    docker = [*docker_run(PROXY), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
-    # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
-    docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
-    # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/proxy/links.py).
-    docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
-    docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
-    docker += ["--label", f"tandem.url={client_url(knobs, head)}", "--label", f"tandem.model={recipe.served_name}"]
-    # What keys have used is kept beyond the container (files/proxy/door_counts.py).
-    docker += ["--volume", f"{KEYS_USED}:/used"]
-    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
-    config = yaml.safe_dump(proxy_config(recipe, knobs, engines), sort_keys=False)
-    files = [
-        File(f"{folder}/config.yaml", config),
-        *(File(f"{folder}/{name}.py", as_is(f"proxy/{name}.py")) for name in modules(knobs)),
-        File(f"{folder}/start.sh", render("proxy/start.sh.j2", bind=bind, port=knobs.proxy_port), "755"),
-        File(
-            f"{folder}/ready.sh",
-            render("proxy/ready.sh.j2", address=bind, listens=in_url(bind), port=knobs.proxy_port),
-            "755",
-        ),
+
+def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
+    """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
+    image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
+    docker = [*docker_run(PROXY), *confined(PROXY_USER), "--label", f"tandem.url={client_url(knobs, node)}"]
+    if shared_url(knobs):
+        docker += ["--label", f"tandem.address={shared_url(knobs)}"]
+    docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", "haproxy", image.local]
+    docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
+    addresses = bind_addresses(knobs, node)
+    named = [in_url(address) for address in addresses]
+    config = render(
+        "proxy/haproxy.cfg.j2",
+        admin=ADMIN,
+        connections=CONNECTIONS,
+        answer_s=ANSWER_S,
+        request_s=REQUEST_S,
+        retry_s=RETRY_S,
+        errors=_ERRORS,
+        addresses=named,
+        # Another node may have it.
+        moving=knobs.proxy_address,
+        port=knobs.proxy_port,
+        body_bytes=knobs.proxy_body_mib << 20,
+        processes=[(server(unit), *ports(knobs, unit)) for unit in LITELLM],
+    )
+    ready = render(
+        "proxy/ready.sh.j2",
+        addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1", knobs.proxy_address)],
+        listens=named,
+        port=knobs.proxy_port,
+        run=PROXY_RUN,
+        user=PROXY_USER,
+        config=PROXY_CONFIG,
+        loaded=PROXY_LOADED,
+    )
+    started = [
+        File(f"{folder}/ready.sh", ready, "755"),
+        File(f"{folder}/reload.sh", render("proxy/reload.sh.j2", config=PROXY_CONFIG, loaded=PROXY_LOADED), "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
-        File(f"/etc/systemd/system/{PROXY}.service", render("proxy/tandem-proxy.service.j2", etc=ETC, spec=SPEC)),
+        File(
+            f"/etc/systemd/system/{PROXY}.service",
+            render("proxy/tandem-proxy.service.j2", folder=folder, spec=SPEC),
+        ),
     ]
-    return seal(PROXY, image, files, files)
+    return seal(PROXY, image, [File(PROXY_CONFIG, config), *started], started)

@@ -10,9 +10,10 @@ from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, MEETING, folder_of
-from operations.plan.proxy import bind_address
+from operations.plan.places import CANARY, ETC, GUARD, LITELLM, MEETING, folder_of
+from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, seal_program
 
@@ -25,7 +26,7 @@ SLOWEST_TOKENS_S = 500
 
 
 def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> Program:
-    """Looks at the engine of which `node` is one rank, and on the head at the proxy; it kills what hangs.
+    """Looks at the engine of which `node` is one rank, and at the proxy; it kills what hangs.
 
     Of a cluster's engine only the head's container is killed: rank 0 answers, and the others end with it.
     """
@@ -35,11 +36,12 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
     }
     wanted: dict[str, object] = {
         "engine": _engine(recipe, knobs, node, ranks),
-        "proxy": _proxy(knobs, node) if node.is_head else None,
+        "proxy": _proxy(knobs, node),
+        "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
-    return _program(CANARY, "canary.json", wanted, ("engine", "node", "proxy", "rails", "watch"))
+    return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"))
 
 
 def guard(knobs: Knobs) -> Program:
@@ -66,10 +68,9 @@ def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> 
     }
 
 
-def _proxy(knobs: Knobs, head: Node) -> str:
+def _proxy(knobs: Knobs, node: Node) -> str:
     """Where the proxy is reached from its own node."""
-    bind = bind_address(knobs, head)
-    return f"http://{'127.0.0.1' if bind == '0.0.0.0' else bind}:{knobs.proxy_port}"
+    return f"http://{asked_at(knobs, node)}:{knobs.proxy_port}"
 
 
 def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequence[str] = ()) -> Program:

@@ -1,6 +1,6 @@
 """`make key NAME=alice [EXPIRES=30d] [REQUESTS=4] [TOKENS=20000]`: a key for a client, printed once.
 
-It is made here; what goes to the head is its hash.
+It is made here; what goes to the nodes is its hash.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pyinfra import host, inventory
 from operations import reach
 from operations.plan.proxy_keys import wish
 from operations.plan.refusal import Refusal
-from operations.verbs.key_words import ask_head, given, made_line, refused
+from operations.verbs.key_words import given, made_line, make_on_head, refused, tell_others
 from operations.verbs.report import say
 
 if reach.speaks(host, inventory):
@@ -21,6 +21,9 @@ if reach.speaks(host, inventory):
     except Refusal as refusal:
         raise refused(refusal) from None
     key = f"sk-{secrets.token_urlsafe(32)}"
-    made = ask_head(make={**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})["made"]
+    answer = make_on_head({**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
+    made = answer["made"]
+    for line in tell_others(answer["text"], answer["alone"]).missed:
+        print(f"note: {line}: its proxy takes the key from the next `make apply` on", file=sys.stderr)
     # To a script the key alone: KEY=$(make -s key NAME=alice).
     say([key, *([made_line(wanted["name"], made)] if sys.stdout.isatty() else [])])

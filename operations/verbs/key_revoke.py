@@ -1,11 +1,12 @@
-"""`make key-revoke NAME=alice`: the key of a client opens nothing from its next request on."""
+"""`make key-revoke NAME=alice`: the key of a client opens nothing from its next request on, on any node."""
 
 from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
 
 from operations import reach
 from operations.plan.proxy_keys import named
 from operations.plan.refusal import Refusal
-from operations.verbs.key_words import ask_head, given, refused
+from operations.verbs.key_words import ask_head, given, refused, tell_others
 from operations.verbs.report import say
 
 if reach.speaks(host, inventory):
@@ -13,4 +14,12 @@ if reach.speaks(host, inventory):
         name = named(given("NAME"))
     except Refusal as refusal:
         raise refused(refusal) from None
-    say([f"the key of `{ask_head(revoke=name)['revoked']}` opens nothing any more"])
+    answer = ask_head(revoke=name)
+    told = tell_others(answer["text"], answer["alone"])
+    # One that only another node has had: it was away when the head's was revoked.
+    problems = [answer["problem"]] if "problem" in answer and name not in told.dropped else []
+    until = "until the next `make apply`, or until this is said again when it answers"
+    problems += [f"{line}: its proxy takes the key of `{name}` {until}" for line in told.missed]
+    if problems:
+        raise DeployError("\n".join(problems))
+    say([f"the key of `{name}` opens nothing any more"])

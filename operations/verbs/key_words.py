@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+from pyinfra import inventory
 from pyinfra.api.exceptions import DeployError
 from rich.console import Console
 from rich.table import Table
 
+from operations import reach
 from operations.plan.refusal import Refusal
 from operations.verbs.report import everywhere, the_head
 
@@ -24,11 +29,66 @@ def given(name: str) -> str:
 
 
 def ask_head(**arguments: Any) -> dict[str, Any]:
-    """What the head says; raises DeployError where it can't."""
+    """What the head says; raises DeployError where it can't, and where something is wrong. That there is no such key is
+    for whoever asked.
+    """
     answer = next(iter(everywhere(the_head(), "keys", deadline_s=DEADLINE_S, **arguments).values()))
-    if "problem" in answer:
+    if "problem" in answer and "unknown" not in answer:
         raise DeployError(answer["problem"])
     return answer
+
+
+def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
+    """The same, of a new key. The first one of a head is made where no other node has some: a head that has lost its
+    file would end them all.
+    """
+    answer = ask_head(make=wanted, careful=True)
+    if "none" not in answer:
+        return answer
+    if others := [each for each in reach.answering(inventory) if each not in the_head()]:
+        said: dict[str, dict[str, Any]] = {}
+        with suppress(DeployError):
+            said = everywhere(others, "keys", deadline_s=DEADLINE_S, tell=True)
+        if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
+            raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
+    return ask_head(make=wanted)
+
+
+@dataclass
+class Told:
+    """What came of telling the other nodes. `missed`: a line for each that does not know it now; `dropped`: names of
+    keys that were ended on one of them.
+    """
+
+    missed: list[str]
+    dropped: set[str]
+
+
+def tell_others(text: str, alone: bool) -> Told:
+    """The head's file of keys becomes that of all nodes with a proxy. `alone`: there is none
+    but the head's; others that answer are told nevertheless, for they may have been away when the plan changed.
+    """
+    head, answers, dropped = next(iter(inventory)).name, dict[str, dict[str, Any]](), set[str]()
+    while others := [each for each in reach.answering(inventory) if each.name != head]:
+        whose = {each.name: {"where": each.name} for each in others}
+        with suppress(DeployError):
+            answers |= everywhere(others, "keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
+        dropped |= {name for answer in answers.values() for name in answer.get("dropped", ())}
+        now = _heads(text)
+        if now == text:
+            break
+        # Somebody else has changed them, and may have told the others before us.
+        text = now
+    told = {name: answer["problem"] for name, answer in answers.items() if "problem" in answer and "idle" not in answer}
+    away = {} if alone else {absence.name: absence.why for absence in reach.absent(inventory) if absence.name != head}
+    return Told([f"{name} has not heard of it ({why})" for name, why in (told | away).items()], dropped)
+
+
+def _heads(text: str) -> str:
+    """The head's file as it is now; one that falls silent has changed nothing."""
+    with suppress(DeployError):
+        return str(ask_head(tell=True)["text"])
+    return text
 
 
 def refused(refusal: Refusal) -> DeployError:
@@ -42,6 +102,31 @@ def made_line(name: str, key: dict[str, Any]) -> str:
     at_once = f"{key['requests']} requests at once" if key["requests"] else "any number of requests at once"
     a_minute = f"{key['tokens']} tokens a minute" if key["tokens"] else "any number of tokens"
     return f"the key of `{name}`, {ends}, {at_once}, {a_minute}; it is not shown again"
+
+
+def added_up(heads: dict[str, Any], others: Mapping[str, dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The head's keys, with what they have used of all nodes' proxies, and a line for each node that has others or
+    can't say it. Raises DeployError where the head can't.
+    """
+    if "problem" in heads:
+        raise DeployError(heads["problem"])
+    rows, lines = [dict(row) for row in heads["keys"]], []
+    for name, answer in others.items():
+        if "problem" in answer:
+            lines += [] if "idle" in answer else [answer["problem"]]
+            continue
+        used = {row["id"]: row for row in answer["keys"]}
+        if [_rights(row) for row in rows] != [_rights(row) for row in answer["keys"]]:
+            lines.append(f"{name} has other keys than the head: `make apply` puts the head's there")
+        for row in rows:
+            if more := used.get(row["id"]):
+                row |= {word: row[word] + more[word] for word in ("requests", "tokens")}
+                row["last"] = max((each for each in (row["last"], more["last"]) if each is not None), default=None)
+    return rows, lines
+
+
+def _rights(row: dict[str, Any]) -> list[Any]:
+    return [row[word] for word in ("name", "id", "expires", "at_once", "a_minute")]
 
 
 def key_table(rows: list[dict[str, Any]]) -> None:

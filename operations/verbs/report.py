@@ -37,16 +37,18 @@ def everywhere(
     program: str,
     deadline_s: float | None = None,
     of_node: Mapping[str, Mapping[str, Any]] | None = None,
+    stdin: str = "",
     **arguments: Any,
 ) -> dict[str, dict[str, Any]]:
     """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    `of_node`: further arguments of single nodes, by name. Raises DeployError when none of them does.
+    `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
+    when none of them does.
     """
 
     def one(host: Host) -> dict[str, Any] | None:
         with gevent.Timeout(deadline_s, False):
-            return ask_or_none(host, program, **arguments, **(of_node or {}).get(host.name, {}))
+            return ask_or_none(host, program, stdin, **arguments, **(of_node or {}).get(host.name, {}))
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]
@@ -167,9 +169,18 @@ def audit_table(answers: dict[str, dict[str, Any]]) -> None:
 
 
 def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
-    """Shell assignments; raises DeployError where there is no proxy."""
-    answer = next(iter(answers.values()))
-    if not answer.get("url"):
-        raise DeployError("no proxy runs on the head: `make apply` deploys one")
+    """Shell assignments of the virtual address or the first node that has a proxy, and a comment for each other one;
+    raises DeployError where there is none.
+    """
+    found = {name: answer for name, answer in answers.items() if answer.get("url")}
+    if not found:
+        raise DeployError("no proxy runs on a node that answers: `make apply` deploys them")
+    answer = dict(next(iter(found.values())))
+    also = {name: other["url"] for name, other in found.items() if other["url"] != answer["url"]}
+    if address := answer.get("address"):
+        also = {name: other["url"] for name, other in found.items()}
+        answer["url"] = address
+    for name, url in also.items():
+        print(f"# {name} alone: {url}")
     for variable, key in (("OPENAI_BASE_URL", "url"), ("OPENAI_API_KEY", "key"), ("OPENAI_MODEL", "model")):
         print(f"{variable}={shlex.quote(answer[key])}")

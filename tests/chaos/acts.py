@@ -46,6 +46,17 @@ def send(sig: str, node: LabNode, pattern: str) -> Act:
     return act
 
 
+def on_holder(act_on: Callable[[LabNode], Act]) -> Act:
+    """An act on the node that has the virtual address when it begins; fails where that is not one."""
+
+    def act(scene: Scene) -> None:
+        holders = scene.holders
+        assert len(holders) == 1, f"{[each.name for each in holders]} have {scene.address}"
+        act_on(holders[0])(scene)
+
+    return act
+
+
 def off(*nodes: LabNode) -> Act:
     """Pull the plug, and leave it so."""
 

@@ -14,7 +14,7 @@ import openai
 #: Different questions, so that an answer to another one is seen to be wrong.
 QUESTIONS = [f"What is {number} and {number * 7}?" for number in range(12)]
 TOKENS = 48
-#: What the proxy says to those whom it turns away (files/proxy/unavailable.py).
+#: What the proxy says to those whom it turns away (files/litellm/unavailable.py).
 RETRY_AFTER_S = 30.0
 #: Seconds for which a client waits for the next token: longer than the proxy takes to find another engine.
 PATIENCE_S = 60

@@ -14,7 +14,9 @@ ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
 BALANCED = ("replicas/balanced",)
 SWITCH = ("replicas/switch", "cluster/mp/switch")
 OTHER_KIND = ("replicas/NetworkManager",)
-EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND)
+#: As is shipped, with a virtual address, by which its clients come.
+ADDRESS = ("replicas/address",)
+EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND, *ADDRESS)
 PAIRS = ALL[:3]
 #: Where it makes no difference who starts the ranks.
 EITHER = ALL[:2]
@@ -34,6 +36,7 @@ class Fault:
     `patience_s`: how much more than a cold start and 15 s it may take, with the reason in `expected`.
     `afterwards` puts back what the row itself took away, once everything that is left serves.
     `of_proxy`: the proxy alone is hit: it has 10 s and its own start.
+    `passes_s`: after so many seconds at most new requests pass the door again.
     `takes_minutes`: it waits for starts of engines by itself, so clients pause from its begin.
     `told`: words that the deploy afterwards says of what had drifted.
     """
@@ -49,6 +52,7 @@ class Fault:
     afterwards: Act | None = None
     of_proxy: bool = False
     patience_s: float = 0.0
+    passes_s: float = 0.0
     takes_minutes: bool = False
     told: str = ""
     fast: tuple[str, ...] = ()

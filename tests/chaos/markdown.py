@@ -15,9 +15,10 @@ OpenAI package. Each run writes what it has seen into `faults.json` beside this 
 of each row.
 
 *Again* is the time from the fault until every engine and the proxy gave tokens, in a cluster with its limit: a cold
-start, the middle one of three in the same run, and 15 s. *Gap* is the longest time without an answer. *With* is the
-commit. Behind each fault one deploy repaired what had drifted and a second one changed nothing, and no container,
-process, shared memory, lock or half-written file was left; where that was not so, *seen* says what was wrong.
+start, the middle one of three in the same run, and 15 s. *Gap* is the longest time without an answer; *door*, with a
+virtual address, that in which no new request passed it. *With* is the commit. Behind each fault one deploy repaired
+what had drifted and a second one changed nothing, and no container, process, shared memory, lock or half-written file
+was left; where that was not so, *seen* says what was wrong.
 """
 
 
@@ -54,7 +55,8 @@ def page(rows: list[Row]) -> str:
 
 def _line(row: Row) -> str:
     again = f"{row.serves_again_s:.0f}" + (f" of {row.limit_s:.0f}" if row.limit_s else "")
-    words = (row.fault, row.expected, again, f"{row.gap_s:.0f}", row.requests, row.drift, row.verdict, row.code)
+    gap = f"{row.gap_s:.0f}" + (f", door {row.shut_s:.1f}" if row.shut_s else "")
+    words = (row.fault, row.expected, again, gap, row.requests, row.drift, row.verdict, row.code)
     return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tests.chaos import client
 from tests.chaos.client import Seen
 from tests.chaos.fault import Fault
+from tests.chaos.passing import passing
 from tests.chaos.scene import Scene
 from tests.e2e.cluster import Deploy
 from tests.lab import chat
@@ -16,8 +17,9 @@ from tests.lab import chat
 CLIENTS = 8
 #: Seconds that a cluster may need beyond a cold start.
 GRACE_S = 15.0
-#: Seconds that a proxy may need beyond its own start: until it is noticed, and ended.
-PROXY_GRACE_S = 10.0
+#: Seconds that a proxy may need beyond its own start: until it is noticed and ended, and at least BUSY_S, before which
+#: nobody looks.
+PROXY_GRACE_S = 15.0
 #: Seconds after which nothing will come any more.
 PATIENCE_S = 300.0
 #: Seconds of full load around a fault; in between clients pause, because two cores start the engines as well.
@@ -36,6 +38,8 @@ class Row:
     limit_s: float = 0.0
     #: The longest time without a complete answer.
     gap_s: float = 0.0
+    #: The longest time in which no new request passed the door, where there is a limit to it.
+    shut_s: float = 0.0
     requests: str = ""
     drift: str = ""
     problems: list[str] = field(default_factory=list)
@@ -67,7 +71,7 @@ def run(scene: Scene, fault: Fault) -> Row:
         row.limit_s = round(scene.cold_start_s + GRACE_S + fault.patience_s, 1)
     if fault.of_proxy:
         row.limit_s = round(scene.time_a_proxy_start() + PROXY_GRACE_S, 1)
-    with client.load(scene.at, scene.expected, CLIENTS) as seen:
+    with passing(scene.at["OPENAI_BASE_URL"]) as door, client.load(scene.at, scene.expected, CLIENTS) as seen:
         time.sleep(CALM_S)
         try:
             repaired = _happen(scene, fault, seen, row)
@@ -80,6 +84,10 @@ def run(scene: Scene, fault: Fault) -> Row:
         time.sleep(CALM_S)
     row.gap_s, row.requests = round(seen.gap, 1), str(seen)
     row.problems += _lost(scene, fault, seen)
+    if fault.passes_s:
+        row.shut_s = round(door.shut_s, 1)
+        if row.shut_s > fault.passes_s:
+            row.late = f"no new request passed for {row.shut_s} s, more than {fault.passes_s}"
     _settle(scene, fault, row, repaired)
     row.took_s = round(time.monotonic() - began)
     return row

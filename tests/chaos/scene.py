@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from operations.plan.places import ADDRESS, ENGINE, LITELLM, PROXY
 from tests.chaos import client
 from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab import chat
 from tests.lab.desk import Desk
-from tests.lab.settings import LabNode
+from tests.lab.settings import MANAGEMENT_NET, LabNode
 
 #: What may be left on a node, a line each: containers; files that a half-finished change leaves, which Tandem writes
 #: aside before it renames; node programs of a deploy, whose command line begins so (in brackets the first letter does
@@ -29,7 +30,10 @@ flock --nonblock /run/tandem.lock true 2>/dev/null || echo 'the lock is held'
 """
 #: What the last word of a scene's name changes: how the lab is made, and knobs.
 DESKS = {"switch": Desk(wiring="switch"), "NetworkManager": Desk(system="debian13", renderer="NetworkManager")}
-KNOBS = {"balanced": {"routing": "balanced"}}
+KNOBS = {
+    "balanced": {"routing": "balanced"},
+    "address": {"routing": "balanced", "proxy_address": f"{MANAGEMENT_NET}.50"},
+}
 #: Of replicas beside those.
 SHUFFLE = {"routing": "simple-shuffle"}
 #: One says little: five in a row took 28, 31, 35, 34 and 34 s with nothing beside them (cluster/ray, two cores).
@@ -66,6 +70,16 @@ class Scene:
         return {"topology": self.topology, "executor": self.executor, **KNOBS.get(self.variant, routing)}
 
     @property
+    def address(self) -> str:
+        """The virtual one, or nothing."""
+        return self.knobs.get("proxy_address", "")
+
+    @property
+    def holders(self) -> list[LabNode]:
+        """Nodes that have it: one, unless its keepalived hangs."""
+        return [node for node in self.serving if on(node, f"ip -o address show to {self.address}").strip()]
+
+    @property
     def desk(self) -> Desk:
         return DESKS.get(self.variant, Desk())
 
@@ -80,7 +94,7 @@ class Scene:
         if self.topology == "solo":
             return {HEAD: "http://127.0.0.1:8001"}
         if self.topology == "replicas":
-            return {HEAD: "http://127.0.0.1:8001", WORKER: f"http://192.168.177.{11 + WORKER.index}:8001"}
+            return {node: f"http://192.168.177.{11 + node.index}:8001" for node in (HEAD, WORKER)}
         return {HEAD: f"http://192.168.177.{11 + HEAD.index}:8001"}
 
     def deploy(self, **knobs: str) -> Deploy:
@@ -145,7 +159,8 @@ class Scene:
         """Containers, processes, shared memory, locks and half-written files that belong to nobody."""
 
         def left(node: LabNode) -> list[str]:
-            planned = (["tandem-engine"] if node in self.serving else []) + (["tandem-proxy"] if node is HEAD else [])
+            moving = [ADDRESS] if self.address else []
+            planned = [ENGINE, PROXY, *LITELLM, *moving] if node in self.serving else []
             lines = on(node, LEFT).splitlines()
             return [f"{node.name}: {line}" for line in lines if line.removeprefix("container ") not in planned]
 

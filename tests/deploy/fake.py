@@ -13,8 +13,9 @@ from typing import Any
 
 from operations.plan.history import record
 from operations.plan.images import needed
+from operations.plan.litellm_service import config_of
 from operations.plan.nodes import Node
-from operations.plan.places import PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.plan.places import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
@@ -100,10 +101,15 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             }
             for _ in plan.recipe.models
         ],
-        "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k"},
+        "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "walls": {"problem": "" if mine.walls else "no walls are here"},
+        "proxy": {
+            "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),
+            "engines": {unit: next((f.sha256 for f in files if f.path == config_of(unit)), "") for unit in LITELLM},
+            "older": [],
+        },
     }
 
 
@@ -112,8 +118,9 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state = look(plan, name)
     state["services"]["units"] = {unit: {} for unit in UNITS}
     state["files"] = {}
-    state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k"}
+    state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k", CLIENT_KEYS: ""}
     state["walls"] = {"problem": "no walls are here"}
+    state["proxy"] = {"loaded": "", "engines": {}, "older": []}
     return state
 
 
@@ -141,7 +148,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
-            "secrets": json.dumps({"hash": "k", "mode": "600"}),
+            "drained": json.dumps({"left": 0, "taken": 1}),
             "modes": json.dumps({"wrong": [], "refused": []}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},

@@ -130,11 +130,35 @@ def test_status_of_a_node_that_can_t_be_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("off", [0, 1])
-def test_endpoint_needs_the_head_alone(tmp_path: Path, off: int) -> None:
+def test_endpoint_needs_one_node_alone(tmp_path: Path, off: int) -> None:
     outcome = verb(tmp_path, "endpoint", off)
-    assert outcome.code == (1 if off == 0 else 0)
-    assert outcome.json == ("" if off == 0 else "OPENAI_BASE_URL=http://h:8000/v1\nOPENAI_API_KEY=k\nOPENAI_MODEL=m\n")
-    assert off == 1 or f"only the head knows: spark-1 {REFUSED}" in outcome.text
+    assert outcome.code == 0
+    assert outcome.json == "OPENAI_BASE_URL=http://h:8000/v1\nOPENAI_API_KEY=k\nOPENAI_MODEL=m\n"
+
+
+def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    states = [look(plan, name) for name in NAMES]
+    told = {name: {"url": f"http://10.0.0.1{index}:8000/v1"} for index, name in enumerate(NAMES, 1)}
+
+    def lines(**more: str) -> list[str]:
+        by_node = {name: {"endpoint": {**url, "key": "k", "model": "m", **more}} for name, url in told.items()}
+        outcome = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=by_node)
+        assert outcome.code == 0, outcome.text
+        return outcome.json.splitlines()
+
+    assert lines()[:2] == [
+        "# @fake/spark-2 alone: http://10.0.0.12:8000/v1",
+        "OPENAI_BASE_URL=http://10.0.0.11:8000/v1",
+    ]
+    assert lines(address="http://10.0.0.50:8000/v1")[:3] == [
+        "# @fake/spark-1 alone: http://10.0.0.11:8000/v1",
+        "# @fake/spark-2 alone: http://10.0.0.12:8000/v1",
+        "OPENAI_BASE_URL=http://10.0.0.50:8000/v1",
+    ]
+    by_node = {name: {"endpoint": {"url": ""}} for name in NAMES}
+    none = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=by_node)
+    assert none.code == 1 and "no proxy runs on a node that answers" in none.text
 
 
 @pytest.mark.parametrize("off", [0, 1])

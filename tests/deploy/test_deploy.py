@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ENGINE, FABRIC, NETPLAN, PROXY
+from operations.plan.places import ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -52,7 +52,7 @@ def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, "ray.token") < outcome.position(2, START) < outcome.position(1, START)
     assert outcome.position(1, START) < outcome.position(1, "systemctl start --no-block tandem-proxy.service")
-    assert not [command for node, command in outcome.commands if node == "spark-2" and "tandem-proxy" in command]
+    assert outcome.position(2, START) < outcome.position(2, "systemctl start --no-block tandem-proxy.service")
 
 
 def test_a_switch_stops_the_head_first_and_starts_it_last(tmp_path: Path) -> None:
@@ -126,12 +126,13 @@ def test_the_proxy_follows_the_first_engine_that_serves_as_planned(tmp_path: Pat
     states = as_planned(topology="replicas")
     for state in states[-turns:]:
         state["services"]["units"][ENGINE]["spec"] = "older"
-    states[0]["services"]["units"][PROXY]["spec"] = "of other addresses"
-    states[0]["files"]["/etc/tandem/proxy/config.yaml"]["sha256"] = "of other addresses"
+    states[0]["files"]["/etc/tandem/litellm-a/config.yaml"]["sha256"] = "of other addresses"
+    states[0]["proxy"]["engines"][LITELLM[0]] = "of other addresses"
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.code == 0, outcome.text
-    order = [outcome.position(1, "proxy/config.yaml"), outcome.position(1, "systemctl stop tandem-proxy.service")]
-    order += [outcome.position(1, "start --no-block tandem-proxy.service"), outcome.position(2, STOP)]
+    order = [outcome.position(1, "a/config.yaml"), outcome.position(2, STOP)]
+    # It takes them up as it runs.
+    assert not [command for _, command in outcome.commands if "tandem-litellm" in command and "systemctl" in command]
     if turns == 2:
         # Before, the proxy would have known no engine at all.
         order.insert(0, outcome.position(1, START))

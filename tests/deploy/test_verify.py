@@ -172,3 +172,15 @@ def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> N
     nodes.answers["spark-2 unit"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
     assert served(nodes, *[down()] * 22 * MINUTE, OK, topology="cluster") == ""
     assert "tandem-engine on spark-2: " in nodes.said[0] and "MemAvailable is 9 MiB" in nodes.said[0]
+
+
+def test_the_virtual_address_has_to_give_a_token(nodes: ScriptedNodes) -> None:
+    head = nodes.host("spark-1")
+    assert verify.await_address(made_plan(topology="replicas"), head) == "" and nodes.asked == []
+    wanted = made_plan(topology="replicas", proxy_address="10.0.0.50")
+    assert verify.await_address(wanted, head) == "" and nodes.asked == ["probe"]
+    running = {"state": {"ActiveState": "active", "SubState": "running"}, "log": ["(tandem) Entering BACKUP STATE"]}
+    nodes.answers["probe"] = [{"ok": False, "problem": "timed out", "listens": False, **running}]
+    problem = verify.await_address(wanted, head)
+    assert problem.startswith("spark-1: http://10.0.0.50:8000 does not serve: no answer in 1 minutes (timed out)")
+    assert "journalctl -u tandem-address" in problem

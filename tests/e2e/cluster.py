@@ -16,12 +16,15 @@ from typing import Any
 
 import requests
 
+from operations.plan.places import ENGINE, LITELLM, PROXY
 from tests.lab import chat, node
 from tests.lab.settings import LabNode
 
 ROOT = Path(__file__).parents[2]
 HEAD, WORKER = LabNode(0), LabNode(1)
 INVENTORY = "tests/lab/inventory.py"
+#: The containers of a node that serves.
+SERVING = sorted([ENGINE, PROXY, *LITELLM])
 #: The tiny model on a node.
 STORE = "/home/spark/.cache/huggingface/hub/models--tandem-lab--tiny-llama"
 

@@ -57,7 +57,7 @@ def test_drift_is_repaired_and_nothing_else() -> None:
     assert repaired.code == 0, repaired.text
     assert "enp1s0f0np0 has MTU 1500, not 9000" in repaired.text
     # The owner's own container is the owner's, whatever it is called.
-    assert cluster.containers(HEAD) == ["tandem-bicycle", "tandem-engine", "tandem-proxy"]
+    assert cluster.containers(HEAD) == ["tandem-bicycle", *cluster.SERVING]
     on(HEAD, "docker rm --force tandem-bicycle")
     assert "by hand" not in on(WORKER, "cat /etc/systemd/system/tandem-engine.service")
     # The engine went on serving: what it runs is what is planned.

@@ -62,7 +62,7 @@ def test_nothing_is_changed_and_nothing_stays_behind() -> None:
     listening = on(WORKER, "ss -Htln | awk '{print $4}' | sort")
     doctor()
     assert on(WORKER, "ss -Htln | awk '{print $4}' | sort") == listening
-    assert cluster.containers(WORKER) == ["tandem-engine"]
+    assert cluster.containers(WORKER) == cluster.SERVING
     assert deploy(topology="replicas").changes == 0
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from bench.figures import figures
 from bench.folder import read
-from operations.plan.places import ENGINE
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, INVENTORY, deploy
 
@@ -107,7 +106,7 @@ def test_the_client_runs_on_the_head_as_well(runs: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     _, steps, requests = read(only(runs))
     assert len(steps) == 4 and not [each.error for some in requests.values() for each in some if each.error]
-    assert cluster.containers(HEAD) == [ENGINE, "tandem-proxy"]
+    assert cluster.containers(HEAD) == cluster.SERVING
 
 
 @pytest.mark.usefixtures("replicas")

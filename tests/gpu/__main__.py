@@ -36,9 +36,9 @@ from tests.gpu.started import Program, Up, started, words
 #: Name, topology, routing, port of the proxy, engines.
 SETUPS: tuple[tuple[str, str, proxies.Routing, int, tuple[Engine, ...]], ...] = (
     ("solo", "solo", "simple-shuffle", 18200, (FIRST,)),
-    ("cluster/mp", "cluster", "simple-shuffle", 18201, (BOTH,)),
-    ("replicas/simple-shuffle", "replicas", "simple-shuffle", 18202, (FIRST, SECOND)),
-    ("replicas/balanced", "replicas", "balanced", 18203, (FIRST, SECOND)),
+    ("cluster/mp", "cluster", "simple-shuffle", 18210, (BOTH,)),
+    ("replicas/simple-shuffle", "replicas", "simple-shuffle", 18220, (FIRST, SECOND)),
+    ("replicas/balanced", "replicas", "balanced", 18230, (FIRST, SECOND)),
 )
 #: What is asked directly as well: what the proxy costs.
 DIRECT = (("solo", FIRST), ("cluster/mp", BOTH))

@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from operations.plan.proxy_service import proxy_service
+from operations.plan.litellm_service import litellm_service
+from operations.plan.places import LITELLM
 from operations.plan.recipe import Recipe
-from tests.gpu.engines import HOST, Engine, knobs
+from tests.gpu.engines import Engine, knobs
 from tests.gpu.started import Program
 
 Routing = Literal["simple-shuffle", "balanced", "least-busy"]
@@ -23,12 +24,12 @@ def program(
 ) -> Program:
     """The files that a deploy would write, and the command and the environment of its container."""
     topology = "replicas" if len(engines) > 1 else "solo"
-    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, proxy_port=port)
+    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, litellm_ports=port)
     folder = at / name
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         Path(file.path).name: file.content
-        for file in proxy_service(made_of, plan, HOST, [engine.url for engine in engines]).files
+        for file in litellm_service(made_of, plan, [engine.url for engine in engines], LITELLM[0]).files
     }
     for file, content in files.items():
         (folder / file).write_text(content)

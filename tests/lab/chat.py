@@ -19,15 +19,19 @@ def endpoint() -> dict[str, str]:
     done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return {name: shlex.split(value)[0] for name, value in (line.split("=", 1) for line in done.stdout.splitlines())}
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    return {name: shlex.split(value)[0] for name, value in (line.split("=", 1) for line in lines)}
 
 
-def ask(base_url: str, key: str, model: str, prompt: str, max_tokens: int = 16) -> dict[str, object]:
+def ask(
+    base_url: str, key: str, model: str, prompt: str, max_tokens: int = 16, *, logprobs: bool = False
+) -> dict[str, object]:
     """One chat completion; the answer's JSON. Raises requests.HTTPError."""
+    asked = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens}
     answer = requests.post(
         f"{base_url}/chat/completions",
         headers={"Authorization": f"Bearer {key}"},
-        json={"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens},
+        json={**asked, "logprobs": True} if logprobs else asked,
         timeout=120,
     )
     answer.raise_for_status()

@@ -26,12 +26,13 @@ class LabImage:
 
     name: str
     context: Path
-    build_args: tuple[str, ...] = ()
+    #: Of Debian, in its base.
+    packages: tuple[str, ...] = tuple(rootfs.IMAGE_PACKAGES)
 
     @property
     def digest(self) -> str:
         """Hash of everything that the image is made from."""
-        content = hashlib.sha256(f"{self.tag} {DEBIAN_SUITE} {rootfs.IMAGE_PACKAGES}".encode())
+        content = hashlib.sha256(f"{self.tag} {DEBIAN_SUITE} {list(self.packages)}".encode())
         for path in sorted(p for p in self.context.rglob("*") if p.is_file()):
             content.update(str(path.relative_to(self.context)).encode() + b"\0" + path.read_bytes())
         return content.hexdigest()[:12]
@@ -48,7 +49,7 @@ class LabImage:
 
 
 ENGINE = LabImage("engine", REPOSITORY / "tests/lab/images/engine")
-PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy")
+PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy", (*rootfs.IMAGE_PACKAGES, *rootfs.PROXY_PACKAGES))
 
 
 def ensure() -> None:
@@ -59,11 +60,11 @@ def ensure() -> None:
     for image in missing:
         say(f"the {image.name} image is built once and kept by the hash of what it is made from: {image.digest}")
         _download_wheels(image)
-    base = rootfs.image_base()
+    bases = {image: rootfs.image_base(list(image.packages)) for image in missing}
     with builder.daemon():
-        base_tag = f"tandem-lab/base:{base.stem.rpartition('-')[2]}"
-        run(*builder.docker("import", base, base_tag))
-        for image in missing:
+        for image, base in bases.items():
+            base_tag = f"tandem-lab/base:{base.stem.rpartition('-')[2]}"
+            run(*builder.docker("import", base, base_tag))
             _build(image, base_tag)
     for image in missing:
         shutil.rmtree(_wheels(image))

@@ -25,6 +25,8 @@ CLIENT_APART = {"trixie": ["docker-cli"]}
 
 #: The base of the lab's images: vLLM's compiled parts want libnuma; nothing else is needed at run time.
 IMAGE_PACKAGES = ["python3", "python3-venv", "libnuma1", "ca-certificates"]
+#: What the proxy's image has besides (files/images/proxy/Dockerfile): a build on the lab reaches no network.
+PROXY_PACKAGES = ["haproxy", "keepalived"]
 
 
 def node_root(desk: Desk) -> Path:
@@ -34,9 +36,9 @@ def node_root(desk: Desk) -> Path:
     return _made("node", desk.suite, packages, _prepare_node)
 
 
-def image_base() -> Path:
-    """A tarball for `docker import`, the base image of the lab's images."""
-    root = _made("image", DEBIAN_SUITE, IMAGE_PACKAGES, _as_it_is)
+def image_base(packages: list[str]) -> Path:
+    """A tarball for `docker import`, the base image of an image of the lab's."""
+    root = _made("image", DEBIAN_SUITE, packages, _as_it_is)
     tarball = root.with_suffix(".tar")
     if not tarball.exists():
         aside = tarball.with_suffix(".part")

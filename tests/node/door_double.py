@@ -1,4 +1,4 @@
-"""A door before a double of LiteLLM's application, for the tests of files/proxy/door*.py.
+"""A door before a double of LiteLLM's application, for the tests of files/litellm/door*.py.
 
 LiteLLM is not among what the tests install: empty classes stand for its own.
 """
@@ -19,7 +19,7 @@ import pytest
 
 from tests.node.shipped import load, part
 
-part("proxy", "door_keys")
+part("litellm", "door_keys")
 CHAT = ("POST", "/v1/chat/completions")
 
 
@@ -108,6 +108,7 @@ class Setup:
 @pytest.fixture(name="setup")
 def a_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Setup]:
     monkeypatch.setenv("LITELLM_MASTER_KEY", "sk-owner")
+    monkeypatch.setenv("TANDEM_SECRETS", str(tmp_path / "secrets"))
     monkeypatch.delitem(sys.modules, "door_body", raising=False)
     fakes = {name: ModuleType(name) for name in ("litellm", "litellm.integrations", "litellm.proxy", "fastapi")}
     fakes["litellm.integrations.custom_logger"] = ModuleType("custom_logger")
@@ -121,7 +122,7 @@ def a_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Setup]:
         monkeypatch.setitem(sys.modules, name, module)
     factory, access = logging.getLogRecordFactory(), logging.getLogger("uvicorn.access").disabled
     filters = list(logging.getLogger("uvicorn.error").filters)
-    yield Setup(load("proxy/door.py"), application, tmp_path)
+    yield Setup(load("litellm/door.py"), application, tmp_path)
     logging.setLogRecordFactory(factory)
     logging.getLogger("uvicorn.access").disabled = access
     logging.getLogger("uvicorn.error").filters = filters

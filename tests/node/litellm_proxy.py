@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from typing import Any
 import yaml
 
 from operations.plan.formats import load_recipe
-from operations.plan.proxy import modules, proxy_config
+from operations.plan.litellm import modules, proxy_config
 from tests.node import strangers
+from tests.node.confined import behind, owned
 from tests.node.strangers import request
 from tests.plan.samples import ROOT, knobs
 
@@ -42,28 +42,39 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file; `behind` a command that starts it."""
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file. For root in a `confined.place`, as its
+    container has it.
+    """
 
-    def __init__(self, folder: Path, without: str = "", behind: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, without: str = "") -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
-        (self.folder / "secrets").mkdir(parents=True)
-        self.used.mkdir(exist_ok=True)
+        self.shared, self.told = folder / "shared", folder / "told"
+        owned(self.folder / "secrets", self.used, self.shared, self.told)
         wanted = knobs(topology="solo", routing="balanced")
         recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
         config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
         config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-        for file in [*(ROOT / f"files/proxy/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
+        for file in [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
             if file.name != without:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
         self.processes = [subprocess.Popen(argv)]
-        argv = [*behind, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        confined = behind(folder, self.used, self.shared, self.told, python=LITELLM.parent / "python3")
+        argv = [*confined, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        environment |= {"TANDEM_USED": str(self.used), "PYTHONUNBUFFERED": "1", "LITELLM_DISABLE_LAZY_ROUTES": "1"}
-        environment |= {"ROUTES_TO": os.devnull if behind else str(self.folder / "routes.json")}
+        self.pulse = free_port()
+        environment |= {"TANDEM_PORT": str(self.port), "TANDEM_PULSE": str(self.pulse)}
+        environment |= {
+            "TANDEM_SECRETS": str(self.folder / "secrets"),
+            "TANDEM_USED": str(self.used),
+            "TANDEM_SHARED": str(self.shared),
+            "PYTHONUNBUFFERED": "1",
+            "LITELLM_DISABLE_LAZY_ROUTES": "1",
+        }
+        environment |= {"ROUTES_TO": str(self.told / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]
             self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))
@@ -89,7 +100,7 @@ class Proxy:
 
     def routes(self) -> list[tuple[str, str]]:
         """Of LiteLLM's table."""
-        return [(method, path) for method, path in json.loads((self.folder / "routes.json").read_text())]
+        return [(method, path) for method, path in json.loads((self.told / "routes.json").read_text())]
 
     def chat(self, key: str | None, *arguments: Any, **more: Any) -> tuple[int, dict[str, str], bytes]:
         """One chat."""

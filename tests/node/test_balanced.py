@@ -10,12 +10,13 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.node.shipped import load
+from tests.node.shipped import FILES, load
 
 #: As LiteLLM has them: an id for each name that an engine serves.
 ENGINES = [{"model_info": {"id": f"m on {name}"}, "litellm_params": {"api_base": name}} for name in ("a", "b")]
@@ -38,7 +39,14 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Any:
     vars(fakes["litellm.proxy"])["proxy_server"] = SimpleNamespace(app=SimpleNamespace(middleware_stack=application))
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
-    return load("proxy/balanced.py")
+    return another(monkeypatch)
+
+
+def another(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One more process' module, in this one."""
+    monkeypatch.syspath_prepend(str(FILES / "litellm"))
+    monkeypatch.delitem(sys.modules, "shared", raising=False)
+    return load("litellm/balanced.py")
 
 
 async def choose(proxy: Any, messages: Any = None, engines: Any = None, model: str = "m", **more: Any) -> str:
@@ -345,3 +353,51 @@ def test_a_picture_is_not_as_long_as_its_base64(proxy: Any) -> None:
     text = {"type": "text", "text": prompt(100, proxy)}
     ((_, tokens),) = proxy._beginnings("m", [{"role": "user", "content": [text, picture]}], None)
     assert tokens == 100 + proxy.A_PICTURE
+
+
+@pytest.fixture
+def two(proxy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Any, Any]:
+    """Two that share what they know."""
+    monkeypatch.setenv("TANDEM_SHARED", str(tmp_path))
+    pair = another(monkeypatch), another(monkeypatch)
+    for each in pair:
+        # Who else is there is looked at once a second.
+        monkeypatch.setattr(each.shared, "LOOK_S", 0.0)
+    return pair
+
+
+def test_two_litellm_share_a_burst_as_evenly_as_one(two: tuple[Any, Any]) -> None:
+    one, other = two
+
+    async def talk() -> None:
+        for users in (2, 8, 64):
+            asked = (ask((one, other)[number % 2], said(f"q {number}"), work_s=0.05) for number in range(users))
+            assert Counter(await asyncio.gather(*asked)) == {"a": users // 2, "b": users // 2}
+
+    asyncio.run(talk())
+
+
+def test_a_conversation_stays_where_the_other_litellm_had_it_read(two: tuple[Any, Any]) -> None:
+    one, other = two
+
+    async def talk() -> None:
+        for number in range(16):
+            begun = said(prompt(4000, one, f"{number:x}"))
+            engine = await ask(one, begun)
+            more = [*begun, *said("", "an answer")[1:], *said("and then?")]
+            assert await ask(other, more) == engine
+
+    asyncio.run(talk())
+
+
+def test_what_an_engine_had_read_is_forgotten_by_both_when_it_was_away(two: tuple[Any, Any]) -> None:
+    one, other = two
+
+    async def talk() -> None:
+        begun = said(prompt(4000, one))
+        engine = await ask(one, begun)
+        assert other.callback._cost(engine, next(one._beginnings("m", begun, None))[0]) is not None
+        await choose(one, begun, engines=[each for each in ENGINES if each["litellm_params"]["api_base"] != engine])
+        assert other.callback._cost(engine, next(one._beginnings("m", begun, None))[0]) is None
+
+    asyncio.run(talk())

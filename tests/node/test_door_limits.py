@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.node.door_double import END, EVENTS, Setup, a_door, usage
-from tests.node.shipped import part
+from tests.node.shipped import FILES, part
 from tests.node.strangers import in_openai_form
 
 __all__ = ["a_door"]
@@ -106,16 +110,16 @@ def test_what_a_stream_cost_is_read_and_hidden_from_who_did_not_ask(
     cost = usage(42).replace(b'"choices":[]', choices)
     text = b"".join(EVENTS) + cost + END
     parts = [text[i : i + cut] for i in range(0, len(text), cut)] if cut else [*EVENTS, cost, END]
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=hides)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=hides)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     got = b"".join(answer.pass_on(each, number < len(parts) - 1) for number, each in enumerate(parts))
     assert got == (text.replace(cost, b"") if hides else text)
     assert visit.tokens == 42
 
 
 def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), asked=100)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     assert visit.tokens == 0
     assert answer.pass_on(EVENTS[0] + EVENTS[0] + EVENTS[1][:9], True) == EVENTS[0] * 2
     assert answer.pass_on(b"", False) == EVENTS[1][:9]
@@ -135,16 +139,124 @@ def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
     ],
 )
 def test_what_an_answer_cost_is_read_from_it(setup: Setup, text: bytes, tokens: int) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"))
-    answer = part("proxy", "door_usage").Answer(visit, b"application/json")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"))
+    answer = part("litellm", "door_usage").Answer(visit, b"application/json")
     assert answer.pass_on(text, False) == text
     assert visit.tokens == tokens
 
 
 def test_a_last_piece_that_says_what_it_cost_is_no_less_a_piece(setup: Setup) -> None:
-    visit = part("proxy", "door_limits").Visit(part("proxy", "door_keys").Key("a", "h"), hides_usage=True)
-    answer = part("proxy", "door_usage").Answer(visit, b"text/event-stream")
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), hides_usage=True)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     for choice in (b'{"delta":{"content":"a"}}', b'{"text":"a"}', b'{"delta":{},"finish_reason":"stop"}'):
         event = usage(42).replace(b'"choices":[]', b'"choices":[%s]' % choice)
         assert answer.pass_on(event, True) == event
     assert visit.tokens == 42
+
+
+class Two:
+    """The limits of two LiteLLM of a node, in one process; `key` may 2 requests at once and 10 tokens a minute."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.limits, self.shared = part("litellm", "door_limits"), part("litellm", "shared")
+        monkeypatch.setattr(self.shared, "LOOK_S", 0.0)
+        self.counts = [self.shared.Counts(folder) for _ in range(2)]
+        self.both = [self.limits.Limits() for _ in range(2)]
+        self.key = part("litellm", "door_keys").Key("a", "h" * 64, None, 2, 10)
+        self._monkeypatch = monkeypatch
+
+    def visit(self, **more: int) -> Any:
+        return self.limits.Visit(self.key, **more)
+
+    def at(self, which: int) -> Any:
+        """The limits of one of them, which speaks to the other from now on."""
+        self._monkeypatch.setattr(self.shared, "counts", self.counts[which])
+        return self.both[which]
+
+    def said(self, which: int, now: float) -> Any:
+        return self.at(which).refuse(self.key, now)
+
+
+@pytest.fixture(name="two")
+def a_pair(setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Two:
+    return Two(monkeypatch, tmp_path)
+
+
+def test_requests_at_the_other_litellm_of_the_node_count(two: Two) -> None:
+    with two.at(0).under_way(two.visit()), two.at(0).under_way(two.visit()):
+        assert two.said(1, 100.0).what == "requests"
+        two.at(0)
+    assert two.said(1, 100.0) is None
+
+
+#: The machine has been up for a minute and a half, for a hundred days, and for thirty years.
+@pytest.mark.parametrize("up", [100.0, 8_640_000.0, 946_080_000.0])
+def test_tokens_of_the_other_litellm_of_the_node_count_for_a_minute(two: Two, up: float) -> None:
+    for after, tokens in ((0.0, 6), (30.0, 8)):
+        two.at(0).spend(two.visit(told=tokens), up + after)
+    refused = two.said(1, up + 31)
+    assert (refused.what, "has used 14 tokens" in refused.why) == ("tokens", True)
+    # When the first six are a minute old.
+    assert refused.after_s == 29
+    assert two.said(1, up + 61) is None, "the others are no reason for that they stay"
+    two.at(1).spend(two.visit(told=2), up + 61)
+    assert two.said(0, up + 62).what == two.said(1, up + 62).what == "tokens"
+    assert two.said(1, up + 91) is None
+
+
+def test_a_stream_at_the_other_litellm_counts_while_it_runs_and_once_at_its_end(two: Two) -> None:
+    visit = two.visit()
+    with two.at(0).under_way(visit):
+        visit.pieces = 9
+        two.at(0).passes(visit, 100.0)
+        assert two.said(1, 100.0) is None
+        visit.pieces = 12
+        two.at(0).passes(visit, 100.1)
+        assert two.said(1, 100.1) is None, "it is told now and then"
+        two.at(0).passes(visit, 100.3)
+        assert "has used 12 tokens" in two.said(1, 100.3).why
+        visit.told = 13
+        two.at(0)
+    two.at(0).spend(visit, 101.0)
+    assert "has used 13 tokens" in two.said(1, 101.0).why and "has used 13 tokens" in two.said(0, 101.0).why
+
+
+def test_the_door_tells_the_other_litellm_of_a_stream_piece_by_piece(
+    setup: Setup, two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup.key("alice", tokens=100)
+    name = f"running {setup.door.keys.find(b'sk-alice').id}"
+    monkeypatch.setattr(two.limits, "TELL_S", 0.0)
+    two.at(0)
+    setup.application.kind, setup.application.parts = b"text/event-stream", [EVENTS[0]] * 3
+    seen: list[int] = []
+    setup.application.before = lambda: seen.append(two.counts[1].others(name))
+    assert setup.once("sk-alice").status == 200
+    assert seen == [0, 1, 2] and two.counts[1].others(name) == 0
+
+
+#: A LiteLLM's limits in a process of their own: the key `h...` has two requests under way and has used 9 tokens.
+OTHER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import door_keys, door_limits
+key, limits = door_keys.Key("a", "h" * 64, None, 2, 10), door_limits.Limits()
+limits.spend(door_limits.Visit(key, told=9), time.monotonic())
+with limits.under_way(door_limits.Visit(key)), limits.under_way(door_limits.Visit(key)):
+    print("there", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_litellm_that_is_killed_keeps_nothing_of_a_limit(two: Two, tmp_path: Path) -> None:
+    argv = [sys.executable, "-B", "-c", OTHER, str(FILES / "litellm")]
+    environment = {"TANDEM_SHARED": str(tmp_path)}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout and other.stdout.readline() == "there\n"
+            assert two.said(0, time.monotonic()).what == "requests"
+        finally:
+            other.kill()
+    assert two.said(0, time.monotonic()) is None
+    two.at(0).spend(two.visit(told=2), time.monotonic())
+    assert two.said(0, time.monotonic()) is None, "9 of the other's and 2 would be too many"

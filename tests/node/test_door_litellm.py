@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from operations.node import keys
+from operations.node import drained, keys
 from tests.node import strangers
+from tests.node.confined import place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
 from tests.node.strangers import in_openai_form, request
 
@@ -31,12 +33,13 @@ pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: L
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    proxy = Proxy(tmp_path_factory.mktemp("proxy"))
-    try:
-        proxy.wait()
-        yield proxy
-    finally:
-        proxy.stop()
+    with place(tmp_path_factory.mktemp("proxy")) as folder:
+        proxy = Proxy(folder)
+        try:
+            proxy.wait()
+            yield proxy
+        finally:
+            proxy.stop()
 
 
 @pytest.fixture
@@ -76,14 +79,15 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def test_without_a_part_of_its_door_it_does_not_start(tmp_path: Path) -> None:
-    broken = Proxy(tmp_path, without="door_keys.py")
-    try:
-        assert broken.processes[-1].wait(START_S) != 0
-        assert "door_keys" in broken.log.read_text()
-        with pytest.raises(ConnectionRefusedError):
-            request(broken.url, *strangers.LIVENESS)
-    finally:
-        broken.stop()
+    with place(tmp_path) as folder:
+        broken = Proxy(folder, without="door_keys.py")
+        try:
+            assert broken.processes[-1].wait(START_S) != 0
+            assert "door_keys" in broken.log.read_text()
+            with pytest.raises(ConnectionRefusedError):
+                request(broken.url, *strangers.LIVENESS)
+        finally:
+            broken.stop()
 
 
 def test_of_all_routes_one_answers_without_a_key(proxy: Proxy) -> None:
@@ -231,7 +235,7 @@ def test_keys_come_and_go_under_load_and_no_request_is_lost(proxy: Proxy) -> Non
             for _ in range(10):
                 key = make("other")
                 assert proxy.chat(key)[0] == 200
-                assert keys.main(revoke="other") == {"revoked": "other"}
+                assert keys.main(revoke="other")["revoked"] == "other"
                 assert proxy.chat(key)[0] == 401
         finally:
             ends.set()
@@ -286,3 +290,49 @@ def test_the_log_has_names_and_neither_prompts_nor_keys(proxy: Proxy) -> None:
     assert "tandem: alice: POST /v1/chat/completions: 400" in log and "tandem: nobody: GET" in log
     # What is left of an error still says where it was, and of what kind.
     assert "BadRequestError" in log
+
+
+def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
+    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    assert drained.under_way(pulse) == 0
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(proxy.chat, OWNER, "Hi", 40) for _ in range(3)]
+        seen = 0
+        while not all(each.done() for each in asked):
+            seen = max(seen, drained.under_way(pulse) or 0)
+        assert [each.result()[0] for each in asked] == [200] * 3
+    assert seen == 3
+    assert drained.under_way(pulse) == 0
+
+
+def test_other_engines_are_taken_up_and_nothing_under_way_is_lost(proxy: Proxy) -> None:
+    config = proxy.folder / "config.yaml"
+    before = config.read_text()
+    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    assert drained.taken(pulse, hashlib.sha256(before.encode()).hexdigest(), 5)
+    changed = yaml.safe_load(before)
+    # Under another name, and a second engine that is not there.
+    second = {**changed["model_list"][0]["litellm_params"], "api_base": "http://127.0.0.1:9/v1"}
+    changed["model_list"].append({"model_name": "double", "litellm_params": second})
+    changed["model_list"].append({**changed["model_list"][0], "model_name": "another"})
+    changed["router_settings"] |= {"num_retries": 5, "retry_policy": {"DefaultRetries": 5}}
+    text = yaml.safe_dump(changed)
+    try:
+        with ThreadPoolExecutor() as pool:
+            asked = [pool.submit(proxy.chat, OWNER, "Hi", 60) for _ in range(4)]
+            while not drained.under_way(pulse):
+                time.sleep(0.02)
+            config.write_text(text)
+            assert drained.taken(pulse, hashlib.sha256(text.encode()).hexdigest(), 5)
+            assert [each.result()[0] for each in asked] == [200] * 4
+        listed = json.loads(request(proxy.url, "GET", "/v1/models", OWNER)[2])["data"]
+        assert sorted(each["id"] for each in listed) == ["another", "double"]
+        assert [proxy.chat(OWNER)[0] for _ in range(8)] == [200] * 8, "the one that is not there is tried around"
+        # What can't be read leaves the engines of before.
+        config.write_text("model_list: [")
+        assert not drained.taken(pulse, hashlib.sha256(b"model_list: [").hexdigest(), 5)
+        assert proxy.chat(OWNER)[0] == 200
+    finally:
+        config.write_text(before)
+        assert drained.taken(pulse, hashlib.sha256(before.encode()).hexdigest(), 5)
+    assert proxy.chat(OWNER, model="another")[0] in (400, 404)

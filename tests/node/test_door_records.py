@@ -137,7 +137,7 @@ def test_what_each_key_has_used_is_kept(setup: Setup) -> None:
 
 
 def test_several_proxies_add_to_one_count_and_a_revoked_key_leaves_it(tmp_path: Path) -> None:
-    counts = part("proxy", "door_counts")
+    counts = part("litellm", "door_counts")
     known = {"a", "b"}
     several = [counts.Counts(tmp_path / "used.json", lambda: known) for _ in range(3)]
     for each in several:
@@ -152,7 +152,7 @@ def test_several_proxies_add_to_one_count_and_a_revoked_key_leaves_it(tmp_path: 
 
 
 def test_a_count_that_can_t_be_written_is_kept_until_it_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts = part("proxy", "door_counts")
+    counts = part("litellm", "door_counts")
     kept = counts.Counts(tmp_path / "away/used.json", lambda: {"a"})
     kept.add("a", 5)
     with pytest.raises(OSError):

@@ -1,11 +1,14 @@
-"""Keys of clients on the head: made, revoked and listed, by several at once, and seen by the proxy at once."""
+"""Keys of clients: made, revoked and listed on the head, by several at once; taken over by others; seen by LiteLLM."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 from operations.node import keys
 from tests.node.shipped import part
+from tests.plan.samples import ROOT
 
 
 @pytest.fixture
@@ -46,6 +50,7 @@ def test_a_key_is_made_and_its_text_is_nowhere(folder: Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in folder.glob("keys.*")} == {0o600}
     assert row("alice") == {
         "name": "alice",
+        "id": wanted("alice")["hash"][:16],
         "made": made["made"],
         "expires": made["expires"],
         "expired": False,
@@ -88,7 +93,7 @@ def test_an_end_in_the_past_is_refused(folder: Path) -> None:
 
 def test_revoked_is_gone_and_the_name_is_free(folder: Path) -> None:
     keys.main(make=wanted("alice"))
-    assert keys.main(revoke="alice") == {"revoked": "alice"}
+    assert keys.main(revoke="alice") == {"revoked": "alice", "alone": False, "text": "{}\n"}
     assert keys.main(revoke="alice")["problem"] == "there is no key named `alice`: `make keys` lists them"
     assert "made" in keys.main(make=wanted("alice"))
 
@@ -143,7 +148,7 @@ def test_several_at_the_same_time_lose_nothing(folder: Path) -> None:
 
 
 def test_the_proxy_sees_each_change_at_its_next_request(folder: Path) -> None:
-    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    seen = part("litellm", "door_keys").Keys(keys.KEYS, "sk-owner")
     assert seen.find(b"sk-alice") is None and seen.find(b"sk-owner").name == "owner"
     keys.main(make=wanted("alice", requests=2))
     assert (seen.find(b"sk-alice").name, seen.find(b"sk-alice").requests) == ("alice", 2)
@@ -158,9 +163,105 @@ def test_the_proxy_sees_each_change_at_its_next_request(folder: Path) -> None:
 
 
 def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    seen = part("proxy", "door_keys").Keys(keys.KEYS, "sk-owner")
+    seen = part("litellm", "door_keys").Keys(keys.KEYS, "sk-owner")
     keys.main(make=wanted("alice"))
     assert seen.find(b"sk-alice")
     keys.KEYS.write_text("{")
     assert seen.find(b"sk-alice") and seen.find(b"sk-alice")
     assert capsys.readouterr().out.count("keys.json can't be read") == 1
+
+
+def take(text: str, **more: Any) -> dict[str, Any]:
+    """What a node does with a text that comes to it, as it is sent: behind the programs, on standard input."""
+    patched = (
+        "import json, sys; from pathlib import Path; from operations.node import keys;"
+        f"keys.KEYS, keys.DOOR = Path({str(keys.KEYS)!r}), Path({str(keys.DOOR)!r});"
+        "print(json.dumps(keys.main(**json.loads(sys.argv[1]))))"
+    )
+    argv = [sys.executable, "-c", patched, json.dumps({"take": True, "where": "spark-2", **more})]
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=True, cwd=ROOT)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def at_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this is another node."""
+    # The owner's key came there first.
+    (folder / "other/secrets").mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr(keys, "KEYS", folder / "other/secrets/keys.json")
+    monkeypatch.setattr(keys, "DOOR", folder / "other/door.py")
+    keys.DOOR.touch()
+
+
+def test_another_node_takes_the_head_s_keys_over_byte_for_byte(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = keys.main(make=wanted("alice"))["text"]
+    second = keys.main(make=wanted("bob", requests=2))["text"]
+    third = keys.main(revoke="alice")["text"]
+    assert third == keys.KEYS.read_text() == keys.main(tell=True)["text"]
+    at_another(folder, monkeypatch)
+    assert take(first) == take(second) == {"dropped": []}
+    assert keys.KEYS.read_text() == second and keys.KEYS.stat().st_mode & 0o777 == 0o600
+    assert take(third) == {"dropped": ["alice"]}
+    assert [(row["name"], row["at_once"]) for row in keys.main()["keys"]] == [("owner", None), ("bob", 2)]
+    before = keys.KEYS.stat()
+    assert take(third) == {"dropped": []}
+    assert keys.KEYS.stat().st_ino == before.st_ino, "what is there already is not written"
+    keys.KEYS.chmod(0o644)
+    take(third)
+    assert keys.KEYS.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"bob": {"hash": "h"}}', "[]"])
+def test_what_comes_broken_changes_nothing(folder: Path, text: str) -> None:
+    keys.main(make=wanted("alice"))
+    before = keys.KEYS.read_text()
+    assert take(text)["problem"] == "the keys of clients came to spark-2 broken: nothing was changed there"
+    assert keys.KEYS.read_text() == before
+
+
+def test_a_file_that_is_broken_gives_way_to_the_head_s(folder: Path) -> None:
+    text = keys.main(make=wanted("alice"))["text"]
+    keys.KEYS.write_text("{")
+    assert take(text) == {"dropped": []}
+    assert keys.KEYS.read_text() == text
+
+
+def test_a_node_without_a_proxy_takes_keys_in_a_deploy_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = keys.main(make=wanted("alice"))["text"]
+    at_another(folder, monkeypatch)
+    keys.DOOR.unlink()
+    answer = take(text)
+    assert answer["idle"] and answer["problem"].startswith("no proxy that knows of keys is deployed on spark-2")
+    assert not keys.KEYS.exists()
+    assert take(text, anyway=True) == {"dropped": []} and keys.KEYS.read_text() == text
+
+
+def test_a_head_that_has_lost_its_keys_tells_nobody_that_there_are_none(folder: Path) -> None:
+    assert "unknown" not in keys.main(revoke="alice")
+    assert keys.main(make=wanted("alice"), careful=True) == {"none": True}
+    assert not keys.KEYS.exists()
+    keys.main(make=wanted("alice"))
+    keys.main(revoke="alice")
+    assert keys.main(revoke="alice")["unknown"]
+    assert "made" in keys.main(make=wanted("alice"), careful=True)
+
+
+def take_some(folder: Path, texts: list[str]) -> None:
+    """What one of several verbs does on another node at the same time, in a process of its own."""
+    keys.KEYS, keys.DOOR = folder / "keys.json", folder / "door.py"
+    for _ in range(20):
+        for text in texts:
+            sys.stdin = io.StringIO(text)
+            assert "problem" not in keys.main(take=True)
+
+
+def test_several_that_take_at_the_same_time_leave_one_of_theirs(folder: Path) -> None:
+    texts = [keys.main(make=wanted(f"k{number}" * 8))["text"] for number in range(8)]
+    context = multiprocessing.get_context("spawn")
+    takers = [context.Process(target=take_some, args=(folder, texts[which : which + 4])) for which in (0, 4)]
+    for taker in takers:
+        taker.start()
+    while any(taker.is_alive() for taker in takers):
+        assert keys.KEYS.read_text() in texts
+    assert [taker.exitcode for taker in takers] == [0, 0]
+    assert not list(folder.glob("*.part"))

@@ -128,7 +128,7 @@ def run(router: FakeRouter, body: dict[str, Any], *streams: Sequence[Any]) -> li
     """What the client gets; the first stream is the answer, the others are what the router gives afterwards."""
     router.streams = list(streams[1:])
     data = {"model": body["model"], "proxy_server_request": {"body": body}}
-    callback = load("proxy/resume.py").callback
+    callback = load("litellm/resume.py").callback
 
     async def collect() -> list[Any]:
         return [c async for c in callback.async_post_call_streaming_iterator_hook(None, stream(streams[0]), data)]
@@ -230,7 +230,7 @@ def test_an_answer_that_was_complete_is_not_asked_for_again(router: FakeRouter) 
 
 
 def away(error: Exception, data: dict[str, Any]) -> Any:
-    callback = load("proxy/unavailable.py").callback
+    callback = load("litellm/unavailable.py").callback
     return asyncio.run(callback.async_post_call_failure_hook(data, error, None))
 
 
@@ -248,7 +248,7 @@ def test_without_an_engine_clients_are_told_when_to_come_back(router: FakeRouter
 def test_who_is_told_503_is_told_when_to_come_back(
     router: FakeRouter, status: int, told: list[tuple[bytes, bytes]]
 ) -> None:
-    load("proxy/unavailable.py")
+    load("litellm/unavailable.py")
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -267,7 +267,7 @@ def test_a_client_s_own_mistake_and_a_stream_that_has_begun_stay_as_they_are(rou
 
 
 def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> None:
-    callback = load("proxy/last_resort.py").callback
+    callback = load("litellm/last_resort.py").callback
     healthy = [{"id": "a"}]
     assert asyncio.run(callback.async_filter_deployments("m", healthy, None)) == healthy
     first, second = (engine["model_info"]["id"] for engine in router.get_model_list("m"))
@@ -283,7 +283,7 @@ def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> No
 
 
 def test_a_connection_to_an_engine_is_broken_when_nothing_is_acknowledged(router: FakeRouter) -> None:
-    links = load("proxy/links.py")
+    links = load("litellm/links.py")
     with links.http_handler.build_aiohttp_keepalive_socket_factory()(None) as connection:
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == links.SILENCE_MS
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
-import stat
 import subprocess
 import tarfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +17,15 @@ from typing import Any
 
 import pytest
 
+from operations import remote
 from operations.node import archive, files, links, secrets, services, status
 
 
-def test_a_secret_is_made_once_with_mode_600(tmp_path: Path) -> None:
-    path = tmp_path / "secrets/key"
-    first = secrets.main(str(path), make=True)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert secrets.main(str(path), make=True) == first
-    assert path.read_text().startswith("sk-") and len(path.read_text()) > 40
+def test_a_secret_is_told_by_its_hash_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("sk-1\n")
+    path.chmod(0o640)
+    assert secrets.main(str(path)) == {"hash": hashlib.sha256(b"sk-1\n").hexdigest(), "mode": "640"}
 
 
 def test_no_secret_has_no_hash(tmp_path: Path) -> None:
@@ -211,3 +213,23 @@ def test_what_is_deployed_is_read_from_what_lies_there(tmp_path: Path) -> None:
     )
     assert status.deployed(run) == "replicas"
     assert status.deployed(tmp_path / "none") == ""
+
+
+def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("operations/__init__.py", "")
+        made.writestr("operations/node/__init__.py", "")
+        made.writestr(
+            "operations/node/echo.py", "import sys\ndef main(**said): return {**said, 'read': sys.stdin.read()}"
+        )
+    programs, text = base64.b64encode(buffer.getvalue()).decode(), '{\n "a": 1\n}\n'
+    run = remote.command("echo", {"word": "it's"}).get_raw_value()
+    done = subprocess.run(run, shell=True, input=f"{programs}\n{text}", capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"word": "it's", "read": text}
+
+
+def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
+    sent = remote._asked("keys", "hashes of keys\n", {"take": True})["_stdin"]
+    assert str.__str__(sent) == f"{str.__str__(remote.programs())}hashes of keys\n"
+    assert f"{sent}" == "(programs)"

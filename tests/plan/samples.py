@@ -38,6 +38,8 @@ def nodes(count: int, of: Knobs, *, rdma: bool = True) -> list[Node]:
             rdma=("rocep1s0f0", "roceP2p1s0f0") if rdma and rails else (),
             subnets=of.rail_subnets if rails else (),
             engine_group=SLICE,
+            office=f"10.0.0.{11 + index}/24",
+            office_device="enP7s7",
         )
         for index in range(count)
     ]
@@ -90,6 +92,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "modes": {"wrong": [], "refused": []},
             "served": "",
             "walls": {"problem": "no walls are here"},
+            "proxy": {"loaded": "", "engines": {}, "older": []},
         },
     }
     return found | changes

@@ -109,8 +109,9 @@ def test_our_own_listeners_are_no_finding() -> None:
     assert findings(listener(8000, ours=True)) == ""
 
 
-def test_a_worker_needs_no_proxy_port() -> None:
-    assert findings(listener(8000), index=1) == ""
+def test_every_node_that_serves_needs_the_proxys_port() -> None:
+    assert "port 8000 is held by nginx" in findings(listener(8000), index=1)
+    assert findings(listener(8000), index=1, topology="solo") == ""
 
 
 def test_a_first_deploy_sets_up_links_that_are_down() -> None:
@@ -214,12 +215,12 @@ def test_solo_needs_no_fabric() -> None:
     [
         ("solo", "ray", 0, 2, {8000, 8001}),
         ("replicas", "ray", 0, 2, {8000, 8001, 26031}),
-        ("replicas", "ray", 1, 2, {8001}),
-        ("replicas", "ray", 2, 3, {8001, 26032}),
+        ("replicas", "ray", 1, 2, {8000, 8001}),
+        ("replicas", "ray", 2, 3, {8000, 8001, 26032}),
         ("cluster", "mp", 0, 3, {8000, 8001, 26000, 26001, 26031, 26032}),
-        ("cluster", "mp", 1, 2, set()),
+        ("cluster", "mp", 1, 2, {8000}),
         ("cluster", "ray", 0, 2, {8000, 8001, 26000, *range(26002, 26012), 26031}),
-        ("cluster", "ray", 1, 2, set(range(26003, 26009))),
+        ("cluster", "ray", 1, 2, {8000, *range(26003, 26009)}),
     ],
 )
 def test_every_port_that_is_listened_on_is_looked_at_and_no_other(

@@ -31,6 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
         "count": 3,
     },
     "replicas": {"topology": "replicas"},
+    "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
     "replicas-lab": {
         "topology": "replicas",
         "recipe": "lab-tiny-llama",

@@ -120,6 +120,8 @@ CONDITIONS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
     ({"topology": ["cluster"]}, {"topology": "cluster"}, {"topology": "solo"}, "topology=solo"),
     ({"executor": "ray"}, {"executor": "ray"}, {"executor": "mp"}, "executor=mp"),
     ({"beyond_loopback": True}, {"proxy_bind": "all"}, {"proxy_bind": "loopback"}, "on loopback alone"),
+    # Whoever reaches the virtual address reaches the proxy, whatever its node's own address is.
+    ({"beyond_loopback": True}, {"proxy_address": "10.0.0.50"}, {"proxy_bind": "loopback"}, "on loopback alone"),
     ({"flag": ["trust-remote-code"]}, {}, {"flags": ()}, "no trust-remote-code"),
     ({"flag_is": {"tool-call-parser": ["qwen3_coder"]}}, {}, {"flags": ()}, "no tool-call-parser qwen3_coder"),
     (
@@ -143,7 +145,7 @@ def test_each_condition_asks_the_plan(
     when: dict[str, Any], holds: dict[str, Any], fails: dict[str, Any], why: str
 ) -> None:
     def obstacle(changes: dict[str, Any]) -> str:
-        words = {key: changes[key] for key in ("topology", "executor", "proxy_bind") if key in changes}
+        words = {key: changes[key] for key in ("topology", "executor", "proxy_bind", "proxy_address") if key in changes}
         of = recipe(changes.get("recipe", MARLIN), **{key: changes[key] for key in ("flags", "env") if key in changes})
         return reach._obstacle(when, reach.Situation(of, knobs(**words), changes.get("version", "")))
 

@@ -60,8 +60,8 @@ def planned(recipe: Recipe) -> Plan:
 
 
 def file_of(plan: Plan, name: str) -> str:
-    assert plan.head.engine and plan.head.proxy and plan.head.canary
-    files = [*plan.head.engine.files, *plan.head.proxy.files, *plan.head.canary.files]
+    assert plan.head.engine and plan.head.litellm and plan.head.canary
+    files = [*plan.head.engine.files, *plan.head.litellm[0].files, *plan.head.canary.files]
     return next(file.content for file in files if file.path.endswith(f"/{name}"))
 
 

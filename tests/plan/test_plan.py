@@ -56,16 +56,22 @@ def test_a_proxy_knob_does_not_restart_engines() -> None:
     [
         ("solo", {"spark-1": "http://127.0.0.1:8001"}),
         ("cluster", {"spark-1": "http://192.168.177.11:8001"}),
-        ("replicas", {"spark-1": "http://127.0.0.1:8001", "spark-2": "http://192.168.177.12:8001"}),
+        ("replicas", {"spark-1": "http://192.168.177.11:8001", "spark-2": "http://192.168.177.12:8001"}),
     ],
 )
 def test_engines_listen_on_loopback_or_the_fabric(topology: str, engines: dict[str, str]) -> None:
     assert plan(topology=topology).endpoints == engines
 
 
-def test_clients_know_one_address_in_every_topology() -> None:
-    urls = {plan(topology=topology, proxy_bind="all").url for topology in ("solo", "cluster", "replicas")}
-    assert urls == {"http://10.0.0.11:8000"}
+@pytest.mark.parametrize(
+    ("bind", "on_the_others"),
+    [("all", "http://10.0.0.12:8000"), ("loopback", "http://127.0.0.1:8000"), ("10.0.0.11", "http://127.0.0.1:8000")],
+)
+def test_clients_know_one_address_of_each_node_that_serves(bind: str, on_the_others: str) -> None:
+    heads = "http://127.0.0.1:8000" if bind == "loopback" else "http://10.0.0.11:8000"
+    assert plan(topology="solo", proxy_bind=bind).urls == {"spark-1": heads}
+    for topology in ("cluster", "replicas"):
+        assert plan(topology=topology, proxy_bind=bind).urls == {"spark-1": heads, "spark-2": on_the_others}
 
 
 def waits_for(each: NodePlan) -> list[str]:
@@ -77,7 +83,7 @@ def waits_for(each: NodePlan) -> list[str]:
 def test_a_start_waits_for_an_address_only_where_something_listens_on_it() -> None:
     both = ["192.168.177.11"], ["192.168.177.12"]
     assert tuple(waits_for(each) for each in plan(topology="cluster").nodes) == both
-    assert tuple(waits_for(each) for each in plan(topology="replicas").nodes) == ([], both[1])
+    assert tuple(waits_for(each) for each in plan(topology="replicas").nodes) == both
     assert waits_for(plan(topology="solo").head) == []
 
 
@@ -108,7 +114,7 @@ def reached_at(address: str, bind: str) -> str:
     """What clients are told when the head's login goes to this address."""
     wanted = knobs(topology="solo", proxy_bind=bind)
     head = replace(nodes(1, wanted)[0], management=address)
-    return make_plan(load_recipe(wanted.recipe), wanted, [head]).url
+    return make_plan(load_recipe(wanted.recipe), wanted, [head]).urls[head.name]
 
 
 def test_an_ipv6_address_has_brackets_before_its_port() -> None:
@@ -126,7 +132,7 @@ def test_an_ipv6_address_has_brackets_before_its_port() -> None:
     ],
 )
 def test_an_address_that_no_client_could_use_is_refused(address: str, bind: str, said: str) -> None:
-    with pytest.raises(Refusal, match="set proxy_bind to an IPv4 address of spark-1") as refused:
+    with pytest.raises(Refusal, match="set proxy_bind to an IPv4 address of the head") as refused:
         reached_at(address, bind)
     assert said in str(refused.value)
 

@@ -94,7 +94,8 @@ def test_tensorrt_llm_counts_its_iterations_unless_its_backend_always_does() -> 
 
 def test_the_proxy_is_looked_at_on_its_own_node_at_an_address_of_its_own() -> None:
     assert told(topology="replicas")["proxy"] == "http://127.0.0.1:8000"
-    assert told("spark-2", topology="replicas")["proxy"] is None
+    assert told("spark-2", topology="replicas", proxy_bind="10.0.0.11")["proxy"] == "http://127.0.0.1:8000"
+    assert told("spark-2", topology="replicas", proxy_bind="management")["proxy"] == "http://10.0.0.12:8000"
     assert told(topology="replicas", proxy_bind="all")["proxy"] == "http://127.0.0.1:8000"
     assert told(topology="replicas", proxy_bind="management")["proxy"] == "http://10.0.0.11:8000"
 

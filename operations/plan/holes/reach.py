@@ -79,7 +79,8 @@ def _executor(wanted: str, of: Situation) -> str:
 
 
 def _beyond_loopback(_: bool, of: Situation) -> str:
-    return "the proxy listens on loopback alone" if of.knobs.proxy_bind in ("loopback", "127.0.0.1") else ""
+    inside = of.knobs.proxy_bind in ("loopback", "127.0.0.1") and not of.knobs.proxy_address
+    return "the proxy listens on loopback alone" if inside else ""
 
 
 def _flag(wanted: list[str], of: Situation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.fault import Fault
 from tests.chaos.faults.absent import ABSENT
+from tests.chaos.faults.address import ADDRESS
 from tests.chaos.faults.busy import BUSY
 from tests.chaos.faults.deploys import DEPLOYS
 from tests.chaos.faults.drift import DRIFT
@@ -12,7 +13,7 @@ from tests.chaos.faults.nodes import NODES
 from tests.chaos.faults.processes import PROCESSES
 from tests.chaos.faults.shortage import SHORTAGE
 
-FAULTS = [*NODES, *ABSENT, *PROCESSES, *BUSY, *NETWORK, *DEPLOYS, *DRIFT, *SHORTAGE]
+FAULTS = [*NODES, *ABSENT, *PROCESSES, *BUSY, *NETWORK, *DEPLOYS, *DRIFT, *SHORTAGE, *ADDRESS]
 
 
 def fast(scene: str) -> list[Fault]:

@@ -26,11 +26,27 @@ PROCESSES = [
     Fault("SIGKILL proxy", sh(HEAD, "docker kill tandem-proxy"), BACK, (*EITHER, *BALANCED), on_head=True),
     Fault(
         "SIGSTOP proxy",
-        send("STOP", HEAD, "/opt/litellm/bin/litellm"),
+        # The newest is the worker, which has the connections.
+        sh(HEAD, "kill -STOP $(pgrep -nf '^haproxy ')"),
         "the canary kills it",
+        (*EITHER, *BALANCED),
         on_head=True,
         of_proxy=True,
         fast=("solo",),
+    ),
+    Fault(
+        "SIGKILL a LiteLLM",
+        sh(HEAD, "docker kill tandem-litellm-a"),
+        "its streams end, nobody else notices",
+        (*EITHER, *BALANCED),
+        on_head=True,
+    ),
+    Fault(
+        "SIGSTOP a LiteLLM",
+        send("STOP", HEAD, "/opt/litellm/bin/litellm"),
+        "out of the way in 3 s; the canary kills it",
+        (*EITHER, *BALANCED),
+        on_head=True,
     ),
     Fault("SIGKILL dockerd, worker", send("KILL", WORKER, "dockerd -H"), BACK, (*EITHER, *BALANCED)),
     Fault("SIGKILL dockerd, head", send("KILL", HEAD, "dockerd -H"), BACK, EITHER, on_head=True),

@@ -3,7 +3,8 @@
 LiteLLM's own ways are dice (simple-shuffle) and a count that begins after the choice (least-busy: a burst goes to one
 engine). Here a request is counted in the moment of the choice, and no more when its answer has been sent, has failed or
 has lost its client: an object that belongs to the request, made around LiteLLM's application, says where it is.
-An engine is known by its address: each adapter has a name in LiteLLM on it, and all of them share what it can.
+An engine is known by its address: each adapter has a name in LiteLLM on it, and all of them share what it can. What the
+node's other LiteLLM has under way counts, and what it has had an engine read is cached there as well (shared.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
+import shared
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 
@@ -59,6 +61,8 @@ class Balanced(CustomLogger):
         self.under_way: Counter[str] = Counter()
         #: Engine -> beginning that it has read, the latest last -> what staying with it has cost so far, in tokens.
         self.has_read: dict[str, OrderedDict[bytes, int]] = {}
+        #: Engine -> how often it was away: with each, what others know of its cache is forgotten as well.
+        self.lives: Counter[str] = Counter()
 
     async def async_filter_deployments(
         self,
@@ -79,20 +83,23 @@ class Balanced(CustomLogger):
         if not engines:
             return healthy_deployments
         # One that is away comes back with an empty cache.
-        self.has_read = {name: read for name, read in self.has_read.items() if name in engines}
+        for name in self.has_read.keys() - engines.keys():
+            del self.has_read[name]
+            self.lives[name] += 1
+            shared.counts.set(f"lives {name}", self.lives[name])
         if ticket.tried >= engines.keys():
             ticket.tried.clear()
         ticket.reads = list(_beginnings(model, messages, (request_kwargs or {}).get("tools")))
         chosen = self._choose([name for name in engines if name not in ticket.tried], ticket)
         if _ticket.get() and not ticket.over:
             ticket.engine = chosen
-            self.under_way[chosen] += 1
+            self._count(chosen, 1)
         return [engines[chosen]]
 
     def release(self, ticket: Ticket) -> None:
         """The request is not under way any more."""
         if ticket.engine:
-            self.under_way[ticket.engine] -= 1
+            self._count(ticket.engine, -1)
             ticket.engine = ""
 
     def answers(self, ticket: Ticket) -> None:
@@ -103,7 +110,7 @@ class Balanced(CustomLogger):
             return
         read = self.has_read.setdefault(ticket.engine, OrderedDict())
         for beginning, _ in ticket.reads:
-            read.setdefault(beginning, ticket.cost)
+            self._remember(ticket.engine, beginning, read.get(beginning, ticket.cost))
             read.move_to_end(beginning)
         while len(read) > REMEMBERED:
             read.popitem(last=False)
@@ -115,23 +122,42 @@ class Balanced(CustomLogger):
         """
         found = {name: self._longest(name, ticket.reads) for name in names}
         cached = {name: beginning[1] for name, beginning in found.items()}
-        busy = self.under_way
+        busy = {name: self.under_way[name] + shared.counts.others(name) for name in names}
         calm = max(names, key=lambda name: (-busy[name], cached[name], random.random()))
         best = max(names, key=lambda name: (cached[name] - busy[name] * A_REQUEST, -busy[name], random.random()))
         ticket.cost = 0
         if busy[best] == busy[calm]:
             return best
         key = found[best][0]
-        cost = self.has_read[best][key] + (busy[best] - busy[calm]) * A_REQUEST
+        cost = (self._cost(best, key) or 0) + (busy[best] - busy[calm]) * A_REQUEST
         if cost > cached[best] - cached[calm]:
             return calm
-        ticket.cost = self.has_read[best][key] = cost
+        ticket.cost = cost
+        self._remember(best, key, cost)
         return best
 
     def _longest(self, name: str, beginnings: list[Beginning]) -> Beginning:
         """The longest beginning that the engine has read."""
-        read = self.has_read.get(name, {})
-        return next((each for each in reversed(beginnings) if each[0] in read), (b"", 0))
+        return next((each for each in reversed(beginnings) if self._cost(name, each[0]) is not None), (b"", 0))
+
+    def _cost(self, name: str, beginning: bytes) -> int | None:
+        """What staying with an engine has cost a beginning; None: it has not read it."""
+        known = self.has_read.get(name, {}).get(beginning)
+        return shared.marks.get(self._life(name), beginning) if known is None else known
+
+    def _remember(self, name: str, beginning: bytes, cost: int) -> None:
+        """An engine has read it; staying there has cost so much."""
+        self.has_read.setdefault(name, OrderedDict())[beginning] = cost
+        shared.marks.put(cost, self._life(name), beginning)
+
+    def _life(self, name: str) -> bytes:
+        """An engine, from one time that it was away to the next."""
+        word = f"lives {name}"
+        return f"{name} {self.lives[name] + shared.counts.others(word)}".encode()
+
+    def _count(self, name: str, more: int) -> None:
+        self.under_way[name] += more
+        shared.counts.set(name, self.under_way[name])
 
 
 class WithTicket:

@@ -1,4 +1,4 @@
-"""The canary's watch over the proxy: slow is not hanging, and neither is a start."""
+"""The canary's watch over a LiteLLM: slow is not hanging, and neither is a start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.node.shipped import part
 
-node, watch, proxy = part("canary", "node"), part("canary", "watch"), part("canary", "proxy")
+node, watch, inner = part("canary", "node"), part("canary", "watch"), part("canary", "inner")
 
 
 class FakeProxy(BaseHTTPRequestHandler):
@@ -56,7 +56,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(node, "invocation", lambda _: "one")
     monkeypatch.setattr(node, "control_group", lambda _: None)
     for name in ("ASK_S", "LATE_S", "SILENCE_S", "COMPUTING_S", "START_S"):
-        monkeypatch.setattr(proxy, name, getattr(proxy, name) / 10)
+        monkeypatch.setattr(inner, name, getattr(inner, name) / 10)
     monkeypatch.setattr(watch, "STARTING_S", 0.1)
     monkeypatch.setattr(watch, "SOON_S", 0.05)
     monkeypatch.setattr(watch, "AFTER_S", 0.0)
@@ -64,9 +64,9 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def made(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    kept = proxy.Proxy(url)
+    kept = inner.LiteLLM("tandem-litellm-a", url)
     # The class has taken its times from the module when it was made.
-    kept.deadline_s, kept.silence_s, kept.start_s = proxy.LATE_S, proxy.SILENCE_S, proxy.START_S
+    kept.deadline_s, kept.silence_s, kept.start_s = inner.LATE_S, inner.SILENCE_S, inner.START_S
     return kept
 
 
@@ -77,8 +77,8 @@ def run(kept: Any, seconds: float, kills: list[str]) -> None:
 
 
 def test_the_times_leave_a_second_of_the_ten() -> None:
-    assert proxy.ASK_S + proxy.SILENCE_S <= 9
-    assert proxy.LATE_S * 2 <= proxy.SILENCE_S
+    assert inner.ASK_S + inner.SILENCE_S <= 9
+    assert inner.LATE_S * 2 <= inner.SILENCE_S
 
 
 def test_one_that_is_slow_is_not_killed(
@@ -102,11 +102,11 @@ def test_one_that_hangs_is_killed_and_then_starts_with_new_patience(
     fake.late_s = 3
     begun = time.monotonic()
     run(kept, 3, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
     assert time.monotonic() - begun < 1
     monkeypatch.setattr(node, "invocation", lambda _: "two")
     run(kept, 2, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
     fake.late_s = 0
     run(kept, 2, kills)
     assert kept.problem == ""
@@ -137,7 +137,7 @@ def test_one_that_hangs_is_killed_also_where_every_pause_is_too_long(
     oversleep(kept, 0.3, monkeypatch)
     fake.late_s = 30
     run(kept, 12, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
 
 
 def uses(folder: Path, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_one_that_computes_is_killed_after_thirty_seconds_and_not_after_seven(
     fake.late_s = 10
     begun = time.monotonic()
     run(kept, 6, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
     assert least < time.monotonic() - begun < most
     assert ("it computes" in kept.killed) == (share > 0.02)
 
@@ -186,7 +186,7 @@ def test_one_that_has_computed_and_does_no_more_is_killed_then(
     assert kills == []
     monkeypatch.setattr(node, "cpu_s", lambda _: 9.0)
     run(kept, 1.0, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
 
 
 def test_the_cpu_time_of_a_container_is_that_of_its_control_group(
@@ -196,10 +196,10 @@ def test_the_cpu_time_of_a_container_is_that_of_its_control_group(
     (tmp_path / "docker").write_text("#!/bin/sh\necho 12ab\n")
     (tmp_path / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert node.control_group("tandem-proxy") is None
+    assert node.control_group("tandem-litellm-a") is None
     group = tmp_path / "system.slice/docker-12ab.scope"
     group.mkdir(parents=True)
-    assert node.control_group("tandem-proxy") == group
+    assert node.control_group("tandem-litellm-a") == group
     assert node.cpu_s(group) == node.cpu_s(None) == 0
     (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
     assert node.cpu_s(group) == 1.5
@@ -218,7 +218,7 @@ def test_one_that_starts_has_two_minutes_and_no_more(kills: list[str], monkeypat
     assert kills == []
     assert "has not answered yet since its start" in kept.problem
     run(kept, 2, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]
 
 
 def test_one_that_refuses_is_killed_like_one_that_hangs(
@@ -228,4 +228,4 @@ def test_one_that_refuses_is_killed_like_one_that_hangs(
     run(kept, 0.5, kills)
     kept.url = "http://127.0.0.1:9"
     run(kept, 3, kills)
-    assert kills == ["tandem-proxy"]
+    assert kills == ["tandem-litellm-a"]

@@ -103,6 +103,7 @@ class Door:
             elif answer and message["type"] == "http.response.body":
                 more = message.get("more_body", False)
                 message["body"] = answer.pass_on(message.get("body", b""), more)
+                self.limits.passes(visit, time.monotonic())
                 if more and not message["body"]:
                     return
             await send(message)
@@ -166,7 +167,7 @@ callback = Body()
 proxy_server.app.middleware_stack = Door(
     proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack(),
     os.environ["LITELLM_MASTER_KEY"],
-    Path(__file__).parent / "secrets",
+    Path(os.environ.get("TANDEM_SECRETS", "/secrets")),
     Path(os.environ.get("TANDEM_USED", "/used")),
 )
 door_log.install()

@@ -1,0 +1,75 @@
+"""A callback of LiteLLM's: a thread that says on a port of its own that this process runs, and with how many requests.
+
+The proxy asks it three times a second. LiteLLM's event loop can't be asked so often: a burst of 256 streams keeps it
+busy for seconds, and a check that waits for it takes a busy process for a dead one. A process that is stopped or dead
+answers neither; one whose loop alone hangs is the canary's matter.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import engines
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
+
+#: Seconds for this process to take a connection of its own.
+CONNECT_S = 1.0
+
+
+class UnderWay:
+    """Around LiteLLM's application (ASGI): how many requests it has."""
+
+    def __init__(self, application: Any) -> None:
+        self.application, self.count = application, 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await self.application(scope, receive, send)
+        self.count += 1
+        try:
+            await self.application(scope, receive, send)
+        finally:
+            self.count -= 1
+        return None
+
+
+class Pulse(BaseHTTPRequestHandler):
+    """200, or 503 until LiteLLM takes requests: how many are under way, and the hash of the engines' configuration."""
+
+    protocol_version = "HTTP/1.0"
+    #: Seconds that one who asks and says nothing keeps the others waiting.
+    timeout = 2
+    takes_requests = False
+
+    def do_GET(self) -> None:
+        """One answer."""
+        if not Pulse.takes_requests:
+            Pulse.takes_requests = _listens(int(os.environ["TANDEM_PORT"]))
+        self.send_response(200 if Pulse.takes_requests else 503)
+        self.end_headers()
+        self.wfile.write(f"{under_way.count} {engines.callback.loaded}".encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Three lines a second would be no log."""
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), CONNECT_S):
+            return True
+    except OSError:
+        return False
+
+
+callback = CustomLogger()
+# Callbacks are loaded while the application starts: too late for add_middleware.
+under_way = UnderWay(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
+proxy_server.app.middleware_stack = under_way
+threading.Thread(
+    target=HTTPServer(("127.0.0.1", int(os.environ["TANDEM_PULSE"])), Pulse).serve_forever, daemon=True
+).start()

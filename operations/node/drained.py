@@ -1,0 +1,88 @@
+"""Before a LiteLLM is renewed: the proxy sends it nothing more, and what is under way in it ends."""
+
+from __future__ import annotations
+
+import socket
+import time
+import urllib.request
+from collections.abc import Sequence
+
+#: Seconds for a word with HAProxy or with a LiteLLM's pulse.
+WORD_S = 5.0
+#: Seconds between two looks.
+LOOK_S = 0.5
+#: Seconds for one that answers to take a new configuration up.
+TAKE_S = 5.0
+
+
+def main(
+    admin: str = "",
+    server: str = "",
+    pulse: str = "",
+    others: Sequence[str] = (),
+    patience_s: float = 0,
+    drain_s: float = 0,
+    wanted: str = "",
+) -> dict[str, int]:
+    """With `wanted`, the hash of a configuration: `taken`, whether it is in force (1, 0). Else
+
+    `left`: requests that are still under way after `drain_s`; 0: none, or it does not say (it hangs or is dead).
+
+    It waits at first for up to `patience_s` until one of the `others` (pulses) takes requests: else none would.
+    """
+    if wanted:
+        return {"taken": int(taken(pulse, wanted, patience_s))}
+    deadline = time.monotonic() + patience_s
+    while others and all(under_way(other) is None for other in others) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    if not say(admin, f"set server {server} state drain"):
+        # No proxy runs: nobody is sent anywhere.
+        return {"left": 0}
+    deadline = time.monotonic() + drain_s
+    while (left := under_way(pulse)) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    return {"left": left or 0}
+
+
+def say(admin: str, word: str) -> bool:
+    """Whether HAProxy has taken a word on its socket."""
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(WORD_S)
+        try:
+            channel.connect(admin)
+            channel.sendall(f"{word}\n".encode())
+            return not channel.recv(1024).strip()
+        except OSError:
+            return False
+
+
+def under_way(pulse: str) -> int | None:
+    """Requests that a LiteLLM has; None: it takes none (it starts, hangs or is dead)."""
+    try:
+        with urllib.request.urlopen(pulse, timeout=WORD_S) as answer:
+            return int(answer.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def configured(pulse: str) -> str:
+    """The hash of the configuration whose engines a LiteLLM has; empty: it does not say."""
+    try:
+        with urllib.request.urlopen(pulse, timeout=WORD_S) as answer:
+            words = answer.read().decode().split()
+    except (OSError, ValueError):
+        return ""
+    return words[1] if len(words) > 1 else ""
+
+
+def taken(pulse: str, wanted: str, patience_s: float) -> bool:
+    """Whether it has taken up that configuration; one that starts is waited for."""
+    deadline = time.monotonic() + patience_s
+    while (has := configured(pulse)) != wanted:
+        # One that answers looks at its file twice a second.
+        if has:
+            deadline = min(deadline, time.monotonic() + TAKE_S)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_S)
+    return True

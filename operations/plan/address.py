@@ -1,0 +1,122 @@
+"""The virtual address: keepalived on each node that serves, and what speaks against an address before it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Interface
+from typing import Any
+
+from operations.plan.environment import MOUNT
+from operations.plan.files import File, render
+from operations.plan.images import proxy_image
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ADDRESS, folder_of
+from operations.plan.proxy import asked_at
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding
+from operations.plan.service import SPEC, Service, docker_run, seal
+
+#: Without a peer keepalived would speak to the whole network.
+_NOBODY = "127.0.0.1"
+_REMEDY = "choose a free address of the nodes' own office network"
+
+
+def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> Service | None:
+    """keepalived on a node; None: no address is wanted."""
+    if not knobs.proxy_address:
+        return None
+    image, folder = proxy_image(recipe, knobs), folder_of(ADDRESS)
+    # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
+    address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
+    known = {"address": address, "interface": node.office_device, "own": node.management, "folder": folder}
+    docker = [*docker_run(ADDRESS), "--label", f"tandem.address={knobs.proxy_address}"]
+    # It gives an interface an address, tells the neighbours, and stays awake where time and memory are short.
+    docker += ["--cap-drop", "ALL"]
+    for capability in ("NET_ADMIN", "NET_RAW", "NET_BROADCAST", "SYS_NICE", "IPC_LOCK", "SETGID"):
+        docker += ["--cap-add", capability]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
+    keepalived = render(
+        "address/keepalived.conf.j2",
+        mount=MOUNT,
+        name=node.name.removeprefix("@"),
+        vrid=vrid(knobs),
+        peers=[each.management for each in serving if each.name != node.name] or [_NOBODY],
+        **known,
+    )
+    files = [
+        File(f"{folder}/keepalived.conf", keepalived),
+        File(f"{folder}/start.sh", render("address/start.sh.j2", config=config), "755"),
+        File(
+            f"{folder}/asks.sh",
+            render("address/asks.sh.j2", host=asked_at(knobs, node), port=knobs.proxy_port),
+            "755",
+        ),
+        File(f"{folder}/ready.sh", render("address/ready.sh.j2", **known), "755"),
+        File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
+        File(
+            f"/etc/systemd/system/{ADDRESS}.service",
+            render("address/tandem-address.service.j2", spec=SPEC, **known),
+        ),
+    ]
+    return seal(ADDRESS, image, files, files)
+
+
+def vrid(knobs: Knobs) -> int:
+    """By which keepalived knows its own: the knob's, or the last byte of the address."""
+    return knobs.proxy_vrid or IPv4Address(knobs.proxy_address).packed[3] or 255
+
+
+def check_address(knobs: Knobs, serving: Sequence[Node], surveys: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """What speaks against the address on the nodes that will have it; `surveys` of all nodes by name."""
+    if not knobs.proxy_address:
+        return
+    if any(IPv4Address(knobs.proxy_address) in subnet for subnet in knobs.rail_subnets):
+        yield Finding("data", f"{_knob(knobs)} lies in a subnet of the rails, where no client is", _REMEDY)
+        return
+    if owners := [name for name, survey in surveys.items() if _is_its_own(knobs.proxy_address, survey)]:
+        device = surveys[owners[0]]["office"]["addresses"][knobs.proxy_address]
+        yield Finding(owners[0], f"{_knob(knobs)} is its own address ({device})", _REMEDY)
+        return
+    # Every node's every interface answers for the address while the node has it, be it one that serves no more.
+    offices = [survey.get("office") or {} for survey in surveys.values()]
+    macs = {mac for office in offices for mac in office.get("macs", ())}
+    addresses = {address for office in offices for address in office.get("addresses", {})}
+    for node in serving:
+        yield from _against(knobs, node, surveys[node.name].get("claimed") or {}, macs, addresses)
+
+
+def _against(
+    knobs: Knobs, node: Node, claimed: Mapping[str, Any], macs: Collection[str], addresses: Collection[str]
+) -> Iterator[Finding]:
+    """`claimed`: what the node has heard of others; `macs` and `addresses`: whose words are our own."""
+    wanted, device = IPv4Address(knobs.proxy_address), node.office_device
+    if not node.office:
+        problem = f"its login came in over {node.management}, of which no IPv4 interface is known"
+        yield Finding(node.name, problem, "log in by an IPv4 address, or clear proxy_address")
+        return
+    subnet = IPv4Interface(node.office).network
+    if wanted not in subnet:
+        problem = f"{_knob(knobs)} lies outside {subnet}, the network of its login's interface {device}"
+        yield Finding(node.name, problem, f"{_REMEDY}; all nodes that serve have to be in it, by the way you log in")
+    elif subnet.prefixlen < 31 and wanted in (subnet.network_address, subnet.broadcast_address):
+        yield Finding(node.name, f"{_knob(knobs)} is the network's or the broadcast address of {subnet}", _REMEDY)
+    elif claimed.get("mac") and claimed["mac"] not in macs:
+        problem = f"{_knob(knobs)} is held by another host ({claimed['mac']}, heard on {device})"
+        yield Finding(node.name, problem, _REMEDY)
+    for source in claimed.get("vrids", {}).get(str(vrid(knobs)), []):
+        if source not in addresses:
+            problem = f"{source} uses VRRP's id {vrid(knobs)} on the same network"
+            yield Finding(node.name, problem, "set proxy_vrid to another one, 1 to 255")
+
+
+def _knob(knobs: Knobs) -> str:
+    return f"proxy_address={knobs.proxy_address!r}"
+
+
+def _is_its_own(address: str, survey: Mapping[str, Any]) -> bool:
+    """Whether an interface of a node has it, and not from Tandem."""
+    if address not in (survey.get("office") or {}).get("addresses", {}):
+        return False
+    unit: Mapping[str, str] = survey["state"]["services"]["units"][ADDRESS]
+    return unit.get("address") != address

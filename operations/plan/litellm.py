@@ -1,0 +1,95 @@
+"""LiteLLM's configuration: the model's name, and those of its adapters, over the engines of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from operations.plan.engines import ENGINES
+from operations.plan.knobs import Knobs
+from operations.plan.recipe import Recipe
+
+#: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
+_CALLBACKS = ("resume", "last_resort", "unavailable", "links", "engines", "pulse")
+#: The last one: what is loaded last stands before all others (files/litellm/door.py).
+_DOOR = "door"
+#: Modules that it consists of beside itself.
+_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
+#: What the LiteLLM of a node know of each other.
+_SHARED = "shared"
+#: Settings of the router that follow from the engines.
+_LIVE = ("num_retries", "retry_policy")
+#: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
+_ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "simple-shuffle": ("simple-shuffle", ()),
+    "balanced": ("simple-shuffle", ("balanced",)),
+    "least-busy": ("least-busy", ()),
+}
+#: Seconds until an answer must be complete, and until the first token of a stream: a GB10 reads a prompt of 200,000
+#: tokens for two minutes, and one that is given up goes to the next engine, which then reads as long. An engine that
+#: hangs is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
+TIMEOUT_S = 900
+#: Seconds for which the proxy leaves an engine alone after a failure.
+COOLDOWN_S = 20
+
+#: How often a request is tried again where there is another engine.
+RETRIES = 5
+#: Without it LiteLLM tries nothing again while every engine is in a cooldown, and one that is only just back is in one:
+#: when the other went then, eight requests of eight were turned away. What the client did wrong is not tried again.
+_RETRY_POLICY = {
+    "DefaultRetries": RETRIES,
+    "BadRequestErrorRetries": 0,
+    "AuthenticationErrorRetries": 0,
+    "ContentPolicyViolationErrorRetries": 0,
+    "NotFoundErrorRetries": 0,
+}
+
+
+def callbacks(knobs: Knobs) -> tuple[str, ...]:
+    """The modules of files/litellm that LiteLLM loads."""
+    return (*_CALLBACKS, *_ROUTING[knobs.routing][1], _DOOR)
+
+
+def fixed(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that LiteLLM reads at its start alone (files/litellm/engines.py has the other)."""
+    router = {name: value for name, value in config["router_settings"].items() if name not in _LIVE}
+    return {**{name: value for name, value in config.items() if name != "model_list"}, "router_settings": router}
+
+
+def modules(knobs: Knobs) -> tuple[str, ...]:
+    """The same, and those that they import by name."""
+    return (*callbacks(knobs), _SHARED, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
+
+
+def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
+    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`."""
+    return {
+        "model_list": [
+            {
+                "model_name": name,
+                "litellm_params": {
+                    "model": f"hosted_vllm/{name}",
+                    "api_base": f"{engine}/v1",
+                    "api_key": "none",
+                    "timeout": TIMEOUT_S,
+                    "stream_timeout": TIMEOUT_S,
+                },
+                # LiteLLM's own word for what can be asked of it; nothing: chat.
+                **({} if recipe.answers == "chat" else {"model_info": {"mode": recipe.answers}}),
+            }
+            for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
+            for engine in engines
+        ],
+        "router_settings": {
+            "routing_strategy": _ROUTING[knobs.routing][0],
+            # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; 3 lost none of 20. Two
+            # more for an engine that is chosen as a last resort. A single one that is down is not up a moment later.
+            "num_retries": RETRIES if len(engines) > 1 else 1,
+            **({"retry_policy": _RETRY_POLICY} if len(engines) > 1 else {}),
+            "allowed_fails": 0,
+            "cooldown_time": COOLDOWN_S,
+            "timeout": TIMEOUT_S,
+        },
+        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in callbacks(knobs)]},
+        "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
+    }

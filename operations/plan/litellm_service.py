@@ -1,0 +1,74 @@
+"""The two LiteLLM behind a node's proxy: units, containers and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import yaml
+
+from operations.plan.environment import MOUNT
+from operations.plan.files import File, as_is, render
+from operations.plan.images import proxy_image
+from operations.plan.knobs import Knobs
+from operations.plan.litellm import fixed, modules, proxy_config
+from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of
+from operations.plan.recipe import Recipe
+from operations.plan.service import SPEC, Service, confined, docker_run, seal
+
+
+def ports(knobs: Knobs, unit: str) -> tuple[int, int]:
+    """On loopback: where a LiteLLM takes requests, and where it says that it runs (files/litellm/pulse.py)."""
+    index = LITELLM.index(unit)
+    return knobs.litellm_ports + index, knobs.litellm_ports + len(LITELLM) + index
+
+
+def config_of(unit: str) -> str:
+    """Where its configuration lies."""
+    return f"{folder_of(unit)}/config.yaml"
+
+
+def server(unit: str) -> str:
+    """What the proxy calls it."""
+    return unit.removeprefix("tandem-")
+
+
+def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: str) -> Service:
+    """One LiteLLM over engines at these base URLs. They differ in their ports alone. The engines are no part of the
+    spec: they are taken up while it runs.
+    """
+    image, folder, (port, pulse) = proxy_image(recipe, knobs), folder_of(unit), ports(knobs, unit)
+    docker = [*docker_run(unit), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
+    docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
+    # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/litellm/links.py).
+    docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
+    docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
+    docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
+    # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.
+    docker += ["--env", "TANDEM_SHARED=/shared", "--volume", f"{SHARED}:/shared"]
+    docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}"]
+    # What keys have used is kept beyond the container (files/litellm/door_counts.py).
+    docker += ["--volume", f"{KEYS_USED}:/used", "--volume", f"{folder_of(PROXY)}/secrets:/secrets:ro"]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
+    config = proxy_config(recipe, knobs, engines)
+    ready = render(
+        "litellm/ready.sh.j2",
+        port=port,
+        pulse=pulse,
+        shared=SHARED,
+        user=PROXY_USER,
+        folder=folder,
+        admin=ADMIN,
+        server=f"litellm/{server(unit)}",
+    )
+    service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
+    files = [
+        *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in modules(knobs)),
+        File(f"{folder}/undrain.py", as_is("litellm/undrain.py")),
+        File(f"{folder}/start.sh", render("litellm/start.sh.j2", port=port), "755"),
+        File(f"{folder}/ready.sh", ready, "755"),
+        File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
+        File(f"/etc/systemd/system/{unit}.service", service),
+    ]
+    whole = File(config_of(unit), yaml.safe_dump(config, sort_keys=False))
+    return seal(unit, image, [whole, *files], [File(config_of(unit), yaml.safe_dump(fixed(config))), *files])

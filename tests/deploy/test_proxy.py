@@ -1,0 +1,110 @@
+"""What a deploy does to the proxies: one LiteLLM after the other, the proxy itself not at all where it need not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from operations.plan.places import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from tests.deploy.fake import NAMES, deploy, look, planned
+
+SOLO = ["--data", "topology=solo"]
+
+
+#: What each LiteLLM has taken up.
+ENGINES = look(planned(topology="solo"), NAMES[0])["proxy"]["engines"]
+
+
+def states(**changes: Any) -> list[dict[str, Any]]:
+    """Two nodes as solo has them, the head with `changes` of its look."""
+    plan = planned(topology="solo")
+    head, other = (look(plan, name) for name in NAMES)
+    return [head | changes, other]
+
+
+def of_proxies(commands: list[tuple[str, str]]) -> list[str]:
+    """What was done to units and files of the proxies, on the head; once, since a fake stays as it was for the next
+    step.
+    """
+    found = [command for node, command in commands if node == "spark-1"]
+    return list(dict.fromkeys(command for command in found if "litellm" in command or "proxy" in command))
+
+
+def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays(tmp_path: Path) -> None:
+    before = states()
+    for unit in LITELLM:
+        before[0]["services"]["units"][unit]["spec"] = "older"
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    a, b = LITELLM
+    done = [command for command in of_proxies(outcome.commands) if "enable" in command or "stop" in command]
+    assert [("stop" in command.split()[1], a in command, b in command) for command in done] == [
+        (True, True, False),
+        (False, True, False),
+        (True, False, True),
+        (False, False, True),
+    ]
+    assert not any(f"{PROXY}.service" in command for command in of_proxies(outcome.commands))
+
+
+def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_path: Path) -> None:
+    outcome = deploy(tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": []}), "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
+
+
+def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
+    loaded = states()[0]["proxy"]["loaded"]
+    outcome = deploy(tmp_path, states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]]}), "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    done = of_proxies(outcome.commands)
+    assert done[0] == f"systemctl stop {LITELLM[1]}.service"
+    assert not any(LITELLM[0] in command or f"{PROXY}.service" in command for command in done)
+
+
+def test_a_file_that_drifted_is_put_right_and_loaded(tmp_path: Path) -> None:
+    before = states()
+    before[0]["files"][PROXY_CONFIG]["sha256"] = "drifted"
+    before[0]["proxy"]["loaded"] = "drifted"
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    done = of_proxies(outcome.commands)
+    assert PROXY_CONFIG in done[0] and done[1:] == [f"systemctl reload {PROXY}.service"]
+
+
+def test_a_new_key_is_shown_by_no_command(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    before = [look(plan, name) for name in NAMES]
+    for state in before:
+        state["secrets"][PROXY_KEY] = ""
+    outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
+    assert outcome.code == 0, outcome.text
+    assert "sk-" not in outcome.text
+
+
+def test_a_key_that_can_t_be_read_ends_the_deploy(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    before = [look(plan, name) for name in NAMES]
+    before[1]["secrets"][PROXY_KEY] = ""
+    outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
+    assert outcome.code != 0 and f"{NAMES[0]}: {PROXY_KEY} can't be read" in outcome.text
+    assert "Traceback" not in outcome.text
+
+
+def test_a_node_without_an_engine_is_rid_of_its_proxies(tmp_path: Path) -> None:
+    replicas = planned(topology="replicas")
+    solo = planned(topology="solo")
+    before = [look(solo, NAMES[0]), look(replicas, NAMES[1])]
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    for unit in (PROXY, *LITELLM):
+        assert outcome.position(2, f"systemctl disable --now --quiet {unit}.service") >= 0
+
+
+def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> None:
+    loaded = states()[0]["proxy"]["loaded"]
+    before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[0]: "older"}, "older": []})
+    assert of_proxies(deploy(tmp_path, before, "-y", *SOLO).commands) == []
+    outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"drained": {"taken": 0, "left": 0}})
+    assert outcome.code == 0 and "tandem-litellm-a has not taken up its engines; it is renewed" in outcome.text
+    assert of_proxies(outcome.commands)[0] == f"systemctl stop {LITELLM[0]}.service"

@@ -1,0 +1,180 @@
+"""Two nodes on one network with the real keepalived, as a deploy renders it and with what its container may do, and a
+client that asks at their address without a pause (root).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from operations.plan.formats import load_recipe
+from operations.plan.plan import make_plan
+from tests.node.spaces import Space, wire
+from tests.plan.samples import ROOT, knobs, nodes
+
+WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
+#: A double of the proxy, which says whose it is.
+PROXY = """
+import socket, sys
+server = socket.create_server(("0.0.0.0", 8000))
+while True:
+    guest = server.accept()[0]
+    guest.settimeout(1)
+    try:
+        guest.recv(999)
+        guest.send(b"HTTP/1.0 200 OK\\r\\n\\r\\n" + sys.argv[1].encode())
+    except OSError:
+        pass
+    guest.close()
+"""
+#: Asks in a loop: a line for each answer.
+CLIENT = """
+import socket, time
+while True:
+    try:
+        with socket.create_connection(("10.0.0.50", 8000), 0.5) as way:
+            way.settimeout(0.5)
+            way.send(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            said = b"".join(iter(lambda: way.recv(999), b""))
+            print(said.decode().split()[-1], flush=True)
+    except OSError:
+        pass
+    time.sleep(0.05)
+"""
+_HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
+#: Pid files of its own, and then no more than the container has.
+CONTAINED = "mount -t tmpfs none /run && exec setpriv --bounding-set {} {}/start.sh"
+
+
+def hear(where: Space, address: str, device: str = DEVICE) -> dict[str, Any]:
+    """What a node is told of an address, and of VRRP, before it takes it."""
+    argv = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-c", _HEAR, address, device)
+    told: dict[str, Any] = json.loads(where.run(*argv))
+    return told
+
+
+class Host:
+    """A node: its namespace, its proxy and its keepalived."""
+
+    def __init__(self, client: Space, index: int, folder: Path, topology: str = "replicas") -> None:
+        self.name, self.space, self.folder = "ab"[index], Space(), folder / "ab"[index]
+        self.folder.mkdir()
+        wire(client, f"to-{self.name}", self.space, DEVICE)
+        client.run("ip", "link", "set", f"to-{self.name}", "master", "br0", "up")
+        self.own = f"10.0.0.{11 + index}"
+        self.space.address(DEVICE, f"{self.own}/24")
+        wanted = knobs(topology=topology, proxy_bind="all", proxy_address=WANTED)
+        # Here is no control group for the walls to know an engine by.
+        both = [replace(each, engine_group="") for each in nodes(2, wanted)]
+        mine = make_plan(load_recipe(wanted.recipe), wanted, both).nodes[index]
+        assert mine.address and mine.walls
+        for file in (*mine.address.files, *(each for each in mine.walls.files if each.path.endswith(".nft"))):
+            path = self.folder / Path(file.path).name
+            path.write_text(file.content.replace("/tandem/", f"{self.folder}/"))
+            path.chmod(int(file.mode, 8))
+        allowed = re.findall(r"--cap-add (\w+)", (self.folder / "run.sh").read_text())
+        self._may = ",".join(["-all", *(f"+{each.lower()}" for each in allowed)])
+        # It runs no script that others could write.
+        os.chmod(folder, 0o755)
+        self.proxy = self.start_proxy()
+        self.kept = self.start()
+
+    def start_proxy(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self.space.argv(sys.executable, "-c", PROXY, self.name))
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """What the unit does: away with what a killed one has left, then the start script."""
+        self.space.run("ip", "address", "del", f"{WANTED}/32", "dev", DEVICE, check=False)
+        argv = self.space.argv("unshare", "--mount", "sh", "-c", CONTAINED.format(self._may, self.folder))
+        with (self.folder / "log").open("a") as log:
+            return subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def send(self, sig: signal.Signals) -> None:
+        """To keepalived, its child and its scripts at once."""
+        os.killpg(self.kept.pid, sig)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.kept.wait()
+
+    def has_it(self) -> bool:
+        return WANTED in self.space.run("ip", "-o", "addr", "show", "dev", DEVICE)
+
+    def end(self) -> None:
+        self.kill()
+        self.proxy.send_signal(signal.SIGCONT)
+        self.proxy.kill()
+        self.proxy.wait()
+        self.space.close()
+
+
+class Network:
+    """Both, and a client."""
+
+    def __init__(self, folder: Path) -> None:
+        self.client = Space()
+        self.client.run("ip", "link", "add", "br0", "type", "bridge")
+        self.client.address("br0", "10.0.0.99/24")
+        self.hosts = [Host(self.client, index, folder) for index in range(2)]
+        self.answers: list[tuple[float, str]] = []
+        argv = self.client.argv(sys.executable, "-c", CLIENT)
+        self.asking = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._hear, daemon=True).start()
+        self.settle()
+
+    def _hear(self) -> None:
+        assert self.asking.stdout
+        for line in self.asking.stdout:
+            self.answers.append((time.monotonic(), line.strip()))
+
+    def until(self, seconds: float, condition: Callable[[], Any]) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "\n".join(f"{host.name}: {host.log()[-2000:]}" for host in self.hosts)
+            time.sleep(0.05)
+
+    def settle(self) -> tuple[Host, Host]:
+        """Who has it, and the other one, when the first of them has answered alone for three seconds: by then a proxy
+        that came back counts.
+        """
+
+        def one_alone() -> bool:
+            now = time.monotonic()
+            said = [name for when, name in self.answers if when > now - 3]
+            return len(said) > 9 and len(set(said)) == 1 and sum(host.has_it() for host in self.hosts) == 1
+
+        time.sleep(3)
+        self.until(60, one_alone)
+        return self.holder()
+
+    def holder(self) -> tuple[Host, Host]:
+        """Who has it, and the other one."""
+        first, second = self.hosts
+        return (first, second) if first.has_it() else (second, first)
+
+    def gap(self, other: Host, act: Callable[[], Any]) -> float:
+        """Seconds from an act until the other one answers at the address."""
+        begun = time.monotonic()
+        act()
+        self.until(15, lambda: any(when > begun and name == other.name for when, name in self.answers))
+        return next(when for when, name in self.answers if when > begun and name == other.name) - begun
+
+    def end(self) -> None:
+        self.asking.kill()
+        self.asking.wait()
+        for host in self.hosts:
+            host.end()
+        self.client.close()

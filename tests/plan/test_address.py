@@ -1,0 +1,144 @@
+"""The virtual address: who has it, and what speaks against one before it is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from operations.plan.address import check_address, vrid
+from operations.plan.places import ADDRESS, PROXY_CONFIG
+from operations.plan.refusal import Refusal
+from tests.plan.samples import knobs, nodes, plan
+
+WANTED = "10.0.0.50"
+OURS = {"spark-1": "aa:00:00:00:00:01", "spark-2": "aa:00:00:00:00:02"}
+#: Of each node, a second interface in the same network.
+WIRELESS = {"spark-1": "aa:00:00:00:01:01", "spark-2": "aa:00:00:00:01:02"}
+
+
+def surveys(**claimed: Any) -> dict[str, Any]:
+    """Of two nodes; `claimed`: what the first has heard."""
+    return {
+        name: {
+            "office": {
+                "macs": [OURS[name], WIRELESS[name]],
+                "addresses": {f"10.0.0.{11 + index}": "enP7s7", f"10.0.0.{61 + index}": "wlP9s9"},
+            },
+            "claimed": {"mac": "", "vrids": {}} | (claimed if index == 0 else {}),
+            "state": {"services": {"units": {ADDRESS: {}}}},
+        }
+        for index, name in enumerate(OURS)
+    }
+
+
+def said(address: str = WANTED, claimed: dict[str, Any] | None = None, **changes: Any) -> str:
+    """What speaks against an address on two nodes; `claimed`: what the first has heard."""
+    wanted = knobs(proxy_address=address, **changes)
+    serving = nodes(2, wanted)[: 1 if wanted.topology == "solo" else 2]
+    findings = check_address(wanted, serving, surveys(**claimed or {}))
+    return "\n".join(f"{each.where}: {each.problem}" for each in findings)
+
+
+def test_no_address_is_the_default_and_nothing_speaks_against_a_free_one() -> None:
+    assert all(ADDRESS not in {s.unit for s in each.services.values() if s} for each in plan().nodes)
+    assert said("") == said() == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        (
+            "10.0.1.50",
+            "spark-1: proxy_address='10.0.1.50' lies outside 10.0.0.0/24, the network of its login's interface enP7s7",
+        ),
+        ("127.0.0.1", "lies outside 10.0.0.0/24"),
+        ("10.0.0.0", "is the network's or the broadcast address of 10.0.0.0/24"),
+        ("10.0.0.255", "is the network's or the broadcast address of 10.0.0.0/24"),
+        ("10.0.0.12", "spark-2: proxy_address='10.0.0.12' is its own address (enP7s7)"),
+        ("10.0.0.61", "spark-1: proxy_address='10.0.0.61' is its own address (wlP9s9)"),
+        ("192.168.178.50", "lies in a subnet of the rails"),
+    ],
+)
+def test_an_address_that_can_t_be_is_refused(address: str, problem: str) -> None:
+    assert problem in said(address)
+
+
+def test_an_address_of_somebody_else_s_is_refused_and_one_that_a_node_of_ours_has_is_not() -> None:
+    assert said(claimed={"mac": "bb:00:00:00:00:01"}) == (
+        "spark-1: proxy_address='10.0.0.50' is held by another host (bb:00:00:00:00:01, heard on enP7s7)"
+    )
+    # A node that has it answers for it from all its interfaces, and so does one that serves no more.
+    assert said(claimed={"mac": OURS["spark-2"]}) == said(claimed={"mac": WIRELESS["spark-2"]}) == ""
+    assert said(claimed={"mac": OURS["spark-2"]}, topology="solo") == ""
+
+
+def test_a_node_that_has_it_from_tandem_is_not_one_that_has_it_from_its_owner() -> None:
+    wanted, found = knobs(proxy_address=WANTED), surveys()
+    found["spark-2"]["office"]["addresses"][WANTED] = "enP7s7"
+    (finding,) = check_address(wanted, nodes(2, wanted), found)
+    assert (finding.where, finding.problem) == ("spark-2", f"proxy_address='{WANTED}' is its own address (enP7s7)")
+    found["spark-2"]["state"]["services"]["units"][ADDRESS] = {"address": WANTED}
+    assert not list(check_address(wanted, nodes(2, wanted), found))
+
+
+def test_a_vrrp_id_of_a_neighbour_s_is_refused_and_our_own_is_not() -> None:
+    assert "10.0.0.7 uses VRRP's id 50 on the same network" in said(claimed={"vrids": {"50": ["10.0.0.7"]}})
+    assert said(claimed={"vrids": {"50": ["10.0.0.12"], "51": ["10.0.0.7"]}}) == ""
+    # Of a plan that this one takes the place of.
+    assert said(claimed={"vrids": {"50": ["10.0.0.12"]}}, topology="solo") == ""
+    assert said(claimed={"vrids": {"50": ["10.0.0.7"]}}, proxy_vrid=9) == ""
+    assert vrid(knobs(proxy_address="10.0.1.0")) == 255
+
+
+def test_nodes_in_two_networks_can_t_share_an_address() -> None:
+    wanted = knobs(proxy_address=WANTED)
+    first, second = nodes(2, wanted)
+    apart = [first, replace(second, office="10.9.0.12/24", management="10.9.0.12")]
+    (finding,) = check_address(wanted, apart, surveys())
+    assert finding.where == "spark-2" and "lies outside 10.9.0.0/24" in finding.problem
+    (finding,) = check_address(wanted, [first, replace(second, office="")], surveys() | {"spark-2": {}})
+    assert "no IPv4 interface is known" in finding.problem
+
+
+@pytest.mark.parametrize("address", ["fd00::50", "spark-door", "10.0.0"])
+def test_what_is_no_ipv4_address_is_no_knob(address: str) -> None:
+    with pytest.raises(Refusal, match="proxy_address"):
+        knobs(proxy_address=address)
+
+
+def test_one_address_can_t_be_a_node_s_own_and_move() -> None:
+    with pytest.raises(Refusal, match="proxy_address and proxy_bind are both"):
+        knobs(proxy_address=WANTED, proxy_bind=WANTED)
+
+
+def text(of: Any, name: str) -> str:
+    return next(str(file.content) for file in of.files if file.path.endswith(name))
+
+
+def test_the_proxy_listens_on_it_on_every_node_and_clients_know_it() -> None:
+    made = plan(topology="replicas", proxy_bind="management", proxy_address=WANTED)
+    for each in made.nodes:
+        assert each.proxy and each.address
+        config = text(each.proxy, PROXY_CONFIG)
+        assert f"bind {WANTED}:8000 transparent\n" in config
+        assert f"bind {each.node.management}:8000\n" in config
+        # It waits for its own address alone.
+        assert WANTED not in "".join(
+            line for line in text(each.proxy, "/ready.sh").splitlines() if "no_address" in line
+        )
+        kept = text(each.address, "keepalived.conf")
+        peer = "10.0.0.12" if each.node.is_head else "10.0.0.11"
+        assert f"unicast_peer {{\n        {peer}\n    }}" in kept and "virtual_router_id 50\n" in kept
+        assert f"        {WANTED}/32 dev enP7s7\n" in kept
+        assert f"tandem.address=http://{WANTED}:8000" in text(each.proxy, "/run.sh")
+    everywhere = plan(topology="replicas", proxy_bind="all", proxy_address=WANTED).head.proxy
+    assert "bind 0.0.0.0:8000\n" in text(everywhere, PROXY_CONFIG) and WANTED not in text(everywhere, PROXY_CONFIG)
+
+
+def test_solo_has_it_on_the_head_alone() -> None:
+    made = plan(topology="solo", proxy_address=WANTED)
+    assert made.head.address and not made.nodes[1].address
+    # Without a peer keepalived would tell the whole network of it.
+    assert "unicast_peer {\n        127.0.0.1\n    }" in text(made.head.address, "keepalived.conf")
