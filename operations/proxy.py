@@ -25,6 +25,12 @@ from operations.remote import ask
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
+_ASIDE, _OWNER = f"{PROXY_KEY}.part", f"{PROXY_USER}:{PROXY_USER}"
+#: Makes the owner's key, with its folder, of standard input.
+TAKE_KEY = (
+    f"install -d -o {PROXY_USER} -g {PROXY_USER} -m 700 $(dirname {PROXY_KEY}) && umask 077"
+    f" && cat > {_ASIDE} && chown {_OWNER} {_ASIDE} && mv {_ASIDE} {PROXY_KEY}"
+)
 
 
 @looking.step
@@ -56,10 +62,7 @@ def _hashes(plan: Plan, path: str) -> dict[str, str]:
 def _copy(source: str, state: State, host: Host) -> bool:
     """On standard input, which nothing logs; whole, or not at all."""
     secret = _read(state.inventory.get_host(source)) if source else _new()
-    aside = f"{PROXY_KEY}.part"
-    folder = f"install -d -o {PROXY_USER} -g {PROXY_USER} -m 700 $(dirname {aside})"
-    put = f"{folder} && umask 077 && cat > {aside} && chown {PROXY_USER}:{PROXY_USER} {aside} && mv {aside} {PROXY_KEY}"
-    done, _ = host.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
+    done, _ = host.run_shell_command(StringCommand(TAKE_KEY), _sudo=True, _stdin=f"{secret}\n")
     return done
 
 

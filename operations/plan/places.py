@@ -43,8 +43,8 @@ PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
 #: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
 PROXY_RUN = "/run/tandem/proxy"
 ADMIN = f"{PROXY_RUN}/admin.sock"
-#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its folder:
-#: root writes it, and would follow a link that HAProxy could put there.
+#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its
+#: folder: root writes it, and would follow a link that HAProxy could put there.
 PROXY_LOADED = "/run/tandem/proxy.loaded"
 #: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"

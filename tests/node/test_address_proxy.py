@@ -1,5 +1,5 @@
-"""The real HAProxy with what its container may do, which is nothing: it listens on an address that its node has not, and what
-keepalived asks tells whether it serves.
+"""The real HAProxy with what its container may do, which is nothing: it listens on an address that its node has not,
+and what keepalived asks tells whether it serves.
 """
 
 from __future__ import annotations

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pwd
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from operations.node import keys, modes, secrets
+from operations.node import keys, modes
 from operations.plan.places import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
+from operations.proxy import TAKE_KEY
+from tests.node.shipped import part
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
@@ -21,8 +26,14 @@ PROXY = f"{ETC}/proxy/secrets"
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
     """A node's secrets as a deploy leaves them."""
-    secrets.main(str(tmp_path / RAY_TOKEN.lstrip("/")), make=True)
-    secrets.main(str(tmp_path / PROXY_KEY.lstrip("/")), make=True, user=PROXY_USER)
+    token = in_(tmp_path, RAY_TOKEN)
+    token.parent.mkdir(parents=True)
+    token.parent.chmod(0o700)
+    with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
+        out.write("token")
+    command = TAKE_KEY.replace(ETC, str(in_(tmp_path, ETC)))
+    subprocess.run(["sh", "-c", command], input="sk-owner\n", text=True, check=True)
+    assert in_(tmp_path, PROXY_KEY).read_text() == "sk-owner\n"
     assert asked(tmp_path, mend=True) == {"wrong": [], "refused": []}
     return tmp_path
 
@@ -131,12 +142,21 @@ def test_the_proxy_s_number_is_nobody_else_s(node: Path, monkeypatch: pytest.Mon
     assert said == [f"the user number {PROXY_USER}, which is for the proxy's container alone, is alice's"]
 
 
-def test_a_mended_file_looks_changed_to_who_could_not_read_it(node: Path) -> None:
-    key = in_(node, PROXY_KEY)
-    os.utime(key, (1, 1))
-    os.chown(key, 0, 0)
+def test_a_mended_file_looks_changed_to_who_could_not_read_it(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not written anew: a LiteLLM that is older than the owner's key would be renewed."""
+    mine = part("litellm", "door_keys").Keys(in_(node, f"{PROXY}/keys.json"), "sk-owner")
+    with open(os.open(in_(node, f"{PROXY}/keys.json"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
+        key = {"hash": hashlib.sha256(b"sk-alice").hexdigest(), "expires": None, "requests": None, "tokens": None}
+        json.dump({"alice": key}, out)
+    written = in_(node, f"{PROXY}/keys.json").stat().st_mtime_ns
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(Path, "read_text", lambda _: (_ for _ in ()).throw(PermissionError(13, "denied")))
+        assert mine.find(b"sk-alice") is None
+    assert mine.find(b"sk-alice") is None
+    assert asked(node)["wrong"], "it is root's"
     asked(node, mend=True)
-    assert key.stat().st_mtime > 1
+    assert mine.find(b"sk-alice")
+    assert in_(node, f"{PROXY}/keys.json").stat().st_mtime_ns == written
 
 
 def test_keys_of_clients_are_the_proxy_s(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from operations.plan.formats import load_recipe
-from operations.plan.places import PROXY_USER
+from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_RUN, PROXY_USER, SHARED
 from operations.plan.plan import make_plan
 from operations.plan.service import Program, confined, lessened
 from tests.plan.samples import knobs, nodes, plan
@@ -29,13 +29,26 @@ def kept(argv: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
-def test_the_proxy_has_no_root_no_capability_and_nowhere_to_write(topology: str) -> None:
-    argv = docker(plan(topology=topology).head.proxy)
-    assert kept(argv) == set()
-    assert ("--user", f"{PROXY_USER}:{PROXY_USER}") in pairwise(argv)
-    assert "--read-only" in argv and "--pids-limit" in argv
-    writable = [name for word, name in pairwise(argv) if word == "--volume" and name[-3:] != ":ro"]
-    assert writable == ["/var/lib/tandem/keys:/used"]
+def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone(topology: str) -> None:
+    own = {unit: [f"{SHARED}:/shared", f"{KEYS_USED}:/used"] for unit in LITELLM}
+    own[PROXY] = [f"{PROXY_RUN}:{PROXY_RUN}"]
+    for node in plan(topology=topology).nodes:
+        for service in (node.proxy, *node.litellm):
+            if service is None:
+                continue
+            argv = docker(service)
+            assert kept(argv) == set()
+            assert ("--user", f"{PROXY_USER}:{PROXY_USER}") in pairwise(argv)
+            assert "--read-only" in argv and "--pids-limit" in argv
+            writable = [name for word, name in pairwise(argv) if word == "--volume" and name[-3:] != ":ro"]
+            assert writable == own[service.unit]
+
+
+def test_keepalived_has_what_moves_an_address_and_writes_nowhere() -> None:
+    argv = docker(plan(topology="replicas", proxy_bind="all", proxy_address="10.0.0.50").head.address)
+    assert kept(argv) == {"NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID"}
+    assert "--read-only" in argv
+    assert all(name.endswith(":ro") for word, name in pairwise(argv) if word == "--volume")
 
 
 def test_an_engine_has_what_a_gpu_and_its_files_take() -> None:
