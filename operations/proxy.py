@@ -128,8 +128,6 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
             # A stream that is under way ends in the old configuration.
             yield StringCommand("systemctl reload", f"{PROXY}.service")
         return
-    # Behind one that has run as root, which writes what this one may not read.
-    yield secrecy.put_right()
     yield from units.start(PROXY)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import PROXY_KEY
+from operations.plan.places import LITELLM, PROXY_KEY
 from tests.deploy.fake import NAMES, deploy, look, planned
 
 CLUSTER = ("-y", "--data", "topology=cluster")
@@ -43,14 +44,20 @@ def test_what_is_the_owner_s_is_refused_before_the_first_change(tmp_path: Path) 
     assert outcome.commands == [] and "Traceback" not in outcome.text
 
 
-def test_a_proxy_starts_with_what_its_user_may_read(tmp_path: Path) -> None:
+def test_each_litellm_starts_with_what_its_user_may_read(tmp_path: Path) -> None:
+    """One of before wrote as root what keys have used, until it was stopped."""
     found = states()
-    found[0]["services"]["units"]["tandem-proxy"]["spec"] = "another"
+    for unit in LITELLM:
+        found[0]["services"]["units"][unit]["spec"] = "another"
     outcome = deploy(tmp_path, found, *CLUSTER)
     assert outcome.code == 0, outcome.text
-    text = outcome.text
-    stopped, mended = text.index("systemctl stop tandem-proxy"), text.rindex('"mend": true')
-    assert stopped < mended < text.rindex("systemctl start --no-block tandem-proxy")
+    words = "|".join(f"systemctl (stop|start --no-block) {unit}" for unit in LITELLM)
+    done = [match[0] for match in re.finditer(f'"mend": true|{words}', outcome.text)]
+    a, b = LITELLM
+    assert done[:6] == [
+        *(f"systemctl stop {a}", '"mend": true', f"systemctl start --no-block {a}"),
+        *(f"systemctl stop {b}", '"mend": true', f"systemctl start --no-block {b}"),
+    ]
 
 
 def test_a_node_as_planned_is_not_touched(tmp_path: Path) -> None:

@@ -36,6 +36,18 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def free_ports(count: int) -> int:
+    """The first of so many that nobody has."""
+    for first in range(30000, 32000, count):
+        try:
+            for port in range(first, first + count):
+                socket.create_server(("127.0.0.1", port)).close()
+            return first
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
 def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> dict[str, Any]:
     """Of a chat."""
     return {"model": "double", "messages": [{"role": "user", "content": text}], "max_tokens": tokens, **more}

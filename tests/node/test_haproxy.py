@@ -24,24 +24,13 @@ import pytest
 from operations.node import drained
 from operations.plan.places import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER
 from tests.node.confined import IS_ROOT, behind, place
+from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load
 from tests.plan.samples import plan
 
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
 #: What the configuration has, and what a test can wait for.
 SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
-
-
-def free_ports(count: int) -> int:
-    """The first of so many that nobody has."""
-    for first in range(30000, 32000, count):
-        try:
-            for port in range(first, first + count):
-                socket.create_server(("127.0.0.1", port)).close()
-            return first
-        except OSError:
-            continue
-    raise AssertionError("no free ports")
 
 
 class Proxy:

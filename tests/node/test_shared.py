@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from operations.plan.places import ADMIN, PROXY_USER, SHARED, folder_of
+from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import FILES, load
+from tests.plan.samples import plan
 
 #: Counts 3 of `engine`, marks `read` with 7, and stays.
 OTHER = """
@@ -132,3 +136,26 @@ def test_one_that_is_alone_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> N
     assert alone.counts.others("engine") == 0
     alone.marks.put(2, b"x")
     assert alone.marks.get(b"x") == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("before", ["a boot", "a LiteLLM that ran as root"])
+def test_what_they_share_is_theirs_before_a_start_behind(tmp_path: Path, before: str) -> None:
+    """By the script that its unit runs, with everything in a folder of the test's."""
+    (mine, _) = plan(topology="solo", litellm_ports=free_ports(4)).head.litellm
+    theirs, scripts = tmp_path / "run/litellm", tmp_path / "scripts"
+    scripts.mkdir()
+    for file in mine.files:
+        text = file.content.replace(SHARED, str(theirs)).replace(folder_of(mine.unit), str(scripts))
+        (scripts / Path(file.path).name).write_text(text.replace(ADMIN, str(tmp_path / "none")))
+    if before != "a boot":
+        theirs.mkdir(parents=True)
+        (theirs / "marks").touch(0o600)
+        (tmp_path / "root's").touch(0o600)
+        (theirs / "link").symlink_to(tmp_path / "root's")
+    subprocess.run(["sh", str(scripts / "ready.sh"), "spec"], check=True, timeout=30)
+    found = theirs.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (PROXY_USER, PROXY_USER, 0o700)
+    assert {path.lstat().st_uid for path in theirs.iterdir()} <= {PROXY_USER}
+    assert theirs.parent.stat().st_uid == 0
+    assert before == "a boot" or (tmp_path / "root's").stat().st_uid == 0, "no link is followed"
