@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,15 +56,3 @@ def test_it_writes_its_counts_and_what_both_know_and_nothing_else(proxy: Proxy) 
     assert {(each.st_uid, each.st_mode & 0o777) for each in shared.values()} == {(PROXY_USER, 0o600)}
     log = proxy.log.read_text()
     assert not re.search(r"Read-only file system|Permission denied|can't be written", log), log
-
-
-def test_it_goes_on_beside_one_of_an_older_version_that_runs_as_root(proxy: Proxy) -> None:
-    """A way back by an older Tandem starts one; this one may not read what that shares."""
-    theirs = proxy.shared / "0123456789abcdef.counts"
-    with os.fdopen(os.open(theirs, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as out:
-        out.truncate(4096)
-    try:
-        for _ in range(3):
-            assert proxy.chat(OWNER)[0] == 200
-    finally:
-        theirs.unlink()

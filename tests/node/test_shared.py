@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from operations.plan.places import ADMIN, PROXY_USER, SHARED, folder_of
+from tests.node.confined import IS_ROOT, behind, owned, place
 from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import FILES, load
 from tests.plan.samples import plan
@@ -138,7 +140,36 @@ def test_one_that_is_alone_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> N
     assert alone.marks.get(b"x") == 2
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+#: Says what the others have, seconds later.
+READER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import shared
+time.sleep(1.1)
+print(shared.counts.others("engine"), flush=True)
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root has files that another may not read")
+def test_one_of_an_older_version_that_runs_as_root_counts_not_and_harms_nobody(tmp_path: Path) -> None:
+    """A way back by an older Tandem starts one beside one of this."""
+    with place(tmp_path) as folder:
+        theirs, program = folder / "shared", folder / "program"
+        owned(theirs)
+        program.mkdir()
+        shutil.copy(FILES / "litellm/shared.py", program)
+        confined = behind(folder, theirs, python=Path(sys.executable))
+        argv = [*confined, os.path.realpath(sys.executable), "-B", "-c", READER, str(program)]
+        with another(theirs):
+            # It made this one first.
+            os.chown(theirs / "marks", PROXY_USER, PROXY_USER)
+            said = subprocess.run(
+                argv, env={"TANDEM_SHARED": str(theirs), "PATH": os.environ["PATH"]}, capture_output=True, check=False
+            )
+        assert said.stdout == b"0\n", said.stderr.decode()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root gives files away")
 @pytest.mark.parametrize("before", ["a boot", "a LiteLLM that ran as root"])
 def test_what_they_share_is_theirs_before_a_start_behind(tmp_path: Path, before: str) -> None:
     """By the script that its unit runs, with everything in a folder of the test's."""
