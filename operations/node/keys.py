@@ -148,7 +148,6 @@ def _changing() -> Iterator[dict[str, Any]]:
 def _locked() -> Iterator[None]:
     """One writer at a time, on this node."""
     with open(os.open(KEYS.with_name("keys.lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         _give(lock.fileno())
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -73,7 +73,7 @@ def _found(folders: list[dict[str, Any]], top: Path) -> Iterator[Wrong]:
     for user in {each["user"] for each in folders} - {0}:
         with suppress(KeyError):
             problem = (
-                f"the user number {user}, which is for the proxy's container alone, is {pwd.getpwuid(user).pw_name}'s"
+                f"the user number {user}, which is for the proxy's containers alone, is {pwd.getpwuid(user).pw_name}'s"
             )
             yield Wrong(top, problem, "give that user another number (usermod --uid)")
     for each in folders:

@@ -139,7 +139,7 @@ def test_what_is_the_owner_s_is_refused_and_left_as_it_is(node: Path, name: str)
 def test_the_proxy_s_number_is_nobody_else_s(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", lambda number: pwd.struct_passwd(("alice", "x", number, 0, "", "/", "")))
     said = [problem for problem, _ in asked(node)["refused"]]
-    assert said == [f"the user number {PROXY_USER}, which is for the proxy's container alone, is alice's"]
+    assert said == [f"the user number {PROXY_USER}, which is for the proxy's containers alone, is alice's"]
 
 
 def test_a_mended_file_looks_changed_to_who_could_not_read_it(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
