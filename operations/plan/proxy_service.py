@@ -40,7 +40,9 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
-    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", "haproxy", image.local]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro"]
+    # The keys, which lie there as well, are no matter of HAProxy's: an empty folder lies over them.
+    docker += ["--tmpfs", f"{MOUNT}/secrets:ro,size=4k", "--entrypoint", "haproxy", image.local]
     docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
     addresses = bind_addresses(knobs, node)
     named = [in_url(address) for address in addresses]

@@ -71,6 +71,8 @@ def test_haproxy_has_no_right_and_writes_to_one_folder(at: dict[str, str]) -> No
         has_nothing(node, PROXY)
         for place, can in {"/": False, "/tandem": False, "/tmp": True, PROXY_RUN: True}.items():
             assert works(PROXY, f"touch {place}/x && rm {place}/x", node) is can, place
+        assert not works(PROXY, "cat /tandem/secrets/master.key", node)
+        assert works(LITELLM[0], "cat /secrets/master.key >/dev/null", node)
     assert cluster.complete(at) == 8
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from operations.plan.formats import load_recipe
-from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_RUN, PROXY_USER, SHARED
+from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
 from operations.plan.plan import make_plan
 from operations.plan.service import Program, confined, lessened
 from tests.plan.samples import knobs, nodes, plan
@@ -42,6 +42,13 @@ def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone
             assert "--read-only" in argv and "--pids-limit" in argv
             writable = [name for word, name in pairwise(argv) if word == "--volume" and name[-3:] != ":ro"]
             assert writable == own[service.unit]
+
+
+def test_haproxy_sees_no_key() -> None:
+    argv = docker(plan(topology="solo").head.proxy)
+    assert ("--volume", "/etc/tandem/proxy:/tandem:ro") in pairwise(argv)
+    assert ("--tmpfs", "/tandem/secrets:ro,size=4k") in pairwise(argv)
+    assert "/etc/tandem/proxy/secrets" in PROXY_KEY
 
 
 def test_keepalived_has_what_moves_an_address_and_writes_nowhere() -> None:
