@@ -29,7 +29,7 @@ PROCESSES = [
         # The newest is the worker, which has the connections.
         sh(HEAD, "kill -STOP $(pgrep -nf '^haproxy ')"),
         "the canary kills it",
-        (*EITHER, *BALANCED),
+        (*ALL, *BALANCED),
         on_head=True,
         of_proxy=True,
         fast=("solo",),
