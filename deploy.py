@@ -12,7 +12,21 @@ from functools import partial
 from pyinfra import host
 
 from bench.advise.remark import against
-from operations import engine, fabric, image, judging, lock, model, preflight, proxy, rollback, upkeep, verify, walls
+from operations import (
+    engine,
+    fabric,
+    image,
+    judging,
+    lock,
+    model,
+    preflight,
+    proxy,
+    rollback,
+    secrecy,
+    upkeep,
+    verify,
+    walls,
+)
 from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
@@ -36,6 +50,7 @@ engine.retire(plan, on_head=True, name="Engine | stop what is not the plan's, on
 engine.retire(plan, on_head=False, name="Engine | stop what is not the plan's, on the other nodes")
 # What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
 walls.stand(plan, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
+secrecy.kept(plan, name="Secrets | whose they are, and who may read them")
 engine.files(plan, name="Engine | files")
 engine.ray_token(plan, name="Engine | Ray's token")
 upkeep.files(plan, name="Upkeep | files")

@@ -32,6 +32,7 @@ routing = "balanced"
 # The address of the proxy on each node that serves: loopback | management (the address that ssh uses, IPv4 where its
 # interface has one) | all (of IPv4) | an IPv4 address of the head (the other nodes' stay on loopback then).
 proxy_bind = "loopback"
+# 1024 or higher: those below are root's, and the proxy runs without it.
 proxy_port = 8000
 
 # An address of the office network that nobody has: it moves to another node that serves when its own one, or that one's

@@ -12,7 +12,7 @@ from pyinfra.api.operation import operation
 
 from operations import held
 from operations.plan.knobs import Knobs
-from operations.plan.places import FABRIC, UNIT_FILES
+from operations.plan.places import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.service import Service
@@ -31,6 +31,7 @@ def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[st
         "models": [model.place for model in recipe.models],
         "archives": archives,
         "paths": [*FABRIC, *UNIT_FILES],
+        "folders": list(SECRETS),
     }
 
 

@@ -13,11 +13,11 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import client_keys, looking, units
+from operations import client_keys, looking, secrecy, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import config_of, ports, server
-from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY, PROXY_USER
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
@@ -25,6 +25,12 @@ from operations.remote import ask
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
+_ASIDE, _OWNER = f"{PROXY_KEY}.part", f"{PROXY_USER}:{PROXY_USER}"
+#: Makes the owner's key, with its folder, of standard input.
+TAKE_KEY = (
+    f"install -d -o {PROXY_USER} -g {PROXY_USER} -m 700 $(dirname {PROXY_KEY}) && umask 077"
+    f" && cat > {_ASIDE} && chown {_OWNER} {_ASIDE} && mv {_ASIDE} {PROXY_KEY}"
+)
 
 
 @looking.step
@@ -56,9 +62,7 @@ def _hashes(plan: Plan, path: str) -> dict[str, str]:
 def _copy(source: str, state: State, host: Host) -> bool:
     """On standard input, which nothing logs; whole, or not at all."""
     secret = _read(state.inventory.get_host(source)) if source else _new()
-    aside = f"{PROXY_KEY}.part"
-    put = f"install -d -m 700 $(dirname {aside}) && umask 077 && cat > {aside} && mv {aside} {PROXY_KEY}"
-    done, _ = host.run_shell_command(StringCommand(put), _sudo=True, _stdin=f"{secret}\n")
+    done, _ = host.run_shell_command(StringCommand(TAKE_KEY), _sudo=True, _stdin=f"{secret}\n")
     return done
 
 
@@ -113,6 +117,8 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
             continue
+        # Behind one that has run as root, which writes what this one may not read.
+        yield secrecy.put_right()
         yield from units.start(service.unit)
     found = looking.at(host, plan)
     if units.is_stale(found, proxy):

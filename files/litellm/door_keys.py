@@ -60,7 +60,8 @@ class Keys:
         except FileNotFoundError:
             self._seen, self._keys = None, ()
             return ()
-        now = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        # A change of its owner or its mode as well: it may be that it could not be read.
+        now = (stat.st_ino, stat.st_ctime_ns, stat.st_size)
         if now != self._seen:
             try:
                 said = json.loads(self._path.read_text())

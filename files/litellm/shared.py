@@ -81,7 +81,8 @@ class Counts:
                 if not self._others[name].lives():
                     path.unlink(missing_ok=True)
                     del self._others[name]
-            except FileNotFoundError:
+            except (FileNotFoundError, PermissionError):
+                # The second is one that runs as root still, or again: another version.
                 self._others.pop(name, None)
 
 

@@ -100,8 +100,6 @@ def _taken(text: str, where: str) -> dict[str, Any]:
         keys = _parsed(text)
     except (ValueError, KeyError, TypeError, AttributeError):
         return {"problem": f"the keys of clients came to {where} broken: nothing was changed there"}
-    # On a node whose first deploy this is.
-    KEYS.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _locked():
         try:
             before = _read()
@@ -150,6 +148,7 @@ def _changing() -> Iterator[dict[str, Any]]:
 def _locked() -> Iterator[None]:
     """One writer at a time, on this node."""
     with open(os.open(KEYS.with_name("keys.lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+        _give(lock.fileno())
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -159,6 +158,7 @@ def _write(text: str) -> None:
     aside = KEYS.with_name("keys.json.part")
     aside.unlink(missing_ok=True)
     with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        _give(out.fileno())
         out.write(text)
         out.flush()
         # A revoked key must not be back after a power cut.
@@ -169,6 +169,12 @@ def _write(text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _give(file: int) -> None:
+    """To whom the folder belongs: LiteLLM reads it, which is not root."""
+    whose = KEYS.parent.stat()
+    os.fchown(file, whose.st_uid, whose.st_gid)
 
 
 def _text(keys: dict[str, Any]) -> str:

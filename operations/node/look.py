@@ -6,15 +6,21 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from operations.node import files, images, links, model_files, proxy, secrets, served, services, walls
+from operations.node import files, images, links, model_files, modes, proxy, secrets, served, services, walls
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
 
 
-def main(store: str, models: list[dict[str, str]], archives: dict[str, str], paths: list[str]) -> dict[str, Any]:
+def main(
+    store: str,
+    models: list[dict[str, str]],
+    archives: dict[str, str],
+    paths: list[str],
+    folders: list[dict[str, Any]],
+) -> dict[str, Any]:
     """See the keys. `models`: folder, revision and kind of each; `archives`: local image name -> archive on this node,
-    or empty; `paths`: single files.
+    or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes them.
     """
     store = expand(store)
     with ThreadPoolExecutor() as pool:
@@ -25,6 +31,7 @@ def main(store: str, models: list[dict[str, str]], archives: dict[str, str], pat
             "links": pool.submit(links.links),
             "models": pool.submit(lambda: [_model(store, **model) for model in models]),
             "secrets": pool.submit(secrets.hashes),
+            "modes": pool.submit(modes.main, folders),
             "served": pool.submit(served.newest),
             "walls": pool.submit(walls.standing),
             "proxy": pool.submit(proxy.main),

@@ -10,7 +10,7 @@ from operations.node import drained
 from operations.node.commands import docker_inspect, read
 from operations.node.services import LITELLM
 
-LOADED = Path("/run/tandem/proxy/loaded")
+LOADED = Path("/run/tandem/proxy.loaded")
 KEY = Path("/etc/tandem/proxy/secrets/master.key")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 #: Tandem's secrets on a node.
 PATHS = (
@@ -16,14 +15,10 @@ PATHS = (
 
 
 def hashes() -> dict[str, str]:
-    """sha256 of each secret file, by path; empty: none, or one that others may read."""
-    answers = {path: main(path) for path in PATHS}
-    return {path: answer["hash"] if answer["mode"] == "600" else "" for path, answer in answers.items()}
+    """sha256 of each secret file, by path; empty: none. Who may read them is another question (modes.py)."""
+    return {path: hash_of(Path(path)) for path in PATHS}
 
 
-def main(path: str) -> dict[str, Any]:
-    """The sha256 and the mode of a secret file (empty: none)."""
-    file = Path(path)
-    if not file.exists():
-        return {"hash": "", "mode": ""}
-    return {"hash": hashlib.sha256(file.read_bytes()).hexdigest(), "mode": f"{file.stat().st_mode & 0o777:o}"}
+def hash_of(file: Path) -> str:
+    """Of one; empty: there is none."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else ""

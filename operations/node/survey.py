@@ -18,6 +18,7 @@ from operations.node import (
     lock,
     model_facts,
     model_files,
+    modes,
     netplan,
     packages,
     runtimes,
@@ -84,7 +85,7 @@ def main(
                 if path and not state["images"][local]["image"]
             },
             "source": _source_problems(model_source, look["models"], state["models"]),
-            "token": _token_problem(token_file),
+            "token": modes.token_problem(token_file, os.stat(home()).st_uid),
             "foreign": _foreign(store, [model["folder"] for model in look["models"]]),
             "lock": lock.generation(),
             "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
@@ -177,12 +178,3 @@ def _foreign(store: Path, folders: list[str]) -> list[str]:
     own = [store / folder for folder in folders]
     places = [place for place in (store, store / ".locks", *own) if place.exists()]
     return [str(place) for place in places if place.stat().st_uid != login]
-
-
-def _token_problem(path: str) -> str:
-    if not path:
-        return ""
-    if not Path(path).is_file():
-        return f"{path} is not there"
-    mode = os.stat(path).st_mode & 0o777
-    return f"{path} has mode {mode:o}: others can read the token" if mode & 0o077 else ""

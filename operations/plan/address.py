@@ -15,10 +15,13 @@ from operations.plan.places import ADDRESS, folder_of
 from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
-from operations.plan.service import SPEC, Service, docker_run, seal
+from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 #: Without a peer keepalived would speak to the whole network.
 _NOBODY = "127.0.0.1"
+#: It gives an interface an address (NET_ADMIN), tells the neighbours (NET_RAW), stays awake where time (SYS_NICE) and
+#: memory (IPC_LOCK) are short, and runs its script as root of no group (SETGID).
+_KEEPS = ("NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID")
 _REMEDY = "choose a free address of the nodes' own office network"
 
 
@@ -30,11 +33,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
     known = {"address": address, "interface": node.office_device, "own": node.management, "folder": folder}
-    docker = [*docker_run(ADDRESS), "--label", f"tandem.address={knobs.proxy_address}"]
-    # It gives an interface an address, tells the neighbours, and stays awake where time and memory are short.
-    docker += ["--cap-drop", "ALL"]
-    for capability in ("NET_ADMIN", "NET_RAW", "NET_BROADCAST", "SYS_NICE", "IPC_LOCK", "SETGID"):
-        docker += ["--cap-add", capability]
+    docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     keepalived = render(
         "address/keepalived.conf.j2",

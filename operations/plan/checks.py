@@ -45,6 +45,7 @@ def check_survey(
         _ports(node, survey, knobs, count),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
+        _secrets(survey),
     )
     return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
 
@@ -67,6 +68,10 @@ def _walls(survey: Survey) -> Findings:
             "nftables can't be set, and without it what the engine listens on is everybody's",
             "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables)",
         )
+
+
+def _secrets(survey: Survey) -> Findings:
+    yield from survey["state"]["modes"]["refused"]
 
 
 def _gpu(survey: Survey, recipe: Recipe) -> Findings:
@@ -224,4 +229,5 @@ def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         if problem:
             yield problem, "make it again with `docker save`, or change engine_image_from / proxy_image_from"
     if survey["token"]:
-        yield survey["token"], "create it with the token alone in it and `chmod 600` it, or clear hub_token_file"
+        remedy = "create it with the token alone in it, the login's or root's as its folder is, and `chmod 600` it"
+        yield survey["token"], f"{remedy}; or clear hub_token_file"

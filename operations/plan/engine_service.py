@@ -17,10 +17,14 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import CONTAINER_ID, ENGINE, ETC, MEETING, PROVEN, folder_of
 from operations.plan.recipe import Recipe
-from operations.plan.service import SPEC, Service, docker_run, seal
+from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
 SHARED_MEMORY = "16g"
+#: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
+#: says why). RDMA's is the engine's class's to say.
+_ROOT = ("DAC_OVERRIDE",)
+_MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
 def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> dict[str, Service]:
@@ -121,6 +125,8 @@ def _ports(knobs: Knobs, node: Node, head: Node) -> list[dict[str, object]]:
 def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
     # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
     argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder_of(ENGINE)}/engine.env"]
+    low = ("NET_BIND_SERVICE",) if knobs.engine_port < 1024 else ()
+    argv += lessened(*_ROOT, *(_MODS if recipe.start_mods else ()), *low)
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
     argv += ["--cidfile", CONTAINER_ID, "--oom-score-adj", "500"]
     if node.engine_group:

@@ -91,6 +91,13 @@ class Knobs(BaseModel):
             IPv4Address(text)
         return text
 
+    @field_validator("proxy_port")
+    @classmethod
+    def _unprivileged(cls, port: int) -> int:
+        if 1 <= port < 1024:
+            raise ValueError("ports below 1024 are root's, and the proxy runs without it: expected 1024 to 65535")
+        return port
+
     @field_validator("proxy_address")
     @classmethod
     def _address(cls, text: str) -> str:

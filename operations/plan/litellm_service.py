@@ -11,9 +11,9 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import fixed, modules, proxy_config
-from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, SHARED, folder_of
+from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of
 from operations.plan.recipe import Recipe
-from operations.plan.service import SPEC, Service, docker_run, seal
+from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 
 def ports(knobs: Knobs, unit: str) -> tuple[int, int]:
@@ -37,7 +37,7 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     spec: they are taken up while it runs.
     """
     image, folder, (port, pulse) = proxy_image(recipe, knobs), folder_of(unit), ports(knobs, unit)
-    docker = [*docker_run(unit), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker = [*docker_run(unit), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/litellm/links.py).
@@ -52,7 +52,14 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     config = proxy_config(recipe, knobs, engines)
     ready = render(
-        "litellm/ready.sh.j2", port=port, pulse=pulse, folder=folder, admin=ADMIN, server=f"litellm/{server(unit)}"
+        "litellm/ready.sh.j2",
+        port=port,
+        pulse=pulse,
+        shared=SHARED,
+        user=PROXY_USER,
+        folder=folder,
+        admin=ADMIN,
+        server=f"litellm/{server(unit)}",
     )
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [

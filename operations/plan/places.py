@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 ETC = "/etc/tandem"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
@@ -32,17 +34,29 @@ UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
 RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+#: Who runs the containers of HAProxy and LiteLLM, user and group: nobody else on a node. Debian and systemd both keep
+#: 65520 to 65533 free.
+PROXY_USER = 65530
 #: Hashes of keys of clients (operations/node/keys.py).
 CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
 PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
-#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2).
-PROXY_LOADED = "/run/tandem/proxy/loaded"
-#: What a node's LiteLLM know of each other (files/litellm/shared.py).
+#: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
+PROXY_RUN = "/run/tandem/proxy"
+ADMIN = f"{PROXY_RUN}/admin.sock"
+#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its
+#: folder: root writes it, and would follow a link that HAProxy could put there.
+PROXY_LOADED = "/run/tandem/proxy.loaded"
+#: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"
-#: HAProxy's own socket for its owner, root.
-ADMIN = "/run/tandem/proxy/admin.sock"
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
+#: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
+#: another is (`where`): counts beside keys (operations/node/modes.py).
+SECRETS: tuple[dict[str, Any], ...] = (
+    {"path": f"{ETC}/engine/secrets", "user": 0},
+    {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
+    {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
+)
 
 
 def folder_of(unit: str) -> str:

@@ -9,10 +9,10 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm import TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
-from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, folder_of
+from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, folder_of
 from operations.plan.proxy import bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
-from operations.plan.service import SPEC, Service, docker_run, seal
+from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 #: Connections at once, idle ones among them. Each costs HAProxy some kB until something goes through it.
 CONNECTIONS = 4000
@@ -35,18 +35,20 @@ _ERRORS = (
 
 def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
-    image, folder, run = proxy_image(recipe, knobs), folder_of(PROXY), ADMIN.rpartition("/")[0]
-    docker = [*docker_run(PROXY), "--label", f"tandem.url={client_url(knobs, node)}"]
+    image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
+    docker = [*docker_run(PROXY), *confined(PROXY_USER), "--label", f"tandem.url={client_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
-    docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{run}:{run}"]
-    docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", "haproxy", image.local]
+    docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
+    docker += ["--volume", f"{folder}:{MOUNT}:ro"]
+    # The keys, which lie there as well, are no matter of HAProxy's: an empty folder lies over them.
+    docker += ["--tmpfs", f"{MOUNT}/secrets:ro,size=4k", "--entrypoint", "haproxy", image.local]
     docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
     addresses = bind_addresses(knobs, node)
     named = [in_url(address) for address in addresses]
     config = render(
         "proxy/haproxy.cfg.j2",
-        run=run,
+        admin=ADMIN,
         connections=CONNECTIONS,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,
@@ -64,7 +66,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1", knobs.proxy_address)],
         listens=named,
         port=knobs.proxy_port,
-        run=run,
+        run=PROXY_RUN,
+        user=PROXY_USER,
         config=PROXY_CONFIG,
         loaded=PROXY_LOADED,
     )

@@ -44,6 +44,29 @@ def _filled_in(files: Sequence[File], spec: str) -> tuple[File, ...]:
     return tuple(replace(file, content=file.content.replace(SPEC, spec)) for file in files)
 
 
+def lessened(*keeps: str) -> list[str]:
+    """Flags of `docker run` that leave a container's root these of Docker's fourteen capabilities (or others), and keep
+    its programs from gaining any by a file that would give them. Docker's own filter of system calls stays.
+    """
+    kept = [word for name in keeps for word in ("--cap-add", name)]
+    return ["--cap-drop", "ALL", *kept, "--security-opt", "no-new-privileges"]
+
+
+def confined(user: int, *keeps: str, scratch: str = "64m", processes: int = 512) -> list[str]:
+    """The same for a program that needs nothing of the node but its network and its volumes: it runs as a user of its
+    own, and writes to its volumes and to `scratch` bytes of memory under /tmp. `processes`: threads count.
+
+    Whoever is not root has no capability, so it can't listen below port 1024; a program that has to is given user 0 and
+    NET_BIND_SERVICE, and becomes another by itself. What it may read or write has to be its user's (places.SECRETS).
+    """
+    return [
+        *("--user", f"{user}:{user}", *lessened(*keeps), "--pids-limit", str(processes)),
+        *("--read-only", "--tmpfs", f"/tmp:rw,nosuid,nodev,noexec,size={scratch}"),
+        # Of a user that no file of the image names it would be /, where nothing can be written.
+        *("--env", "HOME=/tmp"),
+    ]
+
+
 def docker_run(name: str) -> list[str]:
     """What both containers share: foreground, removed when they end, logs bounded."""
     return [

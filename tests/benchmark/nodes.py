@@ -165,7 +165,6 @@ def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[st
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
-            "secrets": json.dumps({"hash": "k", "mode": "600"}),
             "served": json.dumps({"plans": [], "images": {}}),
             "bench_facts": json.dumps(facts),
         }

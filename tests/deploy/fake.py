@@ -102,6 +102,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             for _ in plan.recipe.models
         ],
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
+        "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "walls": {"problem": "" if mine.walls else "no walls are here"},
         "proxy": {
@@ -148,6 +149,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
             "answer": json.dumps({"problem": "", "judged": True}),
             "drained": json.dumps({"left": 0, "taken": 1}),
+            "modes": json.dumps({"wrong": [], "refused": []}),
             "served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import PROXY_KEY, RAY_TOKEN
+from operations.plan.places import PROXY_KEY, PROXY_USER, RAY_TOKEN
 from tests.chaos import client, row
 from tests.chaos.deploying import changed_recipe
 from tests.chaos.fault import Fault
@@ -95,8 +95,9 @@ def test_no_secret_can_be_read_where_others_look() -> None:
         for where, text in seen.items():
             assert key not in text, f"the key is in {where} of {node.name}"
             assert token not in text, f"the token is in {where} of {node.name}"
-        modes = on(node, "stat --format='%a %U' /etc/tandem/*/secrets/*").split("\n")
-        assert {mode for mode in modes if mode} == {"600 root"}
+        modes = on(node, "stat --format='%a %u %n' /etc/tandem/*/secrets/*").splitlines()
+        for mode, user, path in (line.split() for line in modes):
+            assert (mode, user) == ("600", str(PROXY_USER) if "/proxy/" in path else "0"), path
 
 
 def test_a_cluster_s_traffic_takes_the_rails(at: dict[str, str]) -> None:

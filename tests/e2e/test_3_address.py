@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -51,6 +52,14 @@ def test_its_keepalived_has_all_that_it_wants_and_its_script_runs(scene: Scene) 
         log = on(node, "journalctl --unit tandem-address --output cat --no-pager --lines 200")
         assert "VRRP_Script(proxy) succeeded" in log, log
         assert "Couldn't" not in log and "nsecure" not in log, log
+        first = on(node, "docker inspect --format '{{.State.Pid}}' tandem-address").strip()
+        said = on(node, f"cat /proc/{first}/status")
+        # SETGID, NET_ADMIN, NET_RAW, IPC_LOCK, SYS_NICE.
+        bits = sum(1 << bit for bit in (6, 12, 13, 14, 23))
+        assert re.findall(r"Cap(?:Bnd|Eff):\s+(\w+)", said) == [f"{bits:016x}"] * 2, said
+        assert "NoNewPrivs:\t1" in said
+        writes = "docker exec tandem-address sh -c 'touch /x || touch /tandem/x || touch /run/x' 2>&1; true"
+        assert on(node, writes).count("Read-only file system") == 3
 
 
 def test_proxies_listen_on_it_where_it_is_not(scene: Scene) -> None:

@@ -52,8 +52,11 @@ while True:
     time.sleep(0.05)
 """
 _HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
-#: Pid files of its own, and then no more than the container has.
-CONTAINED = "mount -t tmpfs none /run && exec setpriv --bounding-set {} {}/start.sh"
+#: Nothing to write to but a /tmp of its own, and then no more than the container has.
+CONTAINED = (
+    "mount -t tmpfs -o nosuid,nodev,noexec none /tmp && mount --bind /run /run && mount -o remount,bind,ro /run"
+    " && mount -o remount,bind,ro / && exec setpriv --bounding-set {} --no-new-privs {}/start.sh"
+)
 
 
 def hear(where: Space, address: str, device: str = DEVICE) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import yaml
 from operations.plan.formats import load_recipe
 from operations.plan.litellm import modules, proxy_config
 from tests.node import strangers
+from tests.node.confined import behind, owned
 from tests.node.strangers import request
 from tests.plan.samples import ROOT, knobs
 
@@ -35,20 +36,34 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def free_ports(count: int) -> int:
+    """The first of so many that nobody has."""
+    for first in range(30000, 32000, count):
+        try:
+            for port in range(first, first + count):
+                socket.create_server(("127.0.0.1", port)).close()
+            return first
+        except OSError:
+            continue
+    raise AssertionError("no free ports")
+
+
 def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> dict[str, Any]:
     """Of a chat."""
     return {"model": "double", "messages": [{"role": "user", "content": text}], "max_tokens": tokens, **more}
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file."""
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file. For root in a `confined.place`, as its
+    container has it.
+    """
 
     def __init__(self, folder: Path, without: str = "") -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
-        (self.folder / "secrets").mkdir(parents=True)
-        self.used.mkdir()
+        self.shared, self.told = folder / "shared", folder / "told"
+        owned(self.folder / "secrets", self.used, self.shared, self.told)
         wanted = knobs(topology="solo", routing="balanced")
         recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
         config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
@@ -59,17 +74,19 @@ class Proxy:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
         self.processes = [subprocess.Popen(argv)]
-        argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        confined = behind(folder, self.used, self.shared, self.told, python=LITELLM.parent / "python3")
+        argv = [*confined, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         self.pulse = free_port()
         environment |= {"TANDEM_PORT": str(self.port), "TANDEM_PULSE": str(self.pulse)}
         environment |= {
             "TANDEM_SECRETS": str(self.folder / "secrets"),
             "TANDEM_USED": str(self.used),
+            "TANDEM_SHARED": str(self.shared),
             "PYTHONUNBUFFERED": "1",
             "LITELLM_DISABLE_LAZY_ROUTES": "1",
         }
-        environment |= {"ROUTES_TO": str(self.folder / "routes.json")}
+        environment |= {"ROUTES_TO": str(self.told / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]
             self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))
@@ -95,7 +112,7 @@ class Proxy:
 
     def routes(self) -> list[tuple[str, str]]:
         """Of LiteLLM's table."""
-        return [(method, path) for method, path in json.loads((self.folder / "routes.json").read_text())]
+        return [(method, path) for method, path in json.loads((self.told / "routes.json").read_text())]
 
     def chat(self, key: str | None, *arguments: Any, **more: Any) -> tuple[int, dict[str, str], bytes]:
         """One chat."""

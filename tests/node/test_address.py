@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.addressed import DEVICE, WANTED, Host, Network, hear
+from tests.node.confined import place
 from tests.node.spaces import Space
 
 pytestmark = pytest.mark.skipif(
@@ -26,9 +27,10 @@ SOON_S = 5.0
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    made = Network(tmp_path_factory.mktemp("address"))
-    yield made
-    made.end()
+    with place(tmp_path_factory.mktemp("address")) as folder:
+        made = Network(folder)
+        yield made
+        made.end()
 
 
 def told(network: Network, what: str, took: float) -> None:
@@ -134,26 +136,28 @@ def test_behind_the_walls_and_a_firewall_that_lets_nothing_in_but_answers_one_ha
 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:
     for host in network.hosts:
-        assert "Couldn't" not in host.log() and "disabl" not in host.log().lower(), host.log()
+        # A higher priority it may not have here: where the tests have no time of the real-time kind to give.
+        for word in ("Couldn't", "disabl", "Cannot open", "Unable"):
+            assert word.lower() not in host.log().lower(), host.log()
 
 
 def test_a_head_alone_has_it_and_says_nothing_to_the_network(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
     client = Space()
     client.run("ip", "link", "add", "br0", "type", "bridge")
     client.address("br0", "10.0.0.99/24")
-    head = Host(client, 0, tmp_path, topology="solo")
-    try:
-        end = time.monotonic() + 20
-        while not head.has_it():
-            assert time.monotonic() < end, head.log()
-            time.sleep(0.1)
-        mac = json.loads(head.space.run("ip", "-j", "link", "show", DEVICE))[0]["address"]
-        assert hear(client, WANTED, "br0") == {"mac": mac, "vrids": {}}
-        assert "WARNING" not in head.log()
-    finally:
-        head.end()
-        client.close()
+    with place(tmp_path) as folder:
+        head = Host(client, 0, folder, topology="solo")
+        try:
+            end = time.monotonic() + 20
+            while not head.has_it():
+                assert time.monotonic() < end, head.log()
+                time.sleep(0.1)
+            mac = json.loads(head.space.run("ip", "-j", "link", "show", DEVICE))[0]["address"]
+            assert hear(client, WANTED, "br0") == {"mac": mac, "vrids": {}}
+            assert "WARNING" not in head.log()
+        finally:
+            head.end()
+            client.close()
 
 
 def test_a_configuration_that_keepalived_does_not_take_starts_nothing(network: Network, tmp_path: Path) -> None:

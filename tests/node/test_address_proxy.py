@@ -1,5 +1,5 @@
-"""The real HAProxy with what Docker lets a container do: it listens on an address that its node has not, and what
-keepalived asks tells whether it serves.
+"""The real HAProxy with what its container may do, which is nothing: it listens on an address that its node has not,
+and what keepalived asks tells whether it serves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import ADMIN, PROXY_CONFIG
+from operations.plan.places import PROXY_CONFIG, PROXY_RUN
+from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
 
@@ -25,9 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 WANTED, DEVICE = "10.0.0.50", "enP7s7"
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
-#: What a container gets that asks for nothing.
-DOCKER = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod"
-ALLOWED = ",".join(["-all", *(f"+{each}" for each in f"{DOCKER},audit_write,setfcap".split(","))])
 ASK = f"import urllib.request as r; print(r.urlopen('http://{WANTED}:8000/health/liveliness', timeout=2).status)"
 
 
@@ -42,11 +40,13 @@ class Door:
         mine = plan(topology="solo", proxy_bind="loopback", proxy_address=WANTED).head
         assert mine.proxy and mine.address
         config = next(file.content for file in mine.proxy.files if file.path == PROXY_CONFIG)
-        (folder / "haproxy.cfg").write_text(config.replace(ADMIN, str(folder / "admin.sock")))
+        run = folder / "run"
+        owned(run)
+        (folder / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(run)))
         self.asks = folder / "asks.sh"
         self.asks.write_text(next(file.content for file in mine.address.files if file.path.endswith("/asks.sh")))
-        confined = ("setpriv", "--bounding-set", ALLOWED, "haproxy", "-db", "-f", str(folder / "haproxy.cfg"))
-        self.proxy = subprocess.Popen(self.node.argv(*confined))
+        proxy = (*behind(folder, run), "haproxy", "-db", "-f", str(folder / "haproxy.cfg"))
+        self.proxy = subprocess.Popen(self.node.argv(*proxy))
         double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
         self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
 
@@ -64,9 +64,10 @@ class Door:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path)
-    yield made
-    made.end()
+    with place(tmp_path) as folder:
+        made = Door(folder)
+        yield made
+        made.end()
 
 
 def until(condition: Callable[[], bool], seconds: float = 20) -> None:

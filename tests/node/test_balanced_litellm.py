@@ -24,6 +24,7 @@ from bench.client.stream import Answer
 from tests.bench.routing import doors
 from tests.bench.routing.counters import counts
 from tests.bench.routing.load import stream
+from tests.node.confined import behind, owned, place
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
@@ -59,13 +60,20 @@ class EngineDouble:
         self.process.wait()
 
 
+def contained(home: Path, used: Path) -> list[str]:
+    """As in its container."""
+    owned(used)
+    return behind(home, used, python=doors.LITELLM.parent / "python3")
+
+
 class Setup:
     """LiteLLM over two engines."""
 
     def __init__(self, folder: Path) -> None:
         self.engines = [EngineDouble(), EngineDouble()]
         probe = Path(__file__).parent / "doubles/balanced_probe.py"
-        self.door = doors.litellm("balanced", [each.url for each in self.engines], "double", folder, more=[probe])
+        engines = [each.url for each in self.engines]
+        self.door = doors.litellm("balanced", engines, "double", folder, more=[probe], before=contained)
 
     def close(self) -> None:
         """Ends all of it."""
@@ -122,9 +130,10 @@ def numbers(count: int) -> str:
 
 @pytest.fixture(scope="module")
 def litellm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
-    setup = Setup(tmp_path_factory.mktemp("litellm"))
-    yield setup
-    setup.close()
+    with place(tmp_path_factory.mktemp("litellm")) as folder:
+        setup = Setup(folder)
+        yield setup
+        setup.close()
 
 
 @pytest.fixture

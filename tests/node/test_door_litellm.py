@@ -24,6 +24,7 @@ import yaml
 
 from operations.node import drained, keys
 from tests.node import strangers
+from tests.node.confined import place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
 from tests.node.strangers import in_openai_form, request
 
@@ -32,12 +33,13 @@ pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: L
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    proxy = Proxy(tmp_path_factory.mktemp("proxy"))
-    try:
-        proxy.wait()
-        yield proxy
-    finally:
-        proxy.stop()
+    with place(tmp_path_factory.mktemp("proxy")) as folder:
+        proxy = Proxy(folder)
+        try:
+            proxy.wait()
+            yield proxy
+        finally:
+            proxy.stop()
 
 
 @pytest.fixture
@@ -77,14 +79,15 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def test_without_a_part_of_its_door_it_does_not_start(tmp_path: Path) -> None:
-    broken = Proxy(tmp_path, without="door_keys.py")
-    try:
-        assert broken.processes[-1].wait(START_S) != 0
-        assert "door_keys" in broken.log.read_text()
-        with pytest.raises(ConnectionRefusedError):
-            request(broken.url, *strangers.LIVENESS)
-    finally:
-        broken.stop()
+    with place(tmp_path) as folder:
+        broken = Proxy(folder, without="door_keys.py")
+        try:
+            assert broken.processes[-1].wait(START_S) != 0
+            assert "door_keys" in broken.log.read_text()
+            with pytest.raises(ConnectionRefusedError):
+                request(broken.url, *strangers.LIVENESS)
+        finally:
+            broken.stop()
 
 
 def test_of_all_routes_one_answers_without_a_key(proxy: Proxy) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,25 +22,15 @@ from typing import Any
 import pytest
 
 from operations.node import drained
-from operations.plan.places import ADMIN, LITELLM, PROXY_CONFIG
+from operations.plan.places import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER
+from tests.node.confined import IS_ROOT, behind, place
+from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load
 from tests.plan.samples import plan
 
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
 #: What the configuration has, and what a test can wait for.
 SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
-
-
-def free_ports(count: int) -> int:
-    """The first of so many that nobody has."""
-    for first in range(30000, 32000, count):
-        try:
-            for port in range(first, first + count):
-                socket.create_server(("127.0.0.1", port)).close()
-            return first
-        except OSError:
-            continue
-    raise AssertionError("no free ports")
 
 
 class Proxy:
@@ -48,14 +41,29 @@ class Proxy:
         self.port, self.inner, self.folder = first + 4, first, folder
         mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, proxy_body_mib=1).head.proxy
         assert mine
-        text = next(file.content for file in mine.files if file.path == PROXY_CONFIG)
-        assert SLOW in text
-        self.admin, self.config = str(folder / "admin.sock"), folder / "haproxy.cfg"
-        self.config.write_text(text.replace(ADMIN, self.admin).replace(SLOW, QUICK))
+        files = {Path(file.path).name: file.content for file in mine.files}
+        assert SLOW in files["haproxy.cfg"]
+        self.run, self.admin, self.config = folder / "run", str(folder / "run/admin.sock"), folder / "haproxy.cfg"
+        self.config.write_text(files["haproxy.cfg"].replace(PROXY_RUN, str(self.run)).replace(SLOW, QUICK))
+        self.ready = folder / "ready.sh"
+        self.loaded = folder / "loaded"
+        moved = {PROXY_RUN: self.run, PROXY_LOADED: self.loaded, PROXY_CONFIG: self.config}
+        # The longer one begins with the shorter one.
+        for path in sorted(moved, key=len, reverse=True):
+            files["ready.sh"] = files["ready.sh"].replace(path, str(moved[path]))
+        self.ready.write_text(files["ready.sh"])
         self.url = f"http://127.0.0.1:{self.port}"
         self.doubles = {unit[-1]: self.double(unit[-1]) for unit in LITELLM}
-        self.process = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(self.config)])
+        self.process = self.start()
         until(10, lambda: all(self.state(name) == "UP" for name in self.doubles))
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """As its unit does: what comes before the container, which gives folders away, and the container."""
+        if IS_ROOT:
+            subprocess.run(["sh", str(self.ready), "spec"], check=True, timeout=30)
+        else:
+            self.run.mkdir(exist_ok=True)
+        return subprocess.Popen([*behind(self.folder, self.run), "haproxy", "-W", "-db", "-f", str(self.config)])
 
     def double(self, name: str) -> subprocess.Popen[bytes]:
         """Start one; a, b."""
@@ -100,9 +108,10 @@ def until(seconds: float, condition: Any) -> None:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[Proxy]:
-    made = Proxy(tmp_path)
-    yield made
-    made.end()
+    with place(tmp_path) as folder:
+        made = Proxy(folder)
+        yield made
+        made.end()
 
 
 class Streams:
@@ -205,6 +214,40 @@ def test_a_new_configuration_is_taken_up_under_streams(proxy: Proxy) -> None:
     until(10, is_new)
     streams.wait()
     assert len(streams.whole) == 4 and streams.broken == []
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root makes a user of another")
+def test_it_has_no_right_and_its_socket_is_its_own_and_root_s(proxy: Proxy) -> None:
+    """Who speaks to the socket could send requests away, or read what is under way."""
+    said = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{proxy.process.pid}/status").read_text(), re.MULTILINE))
+    assert said["Uid"].split() == [str(PROXY_USER)] * 4 and said["NoNewPrivs"] == "1"
+    assert {int(said[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
+    for path, mode in ((proxy.run, 0o700), (Path(proxy.admin), 0o600)):
+        found = path.stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (PROXY_USER, PROXY_USER, mode)
+    # Root writes it, and would follow a link that HAProxy had put in its place.
+    assert proxy.run not in proxy.loaded.parents
+    assert proxy.loaded.read_text().split()[0] == hashlib.sha256(proxy.config.read_bytes()).hexdigest()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root leaves what another may not replace")
+@pytest.mark.parametrize("before", ["a proxy that ran as root", "a boot"])
+def test_it_starts_again_behind(proxy: Proxy, before: str) -> None:
+    proxy.process.kill()
+    proxy.process.wait()
+    until(10, lambda: not is_listened_to(proxy.port))
+    shutil.rmtree(proxy.run)
+    if before != "a boot":
+        proxy.run.mkdir()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(proxy.admin)
+    proxy.process = proxy.start()
+    until(10, lambda: proxy.state("a") == "UP")
+
+
+def is_listened_to(port: int) -> bool:
+    with socket.socket() as channel:
+        return channel.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +15,11 @@ from typing import Any
 
 import pytest
 
+from operations.plan.places import ADMIN, PROXY_USER, SHARED, folder_of
+from tests.node.confined import IS_ROOT, behind, owned, place
+from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import FILES, load
+from tests.plan.samples import plan
 
 #: Counts 3 of `engine`, marks `read` with 7, and stays.
 OTHER = """
@@ -132,3 +138,55 @@ def test_one_that_is_alone_needs_no_folder(monkeypatch: pytest.MonkeyPatch) -> N
     assert alone.counts.others("engine") == 0
     alone.marks.put(2, b"x")
     assert alone.marks.get(b"x") == 2
+
+
+#: Says what the others have, seconds later.
+READER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import shared
+time.sleep(1.1)
+print(shared.counts.others("engine"), flush=True)
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root has files that another may not read")
+def test_one_of_an_older_version_that_runs_as_root_counts_not_and_harms_nobody(tmp_path: Path) -> None:
+    """A way back by an older Tandem starts one beside one of this."""
+    with place(tmp_path) as folder:
+        theirs, program = folder / "shared", folder / "program"
+        owned(theirs)
+        program.mkdir()
+        shutil.copy(FILES / "litellm/shared.py", program)
+        confined = behind(folder, theirs, python=Path(sys.executable))
+        argv = [*confined, os.path.realpath(sys.executable), "-B", "-c", READER, str(program)]
+        with another(theirs):
+            # It made this one first.
+            os.chown(theirs / "marks", PROXY_USER, PROXY_USER)
+            said = subprocess.run(
+                argv, env={"TANDEM_SHARED": str(theirs), "PATH": os.environ["PATH"]}, capture_output=True, check=False
+            )
+        assert said.stdout == b"0\n", said.stderr.decode()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root gives files away")
+@pytest.mark.parametrize("before", ["a boot", "a LiteLLM that ran as root"])
+def test_what_they_share_is_theirs_before_a_start_behind(tmp_path: Path, before: str) -> None:
+    """By the script that its unit runs, with everything in a folder of the test's."""
+    (mine, _) = plan(topology="solo", litellm_ports=free_ports(4)).head.litellm
+    theirs, scripts = tmp_path / "run/litellm", tmp_path / "scripts"
+    scripts.mkdir()
+    for file in mine.files:
+        text = file.content.replace(SHARED, str(theirs)).replace(folder_of(mine.unit), str(scripts))
+        (scripts / Path(file.path).name).write_text(text.replace(ADMIN, str(tmp_path / "none")))
+    if before != "a boot":
+        theirs.mkdir(parents=True)
+        (theirs / "marks").touch(0o600)
+        (tmp_path / "root's").touch(0o600)
+        (theirs / "link").symlink_to(tmp_path / "root's")
+    subprocess.run(["sh", str(scripts / "ready.sh"), "spec"], check=True, timeout=30)
+    found = theirs.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (PROXY_USER, PROXY_USER, 0o700)
+    assert {path.lstat().st_uid for path in theirs.iterdir()} <= {PROXY_USER}
+    assert theirs.parent.stat().st_uid == 0
+    assert before == "a boot" or (tmp_path / "root's").stat().st_uid == 0, "no link is followed"

@@ -21,15 +21,11 @@ from operations import remote
 from operations.node import archive, files, links, secrets, services, status
 
 
-def test_a_secret_is_told_by_its_hash_and_mode(tmp_path: Path) -> None:
+def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("sk-1\n")
-    path.chmod(0o640)
-    assert secrets.main(str(path)) == {"hash": hashlib.sha256(b"sk-1\n").hexdigest(), "mode": "640"}
-
-
-def test_no_secret_has_no_hash(tmp_path: Path) -> None:
-    assert secrets.main(str(tmp_path / "none")) == {"hash": "", "mode": ""}
+    assert secrets.hash_of(path) == hashlib.sha256(b"sk-1\n").hexdigest()
+    assert secrets.hash_of(tmp_path / "none") == ""
 
 
 def test_files_by_content_and_mode(tmp_path: Path) -> None:

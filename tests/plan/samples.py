@@ -89,6 +89,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             },
             "models": [{"present": False, "problems": [], "files": {}, "proven": False, "touched": []}],
             "secrets": {},
+            "modes": {"wrong": [], "refused": []},
             "served": "",
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": []},

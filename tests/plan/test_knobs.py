@@ -18,6 +18,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"routing": "round-robin"}, ["routing='round-robin'", "simple-shuffle, balanced, least-busy"]),
     ({"proxy_port": "8000"}, ["proxy_port='8000'"]),
     ({"proxy_port": 0}, ["proxy_port=0"]),
+    ({"proxy_port": 443}, ["proxy_port=443", "ports below 1024 are root's, and the proxy runs without it"]),
     ({"proxy_port": 8001}, ["proxy_port and engine_port are both 8001"]),
     ({"engine_port": 26005}, ["engine_port lies within the 300 ports"]),
     ({"proxy_bind": "everywhere"}, ["proxy_bind='everywhere'"]),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,8 +69,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def litellm(routing: str, engines: Sequence[str], model: str, folder: Path, more: Sequence[Path] = ()) -> Door:
-    """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test."""
+def litellm(
+    routing: str,
+    engines: Sequence[str],
+    model: str,
+    folder: Path,
+    more: Sequence[Path] = (),
+    before: Callable[[Path, Path], Sequence[str]] | None = None,
+) -> Door:
+    """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test; `before`:
+    what stands before its command line, by its folder and the one that it writes to.
+    """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
     recipe = load_recipe(wanted.recipe)
     config = proxy_config(recipe.model_copy(update={"served_name": model}), wanted, engines)
@@ -81,9 +90,12 @@ def litellm(routing: str, engines: Sequence[str], model: str, folder: Path, more
     for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *more]:
         shutil.copy(path, home)
     port = free_port()
-    argv = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"]
+    used = home / "used"
+    used.mkdir()
+    argv = [*(before(home, used) if before else ()), str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1"]
+    argv += ["--port", str(port), "--telemetry", "False"]
     environment = {"LITELLM_MASTER_KEY": KEY, "TANDEM_PORT": str(port), "TANDEM_PULSE": str(free_port())}
-    environment |= {"TANDEM_SECRETS": str(home / "secrets"), "TANDEM_USED": str(home)}
+    environment |= {"TANDEM_SECRETS": str(home / "secrets"), "TANDEM_USED": str(used)}
     return _start(routing, argv, port, KEY, home, ENVIRONMENT | environment)
 
 

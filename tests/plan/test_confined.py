@@ -1,0 +1,102 @@
+"""What containers and units are given."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import pairwise
+
+import pytest
+
+from operations.plan.formats import load_recipe
+from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
+from operations.plan.plan import make_plan
+from operations.plan.service import Program, confined, lessened
+from tests.plan.samples import knobs, nodes, plan
+
+
+def docker(service: Program | None) -> list[str]:
+    """The container's command line."""
+    assert service
+    run = next(file.content for file in service.files if file.path.endswith("/run.sh"))
+    return shlex.split(next(line for line in run.splitlines() if line.startswith("exec ")))
+
+
+def kept(argv: list[str]) -> set[str]:
+    """Capabilities, of which all others are dropped."""
+    assert ("--cap-drop", "ALL") in pairwise(argv)
+    assert ("--security-opt", "no-new-privileges") in pairwise(argv)
+    return {name for word, name in pairwise(argv) if word == "--cap-add"}
+
+
+@pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
+def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone(topology: str) -> None:
+    own = {unit: [f"{SHARED}:/shared", f"{KEYS_USED}:/used"] for unit in LITELLM}
+    own[PROXY] = [f"{PROXY_RUN}:{PROXY_RUN}"]
+    for node in plan(topology=topology).nodes:
+        for service in (node.proxy, *node.litellm):
+            if service is None:
+                continue
+            argv = docker(service)
+            assert kept(argv) == set()
+            assert ("--user", f"{PROXY_USER}:{PROXY_USER}") in pairwise(argv)
+            assert "--read-only" in argv and "--pids-limit" in argv
+            writable = [name for word, name in pairwise(argv) if word == "--volume" and name[-3:] != ":ro"]
+            assert writable == own[service.unit]
+
+
+def test_haproxy_sees_no_key() -> None:
+    argv = docker(plan(topology="solo").head.proxy)
+    assert ("--volume", "/etc/tandem/proxy:/tandem:ro") in pairwise(argv)
+    assert ("--tmpfs", "/tandem/secrets:ro,size=4k") in pairwise(argv)
+    assert "/etc/tandem/proxy/secrets" in PROXY_KEY
+
+
+def test_keepalived_has_what_moves_an_address_and_writes_nowhere() -> None:
+    argv = docker(plan(topology="replicas", proxy_bind="all", proxy_address="10.0.0.50").head.address)
+    assert kept(argv) == {"NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID"}
+    assert "--read-only" in argv
+    assert all(name.endswith(":ro") for word, name in pairwise(argv) if word == "--volume")
+
+
+def test_an_engine_has_what_a_gpu_and_its_files_take() -> None:
+    wanted = knobs(topology="cluster")
+    recipe = load_recipe(wanted.recipe)
+    assert recipe.needs.gpu and not recipe.start_mods
+    for mods, port, more in (
+        ((), 8001, set()),
+        ((), 80, {"NET_BIND_SERVICE"}),
+        (("a",), 8001, {"CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"}),
+    ):
+        changed = recipe.model_copy(update={"start_mods": mods})
+        planned = make_plan(changed, knobs(topology="cluster", engine_port=port), nodes(2, wanted))
+        argv = docker(planned.head.engine)
+        assert kept(argv) == {"DAC_OVERRIDE", "IPC_LOCK"} | more
+        assert not {"--privileged", "--ipc", "--pid"} & set(argv)
+
+
+def test_an_engine_without_a_gpu_locks_no_memory() -> None:
+    assert kept(docker(plan(topology="solo", recipe="lab-tiny-llama").head.engine)) == {"DAC_OVERRIDE"}
+
+
+def test_any_container_can_be_confined() -> None:
+    assert confined(0, "NET_BIND_SERVICE", scratch="1m", processes=9) == [
+        *("--user", "0:0", "--cap-drop", "ALL", "--cap-add", "NET_BIND_SERVICE"),
+        *("--security-opt", "no-new-privileges", "--pids-limit", "9", "--read-only"),
+        *("--tmpfs", "/tmp:rw,nosuid,nodev,noexec,size=1m", "--env", "HOME=/tmp"),
+    ]
+    assert lessened() == ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+
+
+@pytest.mark.parametrize("unit", ["tandem-guard", "tandem-canary", "tandem-walls"])
+def test_programs_of_ours_have_one_capability_and_a_disk_that_is_read_only(unit: str) -> None:
+    program = plan(topology="cluster").head.services[unit]
+    assert program
+    lines = next(file.content for file in program.files if file.path.endswith(".service")).splitlines()
+    (bounds,) = [line for line in lines if line.startswith("CapabilityBoundingSet=")]
+    assert len(bounds.partition("=")[2].split()) == 1
+    assert {"NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "SystemCallFilter=@system-service"} <= {
+        *lines
+    }
+    assert lines.index("SystemCallFilter=@system-service") < next(
+        number for number, line in enumerate(lines) if line.startswith("SystemCallFilter=~")
+    )
