@@ -14,15 +14,13 @@ from typing import Any
 
 import aiohttp
 import orjson
+from litellm.constants import AIOHTTP_KEEPALIVE_TIMEOUT
 from litellm.llms.custom_httpx import http_handler
 from litellm.proxy import proxy_server
 
 #: Seconds for an engine to take a connection, and between two signs of its answer: a GB10 reads a prompt of 200,000
 #: tokens for two minutes.
 CONNECT_S, SILENT_S = 5.0, 900.0
-#: Seconds that a connection is kept for the next request: less than the 5 s after which vLLM closes it, which a request
-#: that is sent in that moment would not survive.
-KEPT_S = 2.0
 #: Seconds before an engine is asked again that has just failed.
 PAUSE_S = 1.0
 #: Seconds for an engine to count the tokens of a text.
@@ -56,11 +54,15 @@ _session: aiohttp.ClientSession | None = None
 
 
 def session() -> aiohttp.ClientSession:
-    """One for the process. Its connections are LiteLLM's own kind (links.py): one over a cut rail ends."""
+    """One for the process. Its connections are of LiteLLM's own kind (links.py, and its environment in
+    litellm_service.py of operations/plan): one over a cut rail ends, and none is kept until vLLM closes it.
+    """
     global _session
     if _session is None:
         connector = aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEPT_S, socket_factory=http_handler.build_aiohttp_keepalive_socket_factory()
+            limit=0,
+            keepalive_timeout=AIOHTTP_KEEPALIVE_TIMEOUT,
+            socket_factory=http_handler.build_aiohttp_keepalive_socket_factory(),
         )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
         _session = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)

@@ -148,13 +148,16 @@ class _Stream:
     async def _pass_events(self, events: bytes) -> bool:
         """Events that are whole; whether the last of the stream was among them. Raises Broken at an engine's error."""
         passed = list[bytes]()
-        for event in events.split(b"\n\n"):
-            if event == b"data: [DONE]":
-                await self._pass_on(b"".join(passed) + _DONE, False)
-                return True
-            passed += self._chunks(event)
-        await self._pass_on(b"".join(passed), True)
-        return False
+        try:
+            for event in events.split(b"\n\n"):
+                if event == b"data: [DONE]":
+                    passed.append(_DONE)
+                    return True
+                passed += self._chunks(event)
+            return False
+        finally:
+            # What came before an error is a part of the answer, and goes on with the rest of it.
+            await self._pass_on(b"".join(passed), passed[-1:] != [_DONE])
 
     def _chunks(self, event: bytes) -> list[bytes]:
         """What the client gets of an event now."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from operations.plan.places import PROXY_USER
+from tests.bench.routing import doors
 
 IS_ROOT = os.geteuid() == 0
 _RIGHTS = "--clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs"
@@ -64,3 +65,9 @@ def behind(folder: Path, *writes: Path, python: Path | None = None) -> list[str]
     disk = _DISK.format(shlex.quote(str(folder)), each)
     script = f"{_PYTHON.format(shlex.quote(str(home)))} && {disk} && {_BECOME}"
     return ["unshare", "--mount", "sh", "-c", script, "sh"]
+
+
+def contained(home: Path, used: Path) -> list[str]:
+    """What stands before the real LiteLLM's command line, by its folder and the one that it writes to."""
+    owned(used)
+    return behind(home, used, python=doors.LITELLM.parent / "python3")

@@ -24,7 +24,7 @@ from bench.client.stream import Answer
 from tests.bench.routing import doors
 from tests.bench.routing.counters import counts
 from tests.bench.routing.load import stream
-from tests.node.confined import behind, owned, place
+from tests.node.confined import contained, place
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
@@ -58,12 +58,6 @@ class EngineDouble:
         """As by the memory guard: connections break, further ones are refused."""
         self.process.kill()
         self.process.wait()
-
-
-def contained(home: Path, used: Path) -> list[str]:
-    """As in its container."""
-    owned(used)
-    return behind(home, used, python=doors.LITELLM.parent / "python3")
 
 
 class Setup:

@@ -1,0 +1,148 @@
+"""Chats through the real LiteLLM to an engine whose every word the test has written."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.bench.routing import doors
+from tests.node.confined import contained, place
+from tests.node.litellm_proxy import CHAT
+from tests.node.strangers import request
+
+pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
+
+ASKED = {"model": "double", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
+
+
+def event(text: str = "", reason: str | None = None, **delta: Any) -> bytes:
+    """A chunk, spelled as no other program would: it shows whether bytes are passed on."""
+    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": reason}
+    return b"data: " + json.dumps({"id": "one", "choices": [choice]}, indent=1).encode() + b"\n\n"
+
+
+USAGE = b'data: {"id":"one","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+class ScriptedDouble(BaseHTTPRequestHandler):
+    """An engine that answers with what lies ready, in turn: a status and bytes, after which it hangs up."""
+
+    script: list[tuple[int, bytes]] = []
+    asked: list[dict[str, Any]] = []
+
+    def do_POST(self) -> None:
+        """/tokenize: a character is a token. Anything else: the next of the script."""
+        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            return self.say(200, json.dumps({"count": len(said["prompt"])}).encode())
+        self.asked.append(said)
+        return self.say(*self.script.pop(0))
+
+    def say(self, status: int, body: bytes) -> None:
+        """An answer whose length nobody knows."""
+        self.send_response(status)
+        is_stream = body.startswith(b"data: ")
+        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[doors.Door]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ScriptedDouble)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    with place(tmp_path_factory.mktemp("litellm")) as folder:
+        door = doors.litellm("balanced", [f"http://127.0.0.1:{server.server_port}"], "double", folder, before=contained)
+        yield door
+        door.stop()
+    server.shutdown()
+    server.server_close()
+
+
+def ask(door: doors.Door, *script: tuple[int, bytes], **more: Any) -> tuple[int, dict[str, str], bytes]:
+    """One chat, whose engine answers so; all of the script has to be asked for."""
+    ScriptedDouble.script, ScriptedDouble.asked[:] = list(script), []
+    got = request(door.url, "POST", CHAT, door.key, {**ASKED, **more})
+    assert ScriptedDouble.script == []
+    return got
+
+
+def test_a_stream_comes_byte_for_byte(door: doors.Door) -> None:
+    status, headers, text = ask(door, (200, event("a") + event("b", "stop") + USAGE + DONE), stream=True)
+    assert status == 200 and headers["content-type"].startswith("text/event-stream")
+    # What it cost the client has not asked for.
+    assert text == event("a") + event("b", "stop") + DONE
+    assert ScriptedDouble.asked == [{**ASKED, "stream": True, "stream_options": {"include_usage": True}}]
+
+
+def test_an_answer_and_a_refusal_come_byte_for_byte(door: doors.Door) -> None:
+    for status, body in (
+        (200, b'{"choices" : [],  "usage": {"total_tokens": 7}}'),
+        (400, b'{"error" : {"code": 400}}'),
+    ):
+        for stream in (False, True):
+            assert ask(door, (status, body), stream=stream)[::2] == (status, body)
+
+
+def test_a_stream_that_breaks_goes_on(door: doors.Door) -> None:
+    broken = event("", role="assistant") + event("ab")
+    _, _, text = ask(door, (200, broken), (200, event("c", "stop") + USAGE + DONE), stream=True)
+    first, more, end = text.partition(event("ab"))
+    assert first == event("", role="assistant") and more
+    assert json.loads(end.split(b"\n\n")[0].removeprefix(b"data: "))["choices"][0]["delta"]["content"] == "c"
+    assert end.endswith(DONE)
+    assert ScriptedDouble.asked[1]["messages"][-1] == {"role": "assistant", "content": "ab"}
+    assert ScriptedDouble.asked[1]["max_tokens"] == 7
+
+
+def test_an_engine_that_says_in_a_stream_that_it_is_dead_is_left(door: doors.Door) -> None:
+    dead = b'data: {"error": {"message": "EngineDeadError", "code": 500}}\n\n' + DONE
+    _, _, text = ask(door, (200, event("ab") + dead), (200, event("c", "stop") + USAGE + DONE), stream=True)
+    assert b"EngineDeadError" not in text and text.startswith(event("ab")) and text.endswith(DONE)
+
+
+def test_half_a_tool_call_is_held_back_and_comes_whole_from_another(door: doors.Door) -> None:
+    half, whole = event(tool_calls=["half"]), event(tool_calls=["whole"])
+    _, _, text = ask(door, (200, half), (200, whole + event("", "tool_calls") + USAGE + DONE), stream=True)
+    assert b"half" not in text and b"whole" in text
+
+
+def test_an_answer_that_had_its_end_is_ended(door: doors.Door) -> None:
+    _, _, text = ask(door, (200, event("a") + event("", "stop")), stream=True)
+    assert text == event("a") + event("", "stop") + DONE
+    _, _, text = ask(door, (200, event("ab")), stream=True, max_tokens=2)
+    assert b'"finish_reason":"length"' in text and text.endswith(DONE)
+
+
+def test_an_answer_that_fits_a_grammar_ends_where_it_broke_and_says_so(door: doors.Door) -> None:
+    more = {"stream": True, "response_format": {"type": "json_object"}}
+    _, _, text = ask(door, (200, event("a")), **more)
+    assert text.startswith(event("a")) and b"no engine answers" in text and not text.endswith(DONE)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_fails_is_asked_again_and_then_the_client_is_told_when_to_come_back(
+    door: doors.Door, stream: bool
+) -> None:
+    failure = (500, b'{"error": {"message": "a secret prompt"}}')
+    good = (200, event("a", "stop") + USAGE + DONE) if stream else (200, b'{"choices": []}')
+    assert ask(door, failure, good, stream=stream)[0] == 200
+    status, headers, body = ask(door, failure, failure, stream=stream)
+    assert (status, headers["retry-after"]) == (503, "30")
+    assert json.loads(body)["error"]["code"] == "service_unavailable"
+
+
+def test_a_page_in_a_browser_may_read_it(door: doors.Door) -> None:
+    ScriptedDouble.script = [(200, b"{}")]
+    status, headers, _ = request(door.url, "POST", CHAT, door.key, ASKED, headers={"Origin": "https://a.example"})
+    assert status == 200 and headers["access-control-allow-origin"] in ("*", "https://a.example")
