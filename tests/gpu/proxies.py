@@ -46,7 +46,12 @@ def program(
     return Program(
         name=name,
         argv=(*litellm, *given),
-        environment={**_environment(files["run.sh"]), "LITELLM_MASTER_KEY": KEY},
+        environment={
+            **_environment(files["run.sh"]),
+            "LITELLM_MASTER_KEY": KEY,
+            "TANDEM_SHARED": str(folder),
+            "TANDEM_USED": str(folder),
+        },
         asks=f"http://127.0.0.1:{port}/health/liveliness",
         folder=folder,
     )
