@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing venv-proxy lock
+.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,7 +142,10 @@ bench-transfer: ## copies of a model and an image between nodes, against cp and 
 bench-routing: $(VENV)/.dev $(VENV)-proxy/.proxy ## how engines are chosen: LiteLLM's ways, ours, other balancers (ENGINES=url,url DOORS= USERS= REPEATS=)
 	@$(BIN)/python -m tests.bench.routing
 
-venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing and the tests that want the real one
+bench-door: $(VENV)/.dev $(VENV)-proxy/.proxy ## what the proxy costs: CPU a request and a chunk, first tokens of a burst, chunks a second (REPEATS=)
+	@$(BIN)/python -m tests.bench.door
+
+venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing, bench-door and the tests that want the real one
 
 lock: ## renew the lock files from requirements*.in (needs uv)
 	@sh tests/lock.sh

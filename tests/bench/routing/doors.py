@@ -76,26 +76,33 @@ def litellm(
     folder: Path,
     more: Sequence[Path] = (),
     before: Callable[[Path, Path], Sequence[str]] | None = None,
+    without: Sequence[str] = (),
+    ports: tuple[int, int] | None = None,
+    shared: Path | None = None,
 ) -> Door:
     """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test; `before`:
-    what stands before its command line, by its folder and the one that it writes to.
+    what stands before its command line, by its folder and the one that it writes to; `without`: callbacks that are
+    left out; `ports`: of requests and of its pulse; `shared`: the folder that it has in common with others.
     """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
     recipe = load_recipe(wanted.recipe)
     config = proxy_config(recipe.model_copy(update={"served_name": model}), wanted, engines)
-    config["litellm_settings"]["callbacks"] += [f"{path.stem}.callback" for path in more]
+    loaded = [each for each in config["litellm_settings"]["callbacks"] if each.partition(".")[0] not in without]
+    config["litellm_settings"]["callbacks"] = [*loaded, *(f"{path.stem}.callback" for path in more)]
     home = folder / routing
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *more]:
         shutil.copy(path, home)
-    port = free_port()
+    port, pulse = ports or (free_port(), free_port())
     used = home / "used"
     used.mkdir()
     argv = [*(before(home, used) if before else ()), str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1"]
     argv += ["--port", str(port), "--telemetry", "False"]
-    environment = {"LITELLM_MASTER_KEY": KEY, "TANDEM_PORT": str(port), "TANDEM_PULSE": str(free_port())}
+    environment = {"LITELLM_MASTER_KEY": KEY, "TANDEM_PORT": str(port), "TANDEM_PULSE": str(pulse)}
     environment |= {"TANDEM_SECRETS": str(home / "secrets"), "TANDEM_USED": str(used)}
+    if shared:
+        environment["TANDEM_SHARED"] = str(shared)
     return _start(routing, argv, port, KEY, home, ENVIRONMENT | environment)
 
 

@@ -1,0 +1,182 @@
+"""What the proxy costs: an engine's double alone, through LiteLLM, and through HAProxy before one and two of them.
+
+    make bench-door                    a median of three, side by side (REPEATS=)
+
+CPU is that of the proxies' processes (/proc/PID/stat). Engines, clients and proxies share the machine.
+Writes bench-door.json and prints the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from operations.plan.places import PROXY_RUN
+from tests.bench.door.client import together
+from tests.bench.routing import doors
+from tests.plan.samples import plan
+
+REPEATS = int(os.environ.get("REPEATS", "3"))
+RESULT = doors.ROOT / "bench-door.json"
+#: Of a machine that runs nothing else the engines are soon there.
+START_S = 30
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an engine is reached, and the processes that are in it."""
+
+    name: str
+    url: str
+    key: str
+    pids: Sequence[int] = ()
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that its processes have had."""
+        return sum(_cpu_s(pid) for pid in self.pids)
+
+
+def _cpu_s(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / _TICKS
+
+
+async def measure(way: Way) -> dict[str, float]:
+    """One row."""
+    await together(way.url, way.key, 8, 4, 0)
+    burst = sorted(each.first_s for each in await together(way.url, way.key, 64, 40, 50))
+    before, requests = way.cpu_s(), 200
+    for _ in range(requests // 8):
+        await together(way.url, way.key, 8, 1, 0)
+    request_s = (way.cpu_s() - before) / requests
+    before = way.cpu_s()
+    chunks = sum(each.chunks for each in await together(way.url, way.key, 8, 400, 20))
+    chunk_s = (way.cpu_s() - before - 8 * request_s) / chunks
+    began = time.perf_counter()
+    many = sum(each.chunks for each in await together(way.url, way.key, 64, 300, 0))
+    return {
+        "ttft_p50_ms": burst[31] * 1000,
+        "ttft_p99_ms": burst[63] * 1000,
+        "request_ms": request_s * 1000,
+        "chunk_ms": chunk_s * 1000,
+        "chunks_s": many / (time.perf_counter() - began),
+    }
+
+
+@contextmanager
+def program(argv: Sequence[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, as long as this lasts."""
+    process = subprocess.Popen(argv, **more)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def haproxy(folder: Path, port: int, ports: Sequence[tuple[int, int]], stack: ExitStack) -> list[int]:
+    """As a deploy renders it, before LiteLLM at these ports (requests, pulse); the ids of its processes."""
+    mine = plan(topology="solo", proxy_port=port, litellm_ports=20000).head.proxy
+    assert mine
+    text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
+    text = re.sub(r"^ +server .*\n", "", text.replace(PROXY_RUN, str(folder)), flags=re.M).rstrip()
+    servers = [f"    server s{at} 127.0.0.1:{port} check port {pulse}" for at, (port, pulse) in enumerate(ports)]
+    config = folder / "haproxy.cfg"
+    config.write_text("\n".join([text, *servers, ""]))
+    process = stack.enter_context(program(["haproxy", "-W", "-db", "-f", str(config)], stdout=subprocess.DEVNULL))
+    until(lambda: len(_children(process.pid)) == 1)
+    # A server is up behind two answers.
+    time.sleep(2)
+    return [process.pid, *_children(process.pid)]
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Raises TimeoutError."""
+    deadline = time.monotonic() + START_S
+    while not ready():
+        if time.monotonic() > deadline:
+            raise TimeoutError("it does not start")
+        time.sleep(0.1)
+
+
+def ways(folder: Path, stack: ExitStack) -> list[Way]:
+    """All of them, running."""
+    engines = [doors.free_port() for _ in range(2)]
+    urls = [f"http://127.0.0.1:{port}" for port in engines]
+    for port in engines:
+        argv = [sys.executable, "-m", "tests.bench.door.engine", str(port)]
+        stack.enter_context(program(argv, cwd=doors.ROOT))
+    found = [Way("the engine alone", urls[0], "")]
+
+    def litellm(name: str, without: Sequence[str] = (), shared: Path | None = None) -> tuple[doors.Door, int]:
+        ports = (doors.free_port(), doors.free_port())
+        door = doors.litellm("balanced", urls, "double", folder / name, without=without, ports=ports, shared=shared)
+        stack.callback(door.stop)
+        return door, ports[1]
+
+    def pid(door: doors.Door) -> int:
+        assert door.process
+        return door.process.pid
+
+    old, _ = litellm("old", without=["passthrough"])
+    found.append(Way("LiteLLM's own way", old.url, doors.KEY, [pid(old)]))
+    shared = folder / "shared"
+    shared.mkdir()
+    both = [litellm(name, shared=shared) for name in "ab"]
+    found.append(Way("LiteLLM", both[0][0].url, doors.KEY, [pid(both[0][0])]))
+    for count in (1, 2):
+        inner, port = both[:count], doors.free_port()
+        home = folder / f"haproxy-{count}"
+        home.mkdir()
+        ports = [(int(door.url.rpartition(":")[2]), pulse) for door, pulse in inner]
+        pids = haproxy(home, port, ports, stack)
+        url = f"http://127.0.0.1:{port}"
+        found.append(Way(f"HAProxy before {count} LiteLLM", url, doors.KEY, [*pids, *(pid(door) for door, _ in inner)]))
+    return found
+
+
+def table(rows: dict[str, dict[str, float]]) -> str:
+    """Markdown."""
+    lines = [
+        "| | TTFT of 64 at once, p50 / p99, ms | CPU a request, ms | CPU a chunk, ms | chunks a second, 64 streams |"
+    ]
+    lines.append("|---|---|---|---|---|")
+    for name, row in rows.items():
+        cpu = f"{row['request_ms']:.1f} | {row['chunk_ms']:.3f}" if row["request_ms"] else " | "
+        ttft = f"{row['ttft_p50_ms']:.0f} / {row['ttft_p99_ms']:.0f}"
+        lines.append(f"| {name} | {ttft} | {cpu} | {row['chunks_s']:,.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Each way in turn, REPEATS times."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        found = ways(Path(folder), stack)
+        runs: dict[str, list[dict[str, float]]] = {way.name: [] for way in found}
+        for number in range(REPEATS):
+            for way in found:
+                runs[way.name].append(asyncio.run(measure(way)))
+                print(f"  {number + 1} of {REPEATS}: {way.name}", file=sys.stderr, flush=True)
+    rows = {name: {key: median(run[key] for run in mine) for key in mine[0]} for name, mine in runs.items()}
+    RESULT.write_text(json.dumps({"median": rows, "runs": runs}, indent=1) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
