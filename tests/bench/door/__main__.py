@@ -95,7 +95,9 @@ def haproxy(folder: Path, port: int, ports: Sequence[tuple[int, int]], stack: Ex
     servers = [f"    server s{at} 127.0.0.1:{port} check port {pulse}" for at, (port, pulse) in enumerate(ports)]
     config = folder / "haproxy.cfg"
     config.write_text("\n".join([text, *servers, ""]))
-    process = stack.enter_context(program(["haproxy", "-W", "-db", "-f", str(config)], stdout=subprocess.DEVNULL))
+    process = stack.enter_context(
+        program(["haproxy", "-W", "-db", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    )
     until(lambda: len(_children(process.pid)) == 1)
     # A server is up behind two answers.
     time.sleep(2)

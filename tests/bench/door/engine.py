@@ -20,12 +20,14 @@ def _event(text: str) -> bytes:
     return f"{len(event):x}\r\n".encode() + event + b"\r\n"
 
 
-def _chunk(reason: str | None) -> bytes:
-    choice = {"index": 0, "delta": {"content": " token"}, "logprobs": None, "finish_reason": reason}
+def _chunk(reason: str | None, text: str = " token") -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": reason}
     return _event(json.dumps({**_HEAD, "choices": [choice]}))
 
 
-_PIECE, _LAST, _DONE = _chunk(None), _chunk("length"), _event("[DONE]") + b"0\r\n\r\n"
+#: LiteLLM breaks off what says the same a hundred times.
+_PIECES = (_chunk(None), _chunk(None, " other"))
+_LAST, _DONE = _chunk("length"), _event("[DONE]") + b"0\r\n\r\n"
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +44,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             count, pause = asked["max_tokens"], asked.get("seed", 0) / 1000
             writer.write(_START)
             for number in range(count):
-                writer.write(_LAST if number == count - 1 else _PIECE)
+                writer.write(_LAST if number == count - 1 else _PIECES[number % 2])
                 await writer.drain()
                 # Without a pause the others go on as well.
                 await asyncio.sleep(pause)
