@@ -28,8 +28,8 @@ def config_of(unit: str) -> str:
 
 
 def server(unit: str) -> str:
-    """What the proxy calls it."""
-    return unit.removeprefix("tandem-")
+    """What the proxy calls it: its backend, and its name there."""
+    return f"litellm/{unit.removeprefix('tandem-')}"
 
 
 def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: str) -> Service:
@@ -51,9 +51,7 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--volume", f"{KEYS_USED}:/used", "--volume", f"{folder_of(PROXY)}/secrets:/secrets:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     config = proxy_config(recipe, knobs, engines)
-    ready = render(
-        "litellm/ready.sh.j2", port=port, pulse=pulse, folder=folder, admin=ADMIN, server=f"litellm/{server(unit)}"
-    )
+    ready = render("litellm/ready.sh.j2", port=port, pulse=pulse, folder=folder, admin=ADMIN, server=server(unit))
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [
         *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in modules(knobs)),

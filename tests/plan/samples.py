@@ -91,7 +91,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "secrets": {},
             "served": "",
             "walls": {"problem": "no walls are here"},
-            "proxy": {"loaded": "", "engines": {}, "older": []},
+            "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
         },
     }
     return found | changes
