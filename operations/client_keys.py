@@ -24,8 +24,10 @@ def source(known: Mapping[str, str]) -> str:
 
 
 def are(known: Mapping[str, str], name: str) -> bool:
-    """Whether a node has the keys that all are to have; no file is as good as one without a key."""
-    wanted, here = known.get(source(known), ""), known[name]
+    """Whether a node has the keys that all are to have; no file is as good as one without a key. A hash with a mode
+    behind it is of a file that others can read (operations/node/secrets.py): it is written anew, from itself as well.
+    """
+    wanted, here = known.get(source(known), "").partition(" ")[0], known[name]
     return wanted == here or {wanted, here} <= {"", _NONE}
 
 

@@ -6,19 +6,20 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+#: Hashes of keys of clients.
+CLIENT_KEYS = "/etc/tandem/proxy/secrets/keys.json"
 #: Tandem's secrets on a node.
-PATHS = (
-    "/etc/tandem/engine/secrets/ray.token",
-    "/etc/tandem/proxy/secrets/master.key",
-    # Hashes of keys of clients.
-    "/etc/tandem/proxy/secrets/keys.json",
-)
+PATHS = ("/etc/tandem/engine/secrets/ray.token", "/etc/tandem/proxy/secrets/master.key", CLIENT_KEYS)
 
 
 def hashes() -> dict[str, str]:
-    """sha256 of each secret file, by path; empty: none, or one that others may read."""
+    """The hash of each; empty: there is none, or others can read it. Keys of clients are nobody's secret and took long
+    to give out: theirs is there all the same, with the mode behind it (operations/client_keys.py).
+    """
     answers = {path: main(path) for path in PATHS}
-    return {path: answer["hash"] if answer["mode"] == "600" else "" for path, answer in answers.items()}
+    found = {path: answer["hash"] if answer["mode"] == "600" else "" for path, answer in answers.items()}
+    keys = answers[CLIENT_KEYS]
+    return found if found[CLIENT_KEYS] else found | {CLIENT_KEYS: f"{keys['hash']} {keys['mode']}".strip()}
 
 
 def main(path: str) -> dict[str, Any]:

@@ -248,6 +248,10 @@ def deployed(tmp_path: Path, *hashes: str, head: dict[str, Any] | None = None) -
         ((EMPTY, "old"), (0, 1)),
         ((EMPTY, ""), (0, 0)),
         (("", EMPTY), (0, 0)),
+        # Others can read it: written anew, and still the head's word.
+        (("same 644", "same"), (1, 0)),
+        (("new 644", "old"), (1, 1)),
+        (("same", "same 640"), (0, 1)),
     ],
 )
 def test_a_deploy_puts_the_head_s_keys_where_others_lie(

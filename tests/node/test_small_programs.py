@@ -32,6 +32,20 @@ def test_no_secret_has_no_hash(tmp_path: Path) -> None:
     assert secrets.main(str(tmp_path / "none")) == {"hash": "", "mode": ""}
 
 
+def test_a_secret_that_others_can_read_is_none_and_keys_of_clients_are_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, clients = tmp_path / "master.key", tmp_path / "keys.json"
+    monkeypatch.setattr(secrets, "PATHS", (str(one), str(clients)))
+    monkeypatch.setattr(secrets, "CLIENT_KEYS", str(clients))
+    assert secrets.hashes() == {str(one): "", str(clients): ""}
+    for path, mode, told in ((one, 0o600, ""), (one, 0o644, None), (clients, 0o600, ""), (clients, 0o644, " 644")):
+        path.write_text("text")
+        path.chmod(mode)
+        expected = "" if told is None else hashlib.sha256(b"text").hexdigest() + told
+        assert secrets.hashes()[str(path)] == expected
+
+
 def test_files_by_content_and_mode(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("text")
     (tmp_path / "folder").mkdir()
