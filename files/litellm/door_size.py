@@ -10,7 +10,7 @@ import door_answers
 #: Brackets and commas of a body: each is an object of Python's or more, which LiteLLM copies several times, one by one.
 #: With twenty million of them (60 MiB) its event loop stood still for a minute and its pulse for 20 s, so the proxy
 #: ended all of its streams. A million tokens of text have fewer, and pictures have none.
-MOST_PIECES = 1_000_000
+MOST_PIECES = 500_000
 
 
 class Size:
