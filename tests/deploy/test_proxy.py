@@ -48,14 +48,21 @@ def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays(tm
 
 
 def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_path: Path) -> None:
-    outcome = deploy(tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []}), "-y", *SOLO)
+    outcome = deploy(
+        tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []}), "-y", *SOLO
+    )
     assert outcome.code == 0, outcome.text
     assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
 
 
 def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
     loaded = states()[0]["proxy"]["loaded"]
-    outcome = deploy(tmp_path, states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]], "drained": []}), "-y", *SOLO)
+    outcome = deploy(
+        tmp_path,
+        states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]], "drained": []}),
+        "-y",
+        *SOLO,
+    )
     assert outcome.code == 0, outcome.text
     done = of_proxies(outcome.commands)
     assert done[0] == f"systemctl stop {LITELLM[1]}.service"
