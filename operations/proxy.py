@@ -17,7 +17,17 @@ from operations import client_keys, looking, secrecy, units
 from operations.patience import beat, quietly
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import config_of, ports, server
-from operations.plan.places import ADDRESS, ADMIN, CLIENT_KEYS, LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY, PROXY_USER
+from operations.plan.places import (
+    ADDRESS,
+    ADMIN,
+    CLIENT_KEYS,
+    LITELLM,
+    PROXY,
+    PROXY_CONFIG,
+    PROXY_KEY,
+    PROXY_USER,
+    folder_of,
+)
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
@@ -101,7 +111,9 @@ def serve(plan: Plan) -> Iterator[PyinfraCommand]:
 def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
     for service in (*behind, proxy):
         yield from units.place_service(service, looking.at(host, plan)["files"])
-    for service in behind:
+    found = looking.at(host, plan)
+    # One that does not run comes first: it takes what comes while the other one is drained.
+    for service in sorted(behind, key=lambda each: units.is_running(found, each.unit)):
         found = looking.at(host, plan)
         is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
         if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
@@ -116,6 +128,9 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
         if is_stale:
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
+            if service.unit in found["proxy"]["drained"]:
+                # A deploy that was broken off has left it so, and what it was to become is not wanted any more.
+                yield StringCommand("python3", f"{folder_of(service.unit)}/undrain.py", ADMIN, server(service.unit))
             continue
         # Behind one that has run as root, which writes what this one may not read.
         yield secrecy.put_right()
@@ -124,7 +139,9 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
     if units.is_stale(found, proxy):
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
-        if found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG):
+        # One that waits for its start will read what lies there.
+        is_older = found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG)
+        if is_older and units.has_container(found, PROXY):
             # A stream that is under way ends in the old configuration.
             yield StringCommand("systemctl reload", f"{PROXY}.service")
         return
@@ -173,7 +190,7 @@ def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where:
             where,
             "drained",
             admin=ADMIN,
-            server=f"litellm/{server(unit)}",
+            server=server(unit),
             pulse=pulses[unit],
             others=[pulses[each] for each in others],
             patience_s=START_S,

@@ -21,6 +21,7 @@ from door_body import Body, visiting
 from door_counts import Counts
 from door_keys import OWNER, Key, Keys
 from door_limits import Limits, Visit
+from door_size import Size
 from door_usage import Answer
 from litellm.proxy import proxy_server
 
@@ -93,9 +94,13 @@ class Door:
     async def _let_in(self, scope: Any, receive: Any, send: Any, visit: Visit, served: bool) -> None:
         """The request, with the owner's key and without what is not for LiteLLM."""
         answer: Answer | None = None
+        size = Size(receive)
 
         async def pass_on(message: Any) -> None:
             nonlocal answer
+            if size.over and not visit.status:
+                # What LiteLLM says to a client that it takes for gone.
+                return
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
                 if served and visit.status == 200:
@@ -111,13 +116,16 @@ class Door:
         token = visiting.set(visit)
         try:
             with self.limits.under_way(visit) if served else nullcontext():
-                await self.application(self._inner(scope, visit.key, served), receive, pass_on)
+                await self.application(self._inner(scope, visit.key, served), size, pass_on)
+            if size.over and not visit.status:
+                visit.status = await door_answers.say(scope, receive, send, size.over)
         except Exception as error:
             if visit.status:
                 raise
-            # LiteLLM looks for a package of its database's when it tells of a body that it does not take.
-            print(f"tandem: LiteLLM has let an error of its own pass: {door_log.kinds(error)}")
-            visit.status = await door_answers.say(scope, receive, send, door_answers.failed())
+            if not size.over:
+                # LiteLLM looks for a package of its database's when it tells of a body that it does not take.
+                print(f"tandem: LiteLLM has let an error of its own pass: {door_log.kinds(error)}")
+            visit.status = await door_answers.say(scope, receive, send, size.over or door_answers.failed())
         finally:
             visiting.reset(token)
             self.limits.spend(visit, time.monotonic())

@@ -29,6 +29,11 @@ def too_much(refused: Refused) -> Said:
     return 429, _error(refused.why, refused.what, "rate_limit_exceeded"), after
 
 
+def too_large(why: str) -> Said:
+    """A body that is more than LiteLLM shall read."""
+    return 413, _error(why, "invalid_request_error", "request_too_large"), []
+
+
 def failed() -> Said:
     """LiteLLM could not do it, and has no words of its own for that: most often a body that it does not take."""
     return 500, _error("the proxy can't do that with this body", "server_error", "internal_error"), []

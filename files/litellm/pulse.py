@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import engines
@@ -42,7 +42,7 @@ class Pulse(BaseHTTPRequestHandler):
     """200, or 503 until LiteLLM takes requests: how many are under way, and the hash of the engines' configuration."""
 
     protocol_version = "HTTP/1.0"
-    #: Seconds that one who asks and says nothing keeps the others waiting.
+    #: Seconds that one who asks and says nothing keeps a thread.
     timeout = 2
     takes_requests = False
 
@@ -58,6 +58,13 @@ class Pulse(BaseHTTPRequestHandler):
         """Three lines a second would be no log."""
 
 
+class Listener(ThreadingHTTPServer):
+    """Of whom nobody waits for another."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked has given up; the proxy says what that means."""
+
+
 def _listens(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), CONNECT_S):
@@ -71,5 +78,5 @@ callback = CustomLogger()
 under_way = UnderWay(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
 proxy_server.app.middleware_stack = under_way
 threading.Thread(
-    target=HTTPServer(("127.0.0.1", int(os.environ["TANDEM_PULSE"])), Pulse).serve_forever, daemon=True
+    target=Listener(("127.0.0.1", int(os.environ["TANDEM_PULSE"])), Pulse).serve_forever, daemon=True
 ).start()

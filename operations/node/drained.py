@@ -13,6 +13,8 @@ WORD_S = 5.0
 LOOK_S = 0.5
 #: Seconds for one that answers to take a new configuration up.
 TAKE_S = 5.0
+#: In HAProxy's `srv_admin_state`: told to drain, by its socket.
+_DRAINED = 0x08
 
 
 def main(
@@ -46,14 +48,28 @@ def main(
 
 def say(admin: str, word: str) -> bool:
     """Whether HAProxy has taken a word on its socket."""
+    said = _told(admin, word)
+    return said is not None and not said.strip()
+
+
+def kept_out(admin: str) -> list[str]:
+    """The servers that HAProxy was told to send nothing more, `BACKEND/NAME`; none where it does not say."""
+    rows = [line.split() for line in (_told(admin, "show servers state") or "").splitlines()]
+    names = next((row[1:] for row in rows if row[:1] == ["#"]), [])
+    servers = [dict(zip(names, row, strict=False)) for row in rows if row[1:] and row[0].isdigit()]
+    return [f"{each['be_name']}/{each['srv_name']}" for each in servers if int(each["srv_admin_state"]) & _DRAINED]
+
+
+def _told(admin: str, word: str) -> str | None:
+    """What HAProxy says to a word; None: nothing, or there is none."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.settimeout(WORD_S)
         try:
             channel.connect(admin)
             channel.sendall(f"{word}\n".encode())
-            return not channel.recv(1024).strip()
+            return b"".join(iter(lambda: channel.recv(65536), b"")).decode()
         except OSError:
-            return False
+            return None
 
 
 def under_way(pulse: str) -> int | None:

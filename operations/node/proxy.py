@@ -11,12 +11,14 @@ from operations.node.commands import docker_inspect, read
 from operations.node.services import LITELLM
 
 LOADED = Path("/run/tandem/proxy.loaded")
+ADMIN = "/run/tandem/proxy/admin.sock"
 KEY = Path("/etc/tandem/proxy/secrets/master.key")
 
 
 def main() -> dict[str, Any]:
     """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `engines`: of the one whose
-    engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written.
+    engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written; `drained`:
+    those that HAProxy was told to send nothing more.
     """
     words = read(LOADED).split()
     written = KEY.stat().st_mtime if KEY.exists() else 0.0
@@ -25,6 +27,7 @@ def main() -> dict[str, Any]:
     return {
         "loaded": words[0] if words else "",
         "engines": {name: drained.configured(pulse) if pulse else "" for name, pulse in pulses.items()},
+        "drained": [f"tandem-{server.partition('/')[2]}" for server in drained.kept_out(ADMIN)],
         "older": sorted(name for name, c in containers.items() if _started(c) < written),
     }
 

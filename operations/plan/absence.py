@@ -12,12 +12,9 @@ _MEANING = {
     ("solo", False): "the service needs nothing of it",
     ("solo", True): "nothing answers, engine and proxy are there",
     ("replicas", False): "its engine is missing, the others serve",
-    ("replicas", True): "nothing answers, the proxy is there, though the other engines live",
+    ("replicas", True): "its engine is missing, the others serve, and new keys wait for it",
     ("cluster", False): "no rank can serve without it, the others wait for it and meet again when it is back",
-    (
-        "cluster",
-        True,
-    ): "nothing answers, the proxy is there; the other ranks wait and meet again when it is back",
+    ("cluster", True): "no rank can serve without it, the others wait for it and meet again when it is back",
 }
 
 

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
 from operations.plan.environment import MOUNT
-from operations.plan.files import File, render
+from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
@@ -32,6 +32,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
     image, folder = proxy_image(recipe, knobs), folder_of(ADDRESS)
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
+    peers = [each.management for each in serving if each.name != node.name] or [_NOBODY]
     known = {"address": address, "interface": node.office_device, "own": node.management, "folder": folder}
     docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
@@ -40,7 +41,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
         mount=MOUNT,
         name=node.name.removeprefix("@"),
         vrid=vrid(knobs),
-        peers=[each.management for each in serving if each.name != node.name] or [_NOBODY],
+        peers=peers,
         **known,
     )
     files = [
@@ -51,7 +52,8 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
             render("address/asks.sh.j2", host=asked_at(knobs, node), port=knobs.proxy_port),
             "755",
         ),
-        File(f"{folder}/ready.sh", render("address/ready.sh.j2", **known), "755"),
+        File(f"{folder}/greet.py", as_is("address/greet.py")),
+        File(f"{folder}/ready.sh", render("address/ready.sh.j2", peers=peers, **known), "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(
             f"/etc/systemd/system/{ADDRESS}.service",

@@ -14,7 +14,7 @@ _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "
 #: The last one: what is loaded last stands before all others (files/litellm/door.py).
 _DOOR = "door"
 #: Modules that it consists of beside itself.
-_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "usage")
+_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
 _PARTS = ("shared", "attempts", "resume")
 #: Settings of the router that follow from the engines.

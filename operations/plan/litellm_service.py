@@ -28,8 +28,8 @@ def config_of(unit: str) -> str:
 
 
 def server(unit: str) -> str:
-    """What the proxy calls it."""
-    return unit.removeprefix("tandem-")
+    """What the proxy calls it: its backend, and its name there."""
+    return f"litellm/{unit.removeprefix('tandem-')}"
 
 
 def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: str) -> Service:
@@ -44,6 +44,8 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--env", "AIOHTTP_SO_KEEPALIVE=True", "--env", "AIOHTTP_TCP_KEEPIDLE=5"]
     docker += ["--env", "AIOHTTP_TCP_KEEPINTVL=5", "--env", "AIOHTTP_TCP_KEEPCNT=3"]
     docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
+    # The proxy knows a body's length by its header alone.
+    docker += ["--env", f"TANDEM_BODY_BYTES={knobs.proxy_body_mib << 20}"]
     # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.
     docker += ["--env", "TANDEM_SHARED=/shared", "--volume", f"{SHARED}:/shared"]
     docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}"]
@@ -59,7 +61,7 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
         user=PROXY_USER,
         folder=folder,
         admin=ADMIN,
-        server=f"litellm/{server(unit)}",
+        server=server(unit),
     )
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [

@@ -59,7 +59,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         moving=knobs.proxy_address,
         port=knobs.proxy_port,
         body_bytes=knobs.proxy_body_mib << 20,
-        processes=[(server(unit), *ports(knobs, unit)) for unit in LITELLM],
+        processes=[(server(unit).partition("/")[2], *ports(knobs, unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",

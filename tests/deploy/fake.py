@@ -109,6 +109,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),
             "engines": {unit: next((f.sha256 for f in files if f.path == config_of(unit)), "") for unit in LITELLM},
             "older": [],
+            "drained": [],
         },
     }
 
@@ -120,7 +121,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k", CLIENT_KEYS: ""}
     state["walls"] = {"problem": "no walls are here"}
-    state["proxy"] = {"loaded": "", "engines": {}, "older": []}
+    state["proxy"] = {"loaded": "", "engines": {}, "older": [], "drained": []}
     return state
 
 

@@ -48,14 +48,21 @@ def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays(tm
 
 
 def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_path: Path) -> None:
-    outcome = deploy(tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": []}), "-y", *SOLO)
+    outcome = deploy(
+        tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []}), "-y", *SOLO
+    )
     assert outcome.code == 0, outcome.text
     assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
 
 
 def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
     loaded = states()[0]["proxy"]["loaded"]
-    outcome = deploy(tmp_path, states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]]}), "-y", *SOLO)
+    outcome = deploy(
+        tmp_path,
+        states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]], "drained": []}),
+        "-y",
+        *SOLO,
+    )
     assert outcome.code == 0, outcome.text
     done = of_proxies(outcome.commands)
     assert done[0] == f"systemctl stop {LITELLM[1]}.service"
@@ -103,8 +110,37 @@ def test_a_node_without_an_engine_is_rid_of_its_proxies(tmp_path: Path) -> None:
 
 def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> None:
     loaded = states()[0]["proxy"]["loaded"]
-    before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[0]: "older"}, "older": []})
+    before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[0]: "older"}, "older": [], "drained": []})
     assert of_proxies(deploy(tmp_path, before, "-y", *SOLO).commands) == []
     outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"drained": {"taken": 0, "left": 0}})
     assert outcome.code == 0 and "tandem-litellm-a has not taken up its engines; it is renewed" in outcome.text
     assert of_proxies(outcome.commands)[0] == f"systemctl stop {LITELLM[0]}.service"
+
+
+def test_one_that_a_broken_off_deploy_has_drained_gets_requests_again(tmp_path: Path) -> None:
+    known = {"loaded": states()[0]["proxy"]["loaded"], "engines": ENGINES, "older": []}
+    outcome = deploy(tmp_path, states(proxy={**known, "drained": [LITELLM[1]]}), "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    assert of_proxies(outcome.commands) == [
+        "python3 /etc/tandem/litellm-b/undrain.py /run/tandem/proxy/admin.sock litellm/litellm-b"
+    ]
+
+
+def test_one_that_does_not_run_is_started_before_the_other_is_drained(tmp_path: Path) -> None:
+    a, b = LITELLM
+    before = states()
+    before[0]["services"]["units"][a]["spec"] = "older"
+    before[0]["services"]["units"][b] = {"ActiveState": "failed", "UnitFileState": "enabled"}
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, f"systemctl start --no-block {b}.service") < outcome.position(1, f"stop {a}.service")
+
+
+def test_a_proxy_that_waits_for_its_start_is_not_reloaded(tmp_path: Path) -> None:
+    """systemd refuses that; it reads the file when it starts."""
+    before = states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []})
+    unit = before[0]["services"]["units"][PROXY]
+    before[0]["services"]["units"][PROXY] = {**unit, "ActiveState": "activating", "SubState": "start-pre"}
+    del before[0]["services"]["units"][PROXY]["image"]
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert of_proxies(outcome.commands) == [], outcome.text

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.formats import load_recipe
+from operations.plan.places import ADDRESS, folder_of
 from operations.plan.plan import make_plan
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, nodes
@@ -83,7 +84,8 @@ class Host:
         assert mine.address and mine.walls
         for file in (*mine.address.files, *(each for each in mine.walls.files if each.path.endswith(".nft"))):
             path = self.folder / Path(file.path).name
-            path.write_text(file.content.replace("/tandem/", f"{self.folder}/"))
+            here = file.content.replace(f"{folder_of(ADDRESS)}/", f"{self.folder}/")
+            path.write_text(here.replace("/tandem/", f"{self.folder}/"))
             path.chmod(int(file.mode, 8))
         allowed = re.findall(r"--cap-add (\w+)", (self.folder / "run.sh").read_text())
         self._may = ",".join(["-all", *(f"+{each.lower()}" for each in allowed)])
@@ -96,8 +98,8 @@ class Host:
         return subprocess.Popen(self.space.argv(sys.executable, "-c", PROXY, self.name))
 
     def start(self) -> subprocess.Popen[bytes]:
-        """What the unit does: away with what a killed one has left, then the start script."""
-        self.space.run("ip", "address", "del", f"{WANTED}/32", "dev", DEVICE, check=False)
+        """What the unit does: the node's part, then the start script."""
+        self.space.run(str(self.folder / "ready.sh"), "spec")
         argv = self.space.argv("unshare", "--mount", "sh", "-c", CONTAINED.format(self._may, self.folder))
         with (self.folder / "log").open("a") as log:
             return subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)

@@ -35,14 +35,19 @@ class FakeApplication:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.read = 0
         self.parts: list[bytes] = [b'{"usage":{"total_tokens":7}}']
         self.kind, self.status = b"application/json", 200
+        #: Reads the body first, as LiteLLM does.
+        self.reads = False
         self.before: Callable[[], Any] = lambda: None
         self.at_once: Callable[[], Any] = lambda: None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked.append(scope)
         self.at_once()
+        while self.reads and (message := await receive())["type"] == "http.request" and message["more_body"]:
+            self.read += len(message["body"])
         await send({"type": "http.response.start", "status": self.status, "headers": [(b"content-type", self.kind)]})
         for number, body in enumerate(self.parts):
             result = self.before()
@@ -86,16 +91,17 @@ class Setup:
         file.with_suffix(".part").replace(file)
 
     async def ask(self, key: str | None, method: str = "POST", path: str = CHAT[1], **more: Any) -> Outcome:
-        """One request; `headers` are more of them."""
+        """One request; `headers` are more of them, `chunks` its body."""
         headers = [
             *([(b"authorization", f"Bearer {key}".encode())] if key is not None else []),
             *more.pop("headers", []),
         ]
         scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("10.0.0.9", 1)}
-        outcome = Outcome()
+        outcome, chunks = Outcome(), iter(more.pop("chunks", []))
 
         async def receive() -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
+            chunk = next(chunks, b"")
+            return {"type": "http.request", "body": chunk, "more_body": bool(chunk)}
 
         await self.door({**scope, "headers": headers, **more}, receive, outcome.send)
         return outcome

@@ -24,6 +24,13 @@ pytestmark = pytest.mark.skipif(
 #: is 2.7 at most (files/address/keepalived.conf.j2). The machine that tests has little.
 SOON_S = 5.0
 
+#: A firewall that lets in answers, and what the proxy is there for.
+LIKE_UFW = (
+    "add table ip ufw; add chain ip ufw in { type filter hook input priority 0; policy drop; }; "
+    "add rule ip ufw in ct state established accept; add rule ip ufw in tcp dport 8000 accept; "
+    "add rule ip ufw in iif lo accept"
+)
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
@@ -121,17 +128,33 @@ def test_with_no_proxy_that_answers_the_address_stays(network: Network) -> None:
 def test_behind_the_walls_and_a_firewall_that_lets_nothing_in_but_answers_one_has_it(network: Network) -> None:
     """As ufw does. What a node says to the other makes the other's words answers."""
     holder, other = network.settle()
-    rules = "add table ip ufw; add chain ip ufw in { type filter hook input priority 0; policy drop; }; "
-    rules += "add rule ip ufw in ct state established accept; add rule ip ufw in tcp dport 8000 accept; "
-    rules += "add rule ip ufw in iif lo accept"
     for host in network.hosts:
         host.space.run("nft", "--file", str(host.folder / "tandem.nft"))
-        host.space.run("nft", rules)
+        host.space.run("nft", LIKE_UFW)
     told(network, "behind a firewall", network.gap(other, holder.kill))
     holder.kept = holder.start()
     network.settle()
     for host in network.hosts:
         host.space.run("nft", "flush ruleset")
+
+
+def test_behind_a_firewall_a_node_that_comes_back_takes_nothing_away(tmp_path: Path) -> None:
+    """Its firewall has heard it say nothing yet, and it has the higher address, which wins where two have it."""
+    tmp_path.chmod(0o755)
+    network = Network(tmp_path)
+    try:
+        lower, higher = network.hosts
+        higher.kill()
+        network.until(20, lower.has_it)
+        for host in network.hosts:
+            host.space.run("nft", LIKE_UFW)
+        higher.kept = higher.start()
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            assert lower.has_it() and not higher.has_it(), higher.log()
+            time.sleep(0.05)
+    finally:
+        network.end()
 
 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:

@@ -6,6 +6,8 @@ tests/node/test_door_litellm.py asks the real one.
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 import time
 from typing import Any
 
@@ -157,3 +159,38 @@ def test_a_websocket_wants_the_owner_s_key(setup: Setup, extension: bool) -> Non
     extensions: dict[str, Any] = {"websocket.http.response": {}} if extension else {}
     asyncio.run(setup.door({**scope, "extensions": extensions}, receive, send))
     assert sent[0].get("status") == 401 if extension else sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "count", "status"),
+    [
+        # By its length, which the proxy can't see where there is no Content-Length.
+        (b"x" * 1000, 9, 200),
+        (b"x" * 1000, 11, 413),
+        # By what LiteLLM makes of it.
+        (b"[],{}," * 100, 9, 200),
+        (b"[],{}," * 100, 11, 413),
+    ],
+)
+def test_a_body_that_is_too_much_is_refused_as_it_arrives(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, chunk: bytes, count: int, status: int
+) -> None:
+    monkeypatch.setenv("TANDEM_BODY_BYTES", "10000")
+    monkeypatch.setattr(sys.modules["door_size"], "MOST_PIECES", 4000)
+    setup.application.reads = True
+    outcome = setup.once("sk-owner", chunks=[chunk] * count + [b"x"])
+    assert outcome.status == status
+    assert setup.application.read <= 10000
+    if status == 413:
+        assert json.loads(outcome.body)["error"]["code"] == "request_too_large"
+
+
+def test_litellm_may_break_over_a_body_that_ends(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_BODY_BYTES", "1")
+
+    async def breaks(_scope: Any, receive: Any, _send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        raise RuntimeError
+
+    setup.door.application = breaks
+    assert setup.once("sk-owner", chunks=[b"xx"]).status == 413

@@ -185,8 +185,10 @@ def test_one_is_renewed_and_no_stream_breaks(proxy: Proxy) -> None:
     streams.wait()
     assert len(streams.whole) == 8 and streams.broken == []
     assert proxy.stream(1) == "b0 "
+    assert drained.kept_out(proxy.admin) == ["litellm/litellm-a"]
     load("litellm/undrain.py").main(proxy.admin, "litellm/litellm-a")
     until(5, lambda: proxy.state("a") == "UP")
+    assert drained.kept_out(proxy.admin) == drained.kept_out("/none") == []
     assert {proxy.stream(1), proxy.stream(1)} == {"a0 ", "b0 "}
 
 

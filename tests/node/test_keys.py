@@ -211,6 +211,14 @@ def test_another_node_takes_the_head_s_keys_over_byte_for_byte(folder: Path, mon
     assert keys.KEYS.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_that_an_older_version_wrote_is_told_as_it_is(folder: Path) -> None:
+    """A deploy compares hashes: told in another form, it would be copied to the others for ever."""
+    keys.main(make=wanted("alice"))
+    keys.KEYS.write_text(keys.KEYS.read_text().rstrip("\n"))
+    assert keys.main(tell=True)["text"] == keys.KEYS.read_text()
+    assert keys.main(revoke="bob")["text"] == keys.KEYS.read_text()
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"bob": {"hash": "h"}}', "[]"])
 def test_what_comes_broken_changes_nothing(folder: Path, text: str) -> None:
     keys.main(make=wanted("alice"))

@@ -92,7 +92,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "modes": {"wrong": [], "refused": []},
             "served": "",
             "walls": {"problem": "no walls are here"},
-            "proxy": {"loaded": "", "engines": {}, "older": []},
+            "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
         },
     }
     return found | changes

@@ -15,9 +15,9 @@ DARK = Absence("spark-2", "does not answer (no route to host)", "switch it on", 
         ("solo", False, "the service needs nothing of it"),
         ("solo", True, "nothing answers"),
         ("replicas", False, "its engine is missing, the others serve"),
-        ("replicas", True, "nothing answers, the proxy is there"),
+        ("replicas", True, "its engine is missing, the others serve"),
         ("cluster", False, "no rank can serve without it, the others wait for it and meet again when it is back"),
-        ("cluster", True, "nothing answers, the proxy is there; the other ranks wait"),
+        ("cluster", True, "no rank can serve without it, the others wait for it"),
     ],
 )
 def test_one_line_says_what_the_service_does_meanwhile(topology: str, is_head: bool, said: str) -> None:
