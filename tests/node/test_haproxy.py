@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def free_ports(count: int) -> int:
 class Proxy:
     """HAProxy and the two behind it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
         first = free_ports(5)
         self.port, self.inner, self.folder = first + 4, first, folder
         mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, proxy_body_mib=1).head.proxy
@@ -51,7 +51,11 @@ class Proxy:
         text = next(file.content for file in mine.files if file.path == PROXY_CONFIG)
         assert SLOW in text
         self.admin, self.config = str(folder / "admin.sock"), folder / "haproxy.cfg"
-        self.config.write_text(text.replace(ADMIN, self.admin).replace(SLOW, QUICK))
+        text = text.replace(ADMIN, self.admin).replace(SLOW, QUICK)
+        for old, new in (changes or {}).items():
+            assert old in text
+            text = text.replace(old, new)
+        self.config.write_text(text)
         self.url = f"http://127.0.0.1:{self.port}"
         self.doubles = {unit[-1]: self.double(unit[-1]) for unit in LITELLM}
         self.process = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(self.config)])
@@ -207,6 +211,30 @@ def test_a_new_configuration_is_taken_up_under_streams(proxy: Proxy) -> None:
     until(10, is_new)
     streams.wait()
     assert len(streams.whole) == 4 and streams.broken == []
+
+
+def test_a_host_that_holds_too_many_connections_gets_no_more_and_others_are_answered(tmp_path: Path) -> None:
+    few = {"gt 3000": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
+    proxy = Proxy(tmp_path, few)
+    try:
+        held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=5)
+        other = http.client.HTTPConnection("127.0.0.1", proxy.port, 5, ("127.0.0.2", 0))
+        other.request("GET", "/health/liveliness")
+        assert other.getresponse().status == 200
+        for each in held:
+            each.close()
+
+        def is_let_in() -> bool:
+            try:
+                return bool(urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=5).status == 200)
+            except OSError:
+                return False
+
+        until(5, is_let_in)
+    finally:
+        proxy.end()
 
 
 def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:
