@@ -90,14 +90,12 @@ class _Other:
     """Another process's file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR)
+        # Closed with this object, and not opened where the file has just gone.
+        self._file = path.open("r+b", buffering=0)
         # Whole: one of another version may have fewer slots.
-        self._map = mmap.mmap(self._file, 0, prot=mmap.PROT_READ)
+        self._map = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
         #: Where a name is: slots are given out once, from the first on.
         self._index: dict[bytes, int] = {}
-
-    def __del__(self) -> None:
-        os.close(self._file)
 
     def lives(self) -> bool:
         try:

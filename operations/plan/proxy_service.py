@@ -16,6 +16,8 @@ from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 #: Connections at once, idle ones among them. Each costs HAProxy some kB until something goes through it.
 CONNECTIONS = 4000
+#: Of one host.
+CONNECTIONS_EACH = 3000
 #: Seconds that a client has for its headers and the first MiB of its body.
 REQUEST_S = 30
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
@@ -50,6 +52,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         "proxy/haproxy.cfg.j2",
         admin=ADMIN,
         connections=CONNECTIONS,
+        connections_each=CONNECTIONS_EACH,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,
         retry_s=RETRY_S,

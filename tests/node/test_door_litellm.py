@@ -293,6 +293,16 @@ def test_the_log_has_names_and_neither_prompts_nor_keys(proxy: Proxy) -> None:
     assert "BadRequestError" in log
 
 
+def test_its_pulse_waits_for_nobody_who_says_nothing(proxy: Proxy) -> None:
+    silent = [socket.create_connection(("127.0.0.1", proxy.pulse), 5) for _ in range(3)]
+    begun = time.monotonic()
+    assert drained.under_way(f"http://127.0.0.1:{proxy.pulse}") is not None
+    # One after the other they would keep it for two seconds each.
+    assert time.monotonic() - begun < 2
+    for each in silent:
+        each.close()
+
+
 def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
     pulse = f"http://127.0.0.1:{proxy.pulse}"
     assert drained.under_way(pulse) == 0

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
 class Proxy:
     """HAProxy and the two behind it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
         first = free_ports(5)
         self.port, self.inner, self.folder = first + 4, first, folder
         mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, proxy_body_mib=1).head.proxy
@@ -44,7 +44,11 @@ class Proxy:
         files = {Path(file.path).name: file.content for file in mine.files}
         assert SLOW in files["haproxy.cfg"]
         self.run, self.admin, self.config = folder / "run", str(folder / "run/admin.sock"), folder / "haproxy.cfg"
-        self.config.write_text(files["haproxy.cfg"].replace(PROXY_RUN, str(self.run)).replace(SLOW, QUICK))
+        text = files["haproxy.cfg"].replace(PROXY_RUN, str(self.run)).replace(SLOW, QUICK)
+        for old, new in (changes or {}).items():
+            assert old in text
+            text = text.replace(old, new)
+        self.config.write_text(text)
         self.ready = folder / "ready.sh"
         self.loaded = folder / "loaded"
         moved = {PROXY_RUN: self.run, PROXY_LOADED: self.loaded, PROXY_CONFIG: self.config}
@@ -250,6 +254,35 @@ def test_it_starts_again_behind(proxy: Proxy, before: str) -> None:
 def is_listened_to(port: int) -> bool:
     with socket.socket() as channel:
         return channel.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_host_that_holds_too_many_connections_gets_no_more_and_others_are_answered(tmp_path: Path) -> None:
+    few = {"gt 3000": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
+    with place(tmp_path) as folder:
+        proxy = Proxy(folder, few)
+        try:
+            _holds_too_many(proxy)
+        finally:
+            proxy.end()
+
+
+def _holds_too_many(proxy: Proxy) -> None:
+    held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
+    with pytest.raises((OSError, http.client.HTTPException)):
+        urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=5)
+    other = http.client.HTTPConnection("127.0.0.1", proxy.port, 5, ("127.0.0.2", 0))
+    other.request("GET", "/health/liveliness")
+    assert other.getresponse().status == 200
+    for each in held:
+        each.close()
+
+    def is_let_in() -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=5).status == 200)
+        except OSError:
+            return False
+
+    until(5, is_let_in)
 
 
 def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:

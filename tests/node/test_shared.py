@@ -116,6 +116,16 @@ def test_one_of_another_version_has_fewer_names_and_harms_nobody(
     assert older.others("third") == 6
 
 
+def test_one_that_goes_while_it_is_looked_at_leaves_no_traceback(
+    shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with pytest.raises(FileNotFoundError):
+        shared._Other(tmp_path / "gone.counts")
+    assert said == []
+
+
 def test_marks_are_everybody_s_and_give_way(shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with another(tmp_path):
         pass
