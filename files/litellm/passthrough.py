@@ -164,7 +164,7 @@ class _Stream:
         chunk = _object(event.removeprefix(b"data: ")) if event.startswith(b"data: ") else None
         if chunk is None:
             return [event + b"\n\n"]
-        if "error" in chunk and "choices" not in chunk:
+        if _is_failure(chunk):
             raise Broken("an error of the engine's")
         given = self.answer.pass_on(chunk, self.continued)
         if not self.continued and len(given) == 1 and given[0] is chunk:
@@ -195,6 +195,13 @@ def _object(text: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) else None
+
+
+def _is_failure(chunk: dict[str, Any]) -> bool:
+    """Whether an engine says in a stream that it can't go on; what it holds against the request is the client's."""
+    said = chunk.get("error")
+    code = said.get("code") if isinstance(said, dict) else None
+    return "choices" not in chunk and said is not None and not (isinstance(code, int) and 400 <= code < 500)
 
 
 async def _read(receive: Any) -> bytes | None:

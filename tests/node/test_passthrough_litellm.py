@@ -111,6 +111,11 @@ def test_an_engine_that_says_in_a_stream_that_it_is_dead_is_left(door: doors.Doo
     assert b"EngineDeadError" not in text and text.startswith(event("ab")) and text.endswith(DONE)
 
 
+def test_what_an_engine_holds_against_a_request_in_its_stream_is_the_client_s(door: doors.Door) -> None:
+    wrong = b'data: {"error": {"message": "too long", "code": 400}}\n\n' + DONE
+    assert ask(door, (200, event("ab") + wrong), stream=True)[2] == event("ab") + wrong
+
+
 def test_half_a_tool_call_is_held_back_and_comes_whole_from_another(door: doors.Door) -> None:
     half, whole = event(tool_calls=["half"]), event(tool_calls=["whole"])
     _, _, text = ask(door, (200, half), (200, whole + event("", "tool_calls") + USAGE + DONE), stream=True)
