@@ -53,6 +53,7 @@ class Knobs(BaseModel):
     proxy_address: str
     proxy_vrid: int = Field(ge=0, le=255)
     proxy_body_mib: int = Field(ge=1, le=1024)
+    proxy_requests: int = Field(ge=1, le=3000)
     litellm_ports: int = Field(ge=1024, le=65532)
     engine_port: int = Field(ge=1, le=65535)
     cluster_ports: int = Field(ge=1024, le=65000)

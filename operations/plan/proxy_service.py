@@ -29,6 +29,7 @@ _ERRORS = (
     (400, "invalid_request_error", "bad_request", "this is no HTTP request"),
     (408, "invalid_request_error", "request_timeout", f"the request did not arrive in {REQUEST_S} s"),
     (413, "invalid_request_error", "request_too_large", "the body is larger than this service takes"),
+    (429, "requests", "rate_limit_exceeded", "too many requests are under way here; try again"),
     (502, "server_error", "bad_gateway", "the proxy has lost this request; send it again"),
     (503, "server_error", "service_unavailable", "the service starts, or is down; try again"),
     (504, "server_error", "gateway_timeout", f"no answer in {ANSWER_S} s"),
@@ -62,6 +63,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         moving=knobs.proxy_address,
         port=knobs.proxy_port,
         body_bytes=knobs.proxy_body_mib << 20,
+        requests=knobs.proxy_requests,
         processes=[(server(unit).partition("/")[2], *ports(knobs, unit)) for unit in LITELLM],
     )
     ready = render(

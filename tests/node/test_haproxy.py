@@ -40,7 +40,8 @@ class Proxy:
     def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
         first = free_ports(5)
         self.port, self.inner, self.folder = first + 4, first, folder
-        mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, proxy_body_mib=1).head.proxy
+        few = {"proxy_body_mib": 1, "proxy_requests": 12}
+        mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, **few).head.proxy
         assert mine
         files = {Path(file.path).name: file.content for file in mine.files}
         assert SLOW in files["haproxy.cfg"]
@@ -294,6 +295,17 @@ def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:
     asked = urllib.request.Request(f"{proxy.url}/v1/models", headers={"X-Forwarded-For": "6.6.6.6", "Forwarded": "x"})
     said = json.load(urllib.request.urlopen(asked))
     assert said["x-forwarded-for"] == "127.0.0.1" and "forwarded" not in said
+
+
+def test_one_request_too_many_of_all_is_told_to_come_back_and_the_others_end_well(proxy: Proxy) -> None:
+    streams = Streams(proxy, 12, 30)
+    until(5, lambda: sum(drained.under_way(proxy.pulse(name)) or 0 for name in "ab") == 12)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        proxy.stream(1)
+    assert refused.value.code == 429 and refused.value.headers["Retry-After"] == "2"
+    assert json.load(refused.value)["error"]["code"] == "rate_limit_exceeded"
+    streams.wait()
+    assert len(streams.whole) == 12 and proxy.stream(1)
 
 
 def test_what_is_too_large_or_too_slow_is_told_in_openai_s_form(proxy: Proxy) -> None:
