@@ -43,11 +43,11 @@ proxy_vrid = 0
 # MiB that the body of a request may have: pictures are in it as text.
 proxy_body_mib = 64
 
-# Requests at once through a node's proxy, of all keys together (1 to 3000); one more is told to come back (429). What
+# Requests at once through a node's proxy, of all keys together (1 to 1500); one more is told to come back (429). What
 # one key may have at once is said when it is made: `make key NAME=alice REQUESTS=4`.
 proxy_requests = 1000
 
-# Two LiteLLM behind each proxy: four ports on loopback, from here.
+# Two LiteLLM behind each proxy, and where the proxy is asked whether it runs: five ports on loopback, from here.
 litellm_ports = 8010
 
 # The engines, on the fabric (on loopback in solo, and on the head in replicas). Nobody but the proxy asks them.

@@ -49,7 +49,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[
         File(f"{folder}/start.sh", render("address/start.sh.j2", config=config), "755"),
         File(
             f"{folder}/asks.sh",
-            render("address/asks.sh.j2", host=asked_at(knobs, node), port=knobs.proxy_port),
+            render("address/asks.sh.j2", port=asked_at(knobs)),
             "755",
         ),
         File(f"{folder}/greet.py", as_is("address/greet.py")),

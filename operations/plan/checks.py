@@ -9,7 +9,7 @@ from typing import Any
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
-from operations.plan.places import LITELLM
+from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
@@ -156,7 +156,7 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
         wanted[knobs.engine_port] = "engine_port"
     if is_head or knobs.topology != "solo":
         wanted[knobs.proxy_port] = "proxy_port"
-        wanted |= dict.fromkeys(range(knobs.litellm_ports, knobs.litellm_ports + 2 * len(LITELLM)), "litellm_ports")
+        wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     names: list[str] = []
     if knobs.topology == "cluster":
         names += ["meeting"] if is_head else []

@@ -53,8 +53,8 @@ class Knobs(BaseModel):
     proxy_address: str
     proxy_vrid: int = Field(ge=0, le=255)
     proxy_body_mib: int = Field(ge=1, le=1024)
-    proxy_requests: int = Field(ge=1, le=3000)
-    litellm_ports: int = Field(ge=1024, le=65532)
+    proxy_requests: int = Field(ge=1, le=1500)
+    litellm_ports: int = Field(ge=1024, le=65531)
     engine_port: int = Field(ge=1, le=65535)
     cluster_ports: int = Field(ge=1024, le=65000)
     fabric_subnets: str
@@ -162,12 +162,12 @@ class Knobs(BaseModel):
         if self.proxy_port == self.engine_port:
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + 300)
-        inner = range(self.litellm_ports, self.litellm_ports + 4)
+        inner = range(self.litellm_ports, self.litellm_ports + 5)
         for name in ("proxy_port", "engine_port"):
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
             if getattr(self, name) in inner:
-                raise ValueError(f"{name} lies within the four ports that begin at litellm_ports={self.litellm_ports}")
+                raise ValueError(f"{name} lies within the five ports that begin at litellm_ports={self.litellm_ports}")
         if set(inner) & set(taken):
             raise ValueError(
                 f"litellm_ports={self.litellm_ports} lies within the 300 ports that begin at "

@@ -6,6 +6,7 @@ from ipaddress import IPv6Address
 
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
+from operations.plan.places import LITELLM
 from operations.plan.refusal import Finding, Refusal
 
 
@@ -21,10 +22,11 @@ def bind_addresses(knobs: Knobs, node: Node) -> tuple[str, ...]:
     return (own, knobs.proxy_address) if knobs.proxy_address and own != "0.0.0.0" else (own,)
 
 
-def asked_at(knobs: Knobs, node: Node) -> str:
-    """The address by which a node reaches its own proxy."""
-    bind = bind_address(knobs, node)
-    return "127.0.0.1" if bind == "0.0.0.0" else bind
+def asked_at(knobs: Knobs) -> int:
+    """The port of loopback on which the proxy says to its own node that it runs, behind those of both LiteLLM. Clients
+    can't keep it busy.
+    """
+    return knobs.litellm_ports + 2 * len(LITELLM)
 
 
 def shared_url(knobs: Knobs) -> str:

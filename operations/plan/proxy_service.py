@@ -10,15 +10,17 @@ from operations.plan.litellm import TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
 from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, folder_of
-from operations.plan.proxy import bind_addresses, client_url, in_url, shared_url
+from operations.plan.proxy import asked_at, bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 #: Connections at once, idle ones among them. Each costs HAProxy some kB until something goes through it.
-CONNECTIONS = 4000
+CONNECTIONS = 2000
 #: Of one host.
-CONNECTIONS_EACH = 3000
-#: Seconds that a client has for its headers and the first MiB of its body.
+CONNECTIONS_EACH = 1500
+#: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held.
+BUFFER = 512 << 10
+#: Seconds that a client has for its headers and the first BUFFER of its body.
 REQUEST_S = 30
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
@@ -53,6 +55,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         "proxy/haproxy.cfg.j2",
         admin=ADMIN,
         connections=CONNECTIONS,
+        buffer=BUFFER,
+        asked=asked_at(knobs),
         connections_each=CONNECTIONS_EACH,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,
@@ -69,8 +73,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     ready = render(
         "proxy/ready.sh.j2",
         addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1", knobs.proxy_address)],
-        listens=named,
-        port=knobs.proxy_port,
+        listens=[*((each, knobs.proxy_port) for each in named), ("127.0.0.1", asked_at(knobs))],
         run=PROXY_RUN,
         user=PROXY_USER,
         config=PROXY_CONFIG,

@@ -36,7 +36,7 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
     }
     wanted: dict[str, object] = {
         "engine": _engine(recipe, knobs, node, ranks),
-        "proxy": _proxy(knobs, node),
+        "proxy": f"http://127.0.0.1:{asked_at(knobs)}",
         "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
@@ -66,11 +66,6 @@ def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> 
         "signs": {"path": engine.SIGNS.path, "pattern": engine.SIGNS.pattern},
         "meeting": {"mark": MEETING, "ranks": [rank.name for rank in ranks]} if len(ranks) > 1 else None,
     }
-
-
-def _proxy(knobs: Knobs, node: Node) -> str:
-    """Where the proxy is reached from its own node."""
-    return f"http://{asked_at(knobs, node)}:{knobs.proxy_port}"
 
 
 def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequence[str] = ()) -> Program:

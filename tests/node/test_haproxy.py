@@ -38,8 +38,9 @@ class Proxy:
     """HAProxy and the two behind it."""
 
     def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
-        first = free_ports(5)
-        self.port, self.inner, self.folder = first + 4, first, folder
+        first = free_ports(6)
+        self.port, self.inner, self.folder = first + 5, first, folder
+        self.asked = f"http://127.0.0.1:{first + 4}/health/liveliness"
         few = {"proxy_body_mib": 1, "proxy_requests": 12}
         mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, **few).head.proxy
         assert mine
@@ -259,11 +260,25 @@ def is_listened_to(port: int) -> bool:
 
 
 def test_a_host_that_holds_too_many_connections_gets_no_more_and_others_are_answered(tmp_path: Path) -> None:
-    few = {"gt 3000": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
+    few = {"gt 1500": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
     with place(tmp_path) as folder:
         proxy = Proxy(folder, few)
         try:
             _holds_too_many(proxy)
+        finally:
+            proxy.end()
+
+
+def test_its_own_node_is_answered_when_clients_have_all_connections(tmp_path: Path) -> None:
+    with place(tmp_path) as folder:
+        proxy = Proxy(folder, {"maxconn 2000": "maxconn 20", QUICK: SLOW})
+        try:
+            held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
+            with pytest.raises(OSError):
+                urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=1)
+            assert urllib.request.urlopen(proxy.asked, timeout=5).status == 200
+            for each in held:
+                each.close()
         finally:
             proxy.end()
 
@@ -279,6 +294,7 @@ def _holds_too_many(proxy: Proxy) -> None:
     other = http.client.HTTPConnection("127.0.0.1", proxy.port, 5, ("127.0.0.2", 0))
     other.request("GET", "/health/liveliness")
     assert other.getresponse().status == 200
+    assert urllib.request.urlopen(proxy.asked, timeout=5).status == 200
     for each in held:
         each.close()
 

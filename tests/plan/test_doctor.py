@@ -460,7 +460,7 @@ def test_the_proxy_s_port_is_the_head_s_alone() -> None:
 
 MEETING, MASTER, COPY = 26000, 26001, 26030
 #: Of the two LiteLLM.
-INNER = range(8010, 8014)
+INNER = range(8010, 8015)
 
 
 @pytest.mark.parametrize(
