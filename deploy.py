@@ -23,6 +23,7 @@ from operations import (
     proxy,
     rollback,
     secrecy,
+    tls,
     upkeep,
     verify,
     walls,
@@ -58,6 +59,7 @@ upkeep.run(plan, name="Upkeep | memory guard and canary")
 engine.start(plan, on_head=False, name="Engine | start on the other nodes")
 started = engine.start(plan, on_head=True, name="Engine | start on the head")
 proxy.keys(plan, name="Proxy | the same keys on all nodes")
+tls.certificates(plan, name="Proxy | a certificate for each")
 proxy.serve(plan, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, plan))
 if plan.knobs.topology == "replicas":
     # One at a time, so that the proxy always has a live engine.

@@ -40,6 +40,10 @@ proxy_port = 8000
 proxy_address = ""
 proxy_vrid = 0
 
+# TLS before the proxies: off; self: the head makes an authority once, which clients have to know (`make endpoint` says
+# how); files:CERT,KEY: your own, two files in PEM on the machine that deploys (docs/tls.md).
+tls = "off"
+
 # MiB that the body of a request may have: pictures are in it as text.
 proxy_body_mib = 64
 

@@ -16,7 +16,7 @@ from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
 from operations import judging, lock, looking, reach, rollback
-from operations.plan import holes, mods
+from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
 from operations.plan.checks import check_survey
@@ -106,12 +106,15 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
         for finding in check_survey(node, surveys[host], head, recipe, knobs, images, count=len(everyone))
     ]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
+    findings += tls.check(knobs, serving)
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
         raise Refusal(*findings)
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
+    for line in tls.remarks(knobs, serving):
+        logger.warning(line)
     plan = make_plan(recipe, knobs, nodes)
     rollback.tell_changes(plan)
     if not rollback.served_last(plan, head_of(plan)) and (against := advice(recipe, knobs, len(everyone))):

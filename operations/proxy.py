@@ -141,6 +141,8 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
         is_older = found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG)
+        # Another certificate lies there than the one that it has read.
+        is_older = is_older or (plan.knobs.tls != "off" and found["certificate"]["newer"])
         if is_older and units.has_container(found, PROXY):
             # A stream that is under way ends in the old configuration.
             yield StringCommand("systemctl reload", f"{PROXY}.service")

@@ -5,14 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.node import secrets, services
+from operations.node import certificate, secrets, services
 
 
 def main() -> dict[str, Any]:
-    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `key` and `model`; empty: no proxy runs."""
+    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `key`, `model`, and `authority`: the
+    certificate that clients have to know, or empty. An empty `url`: no proxy runs.
+    """
     state = services.main(["tandem-proxy"])["units"]["tandem-proxy"]
     key = Path(secrets.PATHS[1])
     if not state.get("url") or not key.exists():
         return {"url": ""}
     shared = f"{state['address']}/v1" if state.get("address") else ""
-    return {"url": f"{state['url']}/v1", "address": shared, "key": key.read_text().strip(), "model": state["model"]}
+    authority = certificate.authority() if state["url"].startswith("https:") else ""
+    return {
+        "url": f"{state['url']}/v1",
+        "address": shared,
+        "key": key.read_text().strip(),
+        "model": state["model"],
+        "authority": authority,
+    }

@@ -6,7 +6,19 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from operations.node import files, images, links, model_files, modes, proxy, secrets, served, services, walls
+from operations.node import (
+    certificate,
+    files,
+    images,
+    links,
+    model_files,
+    modes,
+    proxy,
+    secrets,
+    served,
+    services,
+    walls,
+)
 
 #: Where planned files can lie; what else lies there belongs to an older plan.
 FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
@@ -35,6 +47,7 @@ def main(
             "served": pool.submit(served.newest),
             "walls": pool.submit(walls.standing),
             "proxy": pool.submit(proxy.main),
+            "certificate": pool.submit(certificate.found),
         }
         return {name: task.result() for name, task in tasks.items()}
 

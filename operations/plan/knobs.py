@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
@@ -52,6 +53,7 @@ class Knobs(BaseModel):
     proxy_port: int = Field(ge=1, le=65535)
     proxy_address: str
     proxy_vrid: int = Field(ge=0, le=255)
+    tls: str = Field(pattern=r"^(off|self|files:[^,]+,[^,]+)$")
     proxy_body_mib: int = Field(ge=1, le=1024)
     proxy_requests: int = Field(ge=1, le=1500)
     litellm_ports: int = Field(ge=1024, le=65531)
@@ -174,6 +176,12 @@ class Knobs(BaseModel):
                 f"cluster_ports={self.cluster_ports}"
             )
         return self
+
+    @property
+    def tls_files(self) -> tuple[str, ...]:
+        """The owner's certificate and key, on the machine that deploys; empty: there are none."""
+        kind, _, files = self.tls.partition(":")
+        return tuple(os.path.expanduser(each.strip()) for each in files.split(",")) if kind == "files" else ()
 
     @property
     def rail_subnets(self) -> tuple[IPv4Network, IPv4Network]:

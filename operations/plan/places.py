@@ -50,11 +50,15 @@ PROXY_LOADED = "/run/tandem/proxy.loaded"
 SHARED = "/run/tandem/litellm"
 #: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
+#: The proxy's key and certificate (operations/node/certificate.py).
+TLS = f"{ETC}/tls"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
 #: another is (`where`): counts beside keys (operations/node/modes.py).
 SECRETS: tuple[dict[str, Any], ...] = (
     {"path": f"{ETC}/engine/secrets", "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
+    {"path": TLS, "user": PROXY_USER},
+    {"path": f"{ETC}/ca", "user": 0},
     {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
 )
 

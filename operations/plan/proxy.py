@@ -31,13 +31,17 @@ def asked_at(knobs: Knobs) -> int:
 
 def shared_url(knobs: Knobs) -> str:
     """The base URL at the virtual address; empty: there is none."""
-    return f"http://{knobs.proxy_address}:{knobs.proxy_port}" if knobs.proxy_address else ""
+    return f"{_scheme(knobs)}://{knobs.proxy_address}:{knobs.proxy_port}" if knobs.proxy_address else ""
 
 
 def client_url(knobs: Knobs, node: Node) -> str:
     """The base URL by which clients use the proxy of a node."""
     bind = bind_address(knobs, node)
-    return f"http://{in_url(node.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+    return f"{_scheme(knobs)}://{in_url(node.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+
+
+def _scheme(knobs: Knobs) -> str:
+    return "http" if knobs.tls == "off" else "https"
 
 
 def in_url(address: str) -> str:

@@ -9,7 +9,17 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm import TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
-from operations.plan.places import ADMIN, LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, folder_of
+from operations.plan.places import (
+    ADMIN,
+    LITELLM,
+    PROXY,
+    PROXY_CONFIG,
+    PROXY_LOADED,
+    PROXY_RUN,
+    PROXY_USER,
+    TLS,
+    folder_of,
+)
 from operations.plan.proxy import asked_at, bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
@@ -46,6 +56,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
+    if knobs.tls != "off":
+        docker += ["--volume", f"{TLS}:/tls:ro"]
     # The keys, which lie there as well, are no matter of HAProxy's: an empty folder lies over them.
     docker += ["--tmpfs", f"{MOUNT}/secrets:ro,size=4k", "--entrypoint", "haproxy", image.local]
     docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
@@ -65,6 +77,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         addresses=named,
         # Another node may have it.
         moving=knobs.proxy_address,
+        certificate="" if knobs.tls == "off" else "/tls/proxy.pem",
         port=knobs.proxy_port,
         body_bytes=knobs.proxy_body_mib << 20,
         requests=knobs.proxy_requests,

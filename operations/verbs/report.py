@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -168,6 +169,10 @@ def audit_table(answers: dict[str, dict[str, Any]]) -> None:
     print(f"{hidden / 1e6:,.1f} of {answer['total'] / 1e6:,.1f} MB are not quantised")
 
 
+#: Where `make endpoint` puts the certificate of our authority.
+AUTHORITY = Path("tandem-ca.crt")
+
+
 def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
     """Shell assignments of the virtual address or the first node that has a proxy, and a comment for each other one;
     raises DeployError where there is none.
@@ -184,3 +189,9 @@ def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
         print(f"# {name} alone: {url}")
     for variable, key in (("OPENAI_BASE_URL", "url"), ("OPENAI_API_KEY", "key"), ("OPENAI_MODEL", "model")):
         print(f"{variable}={shlex.quote(answer[key])}")
+    if authority := answer.get("authority"):
+        AUTHORITY.write_text(authority)
+        print(
+            "# clients trust the proxies by this file: OpenAI's package and curl read the variable once it is exported"
+        )
+        print(f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}")

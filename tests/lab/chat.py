@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -42,6 +43,8 @@ def ask(
 def main() -> None:
     """Chat, and print address, key's place and a command to try."""
     at = endpoint()
+    if "SSL_CERT_FILE" in at:
+        os.environ["REQUESTS_CA_BUNDLE"] = at["SSL_CERT_FILE"]
     url, model = at["OPENAI_BASE_URL"], at["OPENAI_MODEL"]
     start = time.monotonic()
     answer = ask(url, at["OPENAI_API_KEY"], model, "Are you two?")

@@ -93,6 +93,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "served": "",
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
+            "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},
         },
     }
     return found | changes

@@ -1,0 +1,145 @@
+"""The node's program for certificates, with the real openssl, and the real HAProxy behind what it has made."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from operations.node import certificate, probe
+from tests.bench.routing.doors import free_port
+from tests.plan.samples import plan
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
+NAMES = ["spark-1", "localhost", "127.0.0.1", "fd00::1"]
+
+
+@pytest.fixture(autouse=True)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders of its own."""
+    folder = tmp_path / "tls"
+    for name, path in (
+        ("FOLDER", folder),
+        ("PEM", folder / "proxy.pem"),
+        ("KEY", folder / "proxy.key"),
+        ("AUTHORITY", tmp_path / "ca"),
+        ("LOADED", tmp_path / "loaded"),
+    ):
+        monkeypatch.setattr(certificate, name, path)
+    return folder
+
+
+def sign(names: list[str]) -> None:
+    """The node asks, the head signs, the node takes."""
+    asks = certificate.main(request=True)["asks"]
+    certificate.main(take=certificate.main(sign=asks, names=names)["chain"])
+
+
+def test_a_node_without_one() -> None:
+    assert certificate.main() == {
+        "own": "",
+        "hash": "",
+        "names": [],
+        "ends": 0.0,
+        "authority": "",
+        "newer": False,
+    }
+    assert certificate.authority() == ""
+
+
+def test_the_node_asks_the_head_signs_and_the_authority_and_the_key_stay(node: Path) -> None:
+    sign(NAMES)
+    first = certificate.main()
+    assert first["names"] == NAMES and first["authority"] == first["own"] and first["newer"]
+    assert 396 < (first["ends"] - time.time()) / 86400 <= 397
+    key, authority = (node / "proxy.key").read_text(), certificate.authority()
+    for path in [*node.iterdir(), *(node.parent / "ca").glob("ca.*")]:
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert node.stat().st_mode & 0o777 == 0o700
+    sign(["spark-1"])
+    again = certificate.main()
+    assert again["names"] == ["spark-1"] and again["hash"] != first["hash"] and again["own"] == first["own"]
+    assert (node / "proxy.key").read_text() == key and certificate.authority() == authority
+    assert sorted(each.name for each in node.iterdir()) == ["proxy.key", "proxy.pem"]
+
+
+def test_an_owner_s_own_comes_whole_and_needs_no_authority(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign(NAMES)
+    other = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=mine", "-keyout", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    monkeypatch.setattr("sys.stdin", io.StringIO(other))
+    certificate.main(whole=True)
+    assert (node / "proxy.pem").read_text() == other and certificate.authority() == ""
+
+
+def test_it_is_newer_until_haproxy_has_read_it(tmp_path: Path) -> None:
+    sign(NAMES)
+    time.sleep(0.02)
+    (tmp_path / "loaded").write_text("hash")
+    assert not certificate.main()["newer"]
+    time.sleep(0.02)
+    sign(NAMES)
+    assert certificate.main()["newer"]
+
+
+@pytest.fixture
+def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """As a deploy renders it, with TLS; its ports: of clients, and of its own node."""
+    sign(NAMES)
+    port, inner = free_port(), 21010
+    mine = plan(topology="solo", proxy_port=port, litellm_ports=inner, tls="self").head.proxy
+    assert mine
+    text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
+    text = re.sub(r"stats socket .*", "", text).replace("/tls/proxy.pem", str(node / "proxy.pem"))
+    (tmp_path / "haproxy.cfg").write_text(text)
+    process = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        time.sleep(0.1)
+    yield port, inner + 4
+    process.terminate()
+    process.wait()
+
+
+def status(url: str, context: ssl.SSLContext | None = None) -> int:
+    try:
+        return int(urllib.request.urlopen(url, timeout=5, context=context).status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: tuple[int, int]) -> None:
+    port, asked = haproxy
+    url = f"https://localhost:{port}/health/liveliness"
+    # 503 once HAProxy has seen that no LiteLLM is up behind it.
+    assert status(url, ssl.create_default_context(cadata=certificate.authority())) in (200, 503)
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        status(url)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        status(url.replace("https", "http"))
+    old = ssl.create_default_context(cadata=certificate.authority())
+    old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(OSError):
+        status(url, old)
+    # Its own node asks it without, and knows it by what it shows.
+    assert status(f"http://127.0.0.1:{asked}/health/liveliness") in (200, 503)
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        probe.ask(f"https://127.0.0.1:{port}/v1/models", None, "", 5)
