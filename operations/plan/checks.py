@@ -46,6 +46,7 @@ def check_survey(
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
         _secrets(survey),
+        _tls(survey, knobs),
     )
     return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
 
@@ -68,6 +69,11 @@ def _walls(survey: Survey) -> Findings:
             "nftables can't be set, and without it what the engine listens on is everybody's",
             "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables)",
         )
+
+
+def _tls(survey: Survey, knobs: Knobs) -> Findings:
+    if knobs.tls != "off" and not survey["openssl"]:
+        yield f"tls={knobs.tls!r} needs openssl", "sudo apt install openssl"
 
 
 def _secrets(survey: Survey) -> Findings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -52,7 +51,8 @@ def check(knobs: Knobs, nodes: Iterable[Node], now: datetime | None = None) -> I
     ends = chain[0].not_valid_after_utc
     if ends <= (now or datetime.now(UTC)):
         yield Finding("data", f"tls: {certificate} has expired on {ends:%Y-%m-%d}", _REMEDY)
-    if missing := _missing(chain[0], clients_names(knobs, nodes)):
+    missing, others = _missing(chain[0], clients_names(knobs, nodes))
+    if missing and not others:
         problem = f"tls: {certificate} has not the name {', '.join(missing)}, by which clients reach the proxy"
         yield Finding("data", problem, _REMEDY)
 
@@ -71,7 +71,11 @@ def remarks(knobs: Knobs, nodes: Sequence[Node], now: datetime | None = None) ->
     if not knobs.tls_files:
         return
     certificate, key = knobs.tls_files
-    left = (_read(certificate, key)[0][0].not_valid_after_utc - (now or datetime.now(UTC))).days
+    first = _read(certificate, key)[0][0]
+    missing, others = _missing(first, clients_names(knobs, nodes))
+    if missing:
+        yield f"{certificate} is not for {', '.join(missing)}: clients have to call the proxy {' or '.join(others)}"
+    left = (first.not_valid_after_utc - (now or datetime.now(UTC))).days
     if left < RENEW_DAYS:
         yield f"{certificate} ends in {left} days"
     if Path(key).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -110,10 +114,12 @@ def _read(certificate: str, key: str) -> tuple[list[x509.Certificate], bytes]:
     return chain, private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _missing(certificate: x509.Certificate, wanted: Iterable[str]) -> list[str]:
+def _missing(certificate: x509.Certificate, wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Which names it has not, and the host names that it has."""
     try:
         said = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return list(wanted)
-    addresses = {str(each) for each in said.get_values_for_type(x509.IPAddress)}
-    return [each for each in wanted if str(ip_address(each.partition("%")[0])) not in addresses]
+        return list(wanted), []
+    hosts = said.get_values_for_type(x509.DNSName)
+    have = {*hosts, *(str(each) for each in said.get_values_for_type(x509.IPAddress))}
+    return [each for each in wanted if each.partition("%")[0] not in have], hosts

@@ -33,6 +33,8 @@ nodes = [
     for _name, _by in _answers.items()
 ]
 """
+#: What a node without one says of its proxy's certificate.
+NO_CERTIFICATE = {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False}
 #: Data of a node in place of its state: reached over ssh, where nobody listens.
 OFF = {"ssh_hostname": "127.0.0.1", "ssh_port": 1, "ssh_user": "spark"}
 
@@ -111,6 +113,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             "older": [],
             "drained": [],
         },
+        "certificate": dict(NO_CERTIFICATE),
     }
 
 

@@ -27,11 +27,18 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def pair(
-    folder: Path, names: Iterable[str] = ("10.0.0.11",), days: int = 90, password: bytes = b"", name: str = "a"
+    folder: Path,
+    names: Iterable[str] = ("10.0.0.11",),
+    days: int = 90,
+    password: bytes = b"",
+    name: str = "a",
+    hosts: Iterable[str] = (),
 ) -> tuple[Path, Path]:
     """A certificate that ends so many days after NOW, and its key."""
     key, own = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address(each)) for each in names])
+    alternative = x509.SubjectAlternativeName(
+        [*(x509.IPAddress(ip_address(each)) for each in names), *(x509.DNSName(each) for each in hosts)]
+    )
     made = (
         x509.CertificateBuilder(own, own, key.public_key(), 1, NOW - timedelta(days=400), NOW + timedelta(days=days))
         .add_extension(alternative, critical=False)
@@ -83,6 +90,14 @@ def test_every_address_that_clients_are_told_has_to_be_in_it(tmp_path: Path) -> 
     assert found(*both, proxy_address="10.0.0.50") == []
 
 
+def test_one_for_a_host_name_is_taken_and_the_owner_told_how_clients_have_to_call_it(tmp_path: Path) -> None:
+    certificate, key = pair(tmp_path, [], hosts=["llm.example"])
+    assert found(certificate, key) == []
+    mine = plan(topology="solo", proxy_bind="management", tls=f"files:{certificate},{key}")
+    (line,) = tls.remarks(mine.knobs, [each.node for each in mine.serving], NOW)
+    assert line == f"{certificate} is not for 10.0.0.11: clients have to call the proxy llm.example"
+
+
 @pytest.mark.parametrize("value", ["yes", "files:", "files:one", "files:a,b,c", "SELF"])
 def test_a_word_that_is_none(value: str) -> None:
     with pytest.raises(Refusal, match="tls"):
@@ -97,7 +112,7 @@ def test_remarks(tmp_path: Path) -> None:
     assert told() == told(proxy_bind="management", tls="self") == []
     (line,) = told(proxy_bind="management")
     assert 'tls = "self"' in line
-    certificate, key = pair(tmp_path, days=20)
+    certificate, key = pair(tmp_path, ["127.0.0.1"], days=20)
     key.chmod(0o644)
     assert told(tls=f"files:{certificate},{key}") == [
         f"{certificate} ends in 20 days",
