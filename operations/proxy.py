@@ -137,6 +137,9 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
         yield from units.start(service.unit)
     found = looking.at(host, plan)
     if units.is_stale(found, proxy):
+        if units.is_running(found, PROXY):
+            # What serves, goes on until there is somebody behind its successor.
+            yield quietly(partial(_answers, plan.knobs, behind[0]))
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
@@ -172,6 +175,14 @@ def _has_its_engines(found: dict[str, Any], service: Service) -> bool:
 def _config(service: Service) -> str:
     """The hash of a LiteLLM's configuration."""
     return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
+
+
+def _answers(knobs: Knobs, service: Service, _state: State, where: Host) -> bool:
+    """Wait until a LiteLLM takes requests, and say where it does not; a proxy without one says so to its clients."""
+    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
+    if not ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"]:
+        where.log(f"{service.unit} takes no requests after {START_S} s: journalctl -u {service.unit}")
+    return True
 
 
 def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, where: Host) -> bool:

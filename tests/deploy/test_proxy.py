@@ -55,6 +55,15 @@ def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_pat
     assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
 
 
+def test_a_proxy_that_serves_is_stopped_when_a_litellm_is_there_for_its_successor(tmp_path: Path) -> None:
+    before = states()
+    before[0]["services"]["units"][PROXY]["spec"] = "older"
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    asked, stopped = outcome.text.index(" drained '{"), outcome.text.index(f"systemctl stop {PROXY}.service")
+    assert asked < stopped
+
+
 def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
     loaded = states()[0]["proxy"]["loaded"]
     outcome = deploy(
