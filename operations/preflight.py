@@ -115,7 +115,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
         looking.remember(host.name, survey["state"])
     for line in tls.remarks(knobs, serving):
         logger.warning(line)
-    plan = make_plan(recipe, knobs, nodes)
+    plan = make_plan(recipe, knobs, nodes, away=head["peers"] if absent else ())
     rollback.tell_changes(plan)
     if not rollback.served_last(plan, head_of(plan)) and (against := advice(recipe, knobs, len(everyone))):
         logger.warning(against)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
@@ -25,14 +25,16 @@ _KEEPS = ("NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID")
 _REMEDY = "choose a free address of the nodes' own office network"
 
 
-def address_service(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> Service | None:
-    """keepalived on a node; None: no address is wanted."""
+def address_service(recipe: Recipe, knobs: Knobs, node: Node, others: Iterable[str]) -> Service | None:
+    """keepalived on a node; None: no address is wanted. `others`: addresses of all other nodes, those that do not serve
+    among them: one that was off comes back with the plan of before, and has to hear who has the address.
+    """
     if not knobs.proxy_address:
         return None
     image, folder = proxy_image(recipe, knobs), folder_of(ADDRESS)
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
-    peers = [each.management for each in serving if each.name != node.name] or [_NOBODY]
+    peers = list(dict.fromkeys(each for each in others if each != node.management)) or [_NOBODY]
     known = {"address": address, "interface": node.office_device, "own": node.management, "folder": folder}
     docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]

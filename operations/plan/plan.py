@@ -95,8 +95,9 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
         raise Refusal(Finding("data", problem, "add a node to the inventory, or set topology to solo"))
 
 
-def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
-    """The plan; raises Refusal when recipe, topology and nodes do not go together.
+def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node], away: Sequence[str] = ()) -> Plan:
+    """The plan; raises Refusal when recipe, topology and nodes do not go together. `away`: addresses that nodes without
+    an answer had in the plan of before.
 
     Solo has no fabric: its nodes have no rails, whatever they have cables in. So the head gets the same with the other
     node on, off, unplugged or not in the inventory, and its network is left as it is: what a cluster has written for
@@ -112,17 +113,18 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node]) -> Plan:
     count = len(nodes)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
     asked = list(draft.endpoints.values())
-    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, serving) for each in draft.nodes))
+    others = [*(node.management for node in nodes), *away]
+    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, others) for each in draft.nodes))
 
 
 def _with_proxy(
-    mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str], serving: Sequence[Node]
+    mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str], others: Sequence[str]
 ) -> NodePlan:
     """Every node that serves has one: each of them may die, and the others are still asked."""
     if mine.engine is None:
         return mine
     behind = tuple(litellm_service(recipe, knobs, engines, unit) for unit in LITELLM)
-    address = address_service(recipe, knobs, mine.node, serving)
+    address = address_service(recipe, knobs, mine.node, others)
     return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 

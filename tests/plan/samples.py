@@ -60,6 +60,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "kernel": "6.17.0-1032-nvidia",
         "ssh_port": 22,
         "openssl": True,
+        "peers": [],
         "walls": {"nft": True, "groups": True, "driver": "systemd"},
         "docker": {"version": "28.0.0", "runtimes": ["nvidia", "runc"]},
         "nvidia": "580.95.05",

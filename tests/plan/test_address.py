@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from operations.plan.address import check_address, vrid
+from operations.plan.formats import load_recipe
 from operations.plan.places import ADDRESS, PROXY_CONFIG
+from operations.plan.plan import make_plan
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, nodes, plan
 
@@ -140,5 +143,20 @@ def test_the_proxy_listens_on_it_on_every_node_and_clients_know_it() -> None:
 def test_solo_has_it_on_the_head_alone() -> None:
     made = plan(topology="solo", proxy_address=WANTED)
     assert made.head.address and not made.nodes[1].address
+
+
+def peers(mine: Any) -> str:
+    """What the head's keepalived is told of others."""
+    assert mine.head.address
+    found = re.findall(r"unicast_peer \{([^}]*)\}", text(mine.head.address, "keepalived.conf"))
+    return " ".join(found[0].split())
+
+
+def test_a_solo_tells_the_other_nodes_who_has_it_be_they_off() -> None:
+    """One that comes back with the plan of before would take it a second time."""
+    wanted = knobs(topology="solo", proxy_address=WANTED)
+    recipe, both = load_recipe(wanted.recipe), nodes(2, wanted)
+    assert peers(make_plan(recipe, wanted, both)) == "10.0.0.12"
+    assert peers(make_plan(recipe, wanted, both[:1], away=["10.0.0.12"])) == "10.0.0.12"
     # Without a peer keepalived would tell the whole network of it.
-    assert "unicast_peer {\n        127.0.0.1\n    }" in text(made.head.address, "keepalived.conf")
+    assert peers(make_plan(recipe, wanted, both[:1])) == "127.0.0.1"
