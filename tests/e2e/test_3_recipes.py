@@ -139,6 +139,7 @@ def test_a_mod_is_in_the_image_once_and_the_log_proves_the_start(tmp_path: Path)
     assert again.code == 0 and again.changes == 0, again.text
 
 
+@pytest.mark.long
 def test_a_mod_that_acts_at_run_time_runs_beside_the_engine(tmp_path: Path) -> None:
     beside = recipe(tmp_path, "beside", mods=[str(MODS / "lab-beside")])
     done = deploy(topology="solo", recipe=beside)
@@ -223,6 +224,7 @@ def test_an_embedding_model_is_proven_and_served_through_the_proxy(tmp_path: Pat
     assert again.code == 0 and again.changes == 0, again.text
 
 
+@pytest.mark.long
 def test_a_line_that_must_not_be_said_ends_the_deploy(tmp_path: Path) -> None:
     forbidden = recipe(
         tmp_path,

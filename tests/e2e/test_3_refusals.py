@@ -37,6 +37,7 @@ def test_no_carrier_is_named() -> None:
         cluster.lab("heal", "spark-2:rail1")
 
 
+@pytest.mark.long
 def test_an_mtu_that_does_not_get_through_is_named() -> None:
     ip = ["ip", "-n", FABRIC_NAMESPACE, "link", "set", "tnd2-rail0", "mtu"]
     subprocess.run([*ip, "1500"], check=True)
