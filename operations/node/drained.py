@@ -15,6 +15,8 @@ LOOK_S = 0.5
 TAKE_S = 5.0
 #: In HAProxy's `srv_admin_state`: told to drain, by its socket.
 _DRAINED = 0x08
+#: In `srv_op_state`: its checks have said often enough that it is up.
+_RUNS = 2
 
 
 def main(
@@ -30,12 +32,13 @@ def main(
 
     `left`: requests that are still under way after `drain_s`; 0: none, or it does not say (it hangs or is dead).
 
-    It waits at first for up to `patience_s` until one of the `others` (pulses) takes requests: else none would.
+    It waits at first for up to `patience_s` until one of the `others` (pulses) takes requests and HAProxy has seen so,
+    which asks twice before it sends any: else none would get one.
     """
     if wanted:
         return {"taken": int(taken(pulse, wanted, patience_s))}
     deadline = time.monotonic() + patience_s
-    while others and all(under_way(other) is None for other in others) and time.monotonic() < deadline:
+    while others and not _somebody_else(admin, server, others) and time.monotonic() < deadline:
         time.sleep(LOOK_S)
     if not say(admin, f"set server {server} state drain"):
         # No proxy runs: nobody is sent anywhere.
@@ -54,10 +57,23 @@ def say(admin: str, word: str) -> bool:
 
 def kept_out(admin: str) -> list[str]:
     """The servers that HAProxy was told to send nothing more, `BACKEND/NAME`; none where it does not say."""
+    return [name for name, state in _servers(admin).items() if int(state["srv_admin_state"]) & _DRAINED]
+
+
+def _somebody_else(admin: str, server: str, others: Sequence[str]) -> bool:
+    """Whether another one takes requests, and gets them."""
+    servers = _servers(admin)
+    rest = [state for name, state in servers.items() if name != server]
+    gets = any(int(each["srv_op_state"]) == _RUNS and not int(each["srv_admin_state"]) for each in rest)
+    return (gets or not servers) and any(under_way(other) is not None for other in others)
+
+
+def _servers(admin: str) -> dict[str, dict[str, str]]:
+    """`BACKEND/NAME` -> what HAProxy knows of it ("show servers state" in its management guide); empty: no answer."""
     rows = [line.split() for line in (_told(admin, "show servers state") or "").splitlines()]
     names = next((row[1:] for row in rows if row[:1] == ["#"]), [])
-    servers = [dict(zip(names, row, strict=False)) for row in rows if row[1:] and row[0].isdigit()]
-    return [f"{each['be_name']}/{each['srv_name']}" for each in servers if int(each["srv_admin_state"]) & _DRAINED]
+    found = [dict(zip(names, row, strict=False)) for row in rows if row[1:] and row[0].isdigit()]
+    return {f"{each['be_name']}/{each['srv_name']}": each for each in found}
 
 
 def _told(admin: str, word: str) -> str | None:

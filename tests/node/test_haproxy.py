@@ -199,6 +199,16 @@ def test_one_is_renewed_and_no_stream_breaks(proxy: Proxy) -> None:
     assert {proxy.stream(1), proxy.stream(1)} == {"a0 ", "b0 "}
 
 
+def test_the_other_one_is_not_drained_before_haproxy_sends_anything_to_the_first(proxy: Proxy) -> None:
+    proxy.doubles["a"].kill()
+    until(6, lambda: proxy.state("a").startswith("DOWN"))
+    proxy.doubles["a"] = proxy.double("a")
+    # It takes requests, and HAProxy has not asked it twice yet.
+    until(5, lambda: drained.under_way(proxy.pulse("a")) is not None)
+    assert drained.main(proxy.admin, "litellm/litellm-b", proxy.pulse("b"), [proxy.pulse("a")], 10, 5) == {"left": 0}
+    assert proxy.stream(1) == "a0 "
+
+
 def test_a_drain_ends_with_what_is_left_and_needs_no_proxy(proxy: Proxy, tmp_path: Path) -> None:
     streams = Streams(proxy, 2, 30)
     until(5, lambda: drained.under_way(proxy.pulse("a")) == 1)
