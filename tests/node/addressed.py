@@ -26,10 +26,11 @@ from tests.plan.samples import ROOT, knobs, nodes
 WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
 #: A double of the proxy, which says whose it is.
 PROXY = """
-import socket, sys
-server = socket.create_server(("0.0.0.0", 8000))
+import select, socket, sys
+# Where clients are, and where its own node asks.
+servers = [socket.create_server(("0.0.0.0", 8000)), socket.create_server(("127.0.0.1", 8014))]
 while True:
-    guest = server.accept()[0]
+    guest = select.select(servers, [], [])[0][0].accept()[0]
     guest.settimeout(1)
     try:
         guest.recv(999)

@@ -307,7 +307,7 @@ def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
     pulse = f"http://127.0.0.1:{proxy.pulse}"
     assert drained.under_way(pulse) == 0
     with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(proxy.chat, OWNER, "Hi", 40) for _ in range(3)]
+        asked = [pool.submit(proxy.chat, OWNER, "slow", 10, stream=True) for _ in range(3)]
         seen = 0
         while not all(each.done() for each in asked):
             seen = max(seen, drained.under_way(pulse) or 0)
