@@ -140,21 +140,21 @@ def test_behind_the_walls_and_a_firewall_that_lets_nothing_in_but_answers_one_ha
 
 def test_behind_a_firewall_a_node_that_comes_back_takes_nothing_away(tmp_path: Path) -> None:
     """Its firewall has heard it say nothing yet, and it has the higher address, which wins where two have it."""
-    tmp_path.chmod(0o755)
-    network = Network(tmp_path)
-    try:
-        lower, higher = network.hosts
-        higher.kill()
-        network.until(20, lower.has_it)
-        for host in network.hosts:
-            host.space.run("nft", LIKE_UFW)
-        higher.kept = higher.start()
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            assert lower.has_it() and not higher.has_it(), higher.log()
-            time.sleep(0.05)
-    finally:
-        network.end()
+    with place(tmp_path) as folder:
+        network = Network(folder)
+        try:
+            lower, higher = network.hosts
+            higher.kill()
+            network.until(20, lower.has_it)
+            for host in network.hosts:
+                host.space.run("nft", LIKE_UFW)
+            higher.kept = higher.start()
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                assert lower.has_it() and not higher.has_it(), higher.log()
+                time.sleep(0.05)
+        finally:
+            network.end()
 
 
 def test_keepalived_has_all_that_it_wants_of_its_container(network: Network) -> None:
