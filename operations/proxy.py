@@ -179,20 +179,23 @@ def _config(service: Service) -> str:
 
 def _answers(knobs: Knobs, service: Service, _state: State, where: Host) -> bool:
     """Wait until a LiteLLM takes requests, and say where it does not; a proxy without one says so to its clients."""
-    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
-    if not ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"]:
+    if not _is_taken(knobs, service, where):
         where.log(f"{service.unit} takes no requests after {START_S} s: journalctl -u {service.unit}")
     return True
 
 
 def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, where: Host) -> bool:
     """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
-    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
-    if ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"]:
+    if _is_taken(knobs, service, where):
         taken.append(service.unit)
     else:
         where.log(f"{service.unit} has not taken up its engines; it is renewed")
     return True
+
+
+def _is_taken(knobs: Knobs, service: Service, where: Host) -> bool:
+    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
+    return bool(ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
 
 
 def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:

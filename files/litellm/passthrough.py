@@ -14,7 +14,7 @@ from typing import Any
 import attempts
 import orjson
 from attempts import Broken, Nobody, Question
-from door_answers import Said, away
+from door_answers import Said, away, say
 from door_body import admit, goes_elsewhere
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
@@ -45,7 +45,7 @@ class Passthrough:
             return await self.application(scope, _once_more(body, receive), send)
         admit(asked)
         # A client that goes takes its request along: the engine has others to do.
-        serving = asyncio.ensure_future(_serve(Question(found[1], asked), send))
+        serving = asyncio.ensure_future(_serve(Question(found[1], asked), scope, receive, send))
         gone = asyncio.ensure_future(_until_gone(receive))
         try:
             await asyncio.wait((serving, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -58,14 +58,16 @@ class Passthrough:
         return None
 
 
-async def _serve(question: Question, send: Any) -> None:
-    if question.asked.get("stream"):
-        await _Stream(question, send).run()
-        return
+async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
     try:
-        await _say(send, await _whole(question))
+        if question.asked.get("stream"):
+            said = await _Stream(question, send).run()
+        else:
+            said = await _whole(question)
     except Nobody:
-        await _say(send, away())
+        said = away()
+    if said:
+        await say(scope, receive, send, said)
 
 
 async def _whole(question: Question) -> Said:
@@ -85,39 +87,38 @@ class _Stream:
     """One stream to a client."""
 
     def __init__(self, question: Question, send: Any) -> None:
-        self.question, self.send = question, send
+        self.question, self.send, self.asked = question, send, question.asked
         self.answer, self.has_begun, self.continued = Answer(), False, False
+        #: What an engine said that would not begin.
+        self.refusal: Said | None = None
 
-    async def run(self) -> None:
-        """The stream, from as many engines as it takes."""
-        question: Question | None = self.question
+    async def run(self) -> Said | None:
+        """The stream, from as many engines as it takes; or what the client is told instead of one. Raises Nobody where
+        none begins one.
+        """
         try:
             for _ in range(1 + RETRIES):
-                assert question
-                if await self._from_one(question):
-                    return
-                question = await self._next()
-                if question is None:
-                    return
+                if await self._from_one():
+                    return self.refusal
                 self.continued = True
+            raise Nobody
         except Nobody:
-            pass
-        if not self.has_begun:
-            await _say(self.send, away())
-            return
+            if not self.has_begun:
+                raise
         # The status is long sent: the end says that it is none.
         await self._pass_on(b"data: " + away()[1] + b"\n\n", False)
+        return None
 
-    async def _from_one(self, question: Question) -> bool:
-        """What an engine gives; whether that is the end of the answer. Raises Nobody where none begins one."""
-        async with attempts.answer(question) as (response, engine):
+    async def _from_one(self) -> bool:
+        """What an engine gives; whether that is the end of the answer. Else `question` is for the rest of it."""
+        async with attempts.answer(self.question) as (response, engine):
             try:
                 if response.content_type != "text/event-stream":
                     body = await response.read()
                     # An engine refuses: before the first byte that is an answer like others.
                     if self.has_begun:
                         raise Broken(f"HTTP {response.status}")
-                    await _say(self.send, (response.status, body, []))
+                    self.refusal = (response.status, body, [])
                     return True
                 await self._begin()
                 rest = b""
@@ -130,20 +131,21 @@ class _Stream:
                 attempts.failed(engine, error)
                 self.answer.broke_off(await attempts.tokens(self.answer.text, self.question.model))
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
-                return False
+        return await self._is_over()
 
-    async def _next(self) -> Question | None:
-        """What another engine is asked for; None: the client has all that it can have."""
-        body = self.answer.rest(self.question.asked)
+    async def _is_over(self) -> bool:
+        """Whether the client has all that it can have; another engine is asked for the rest. Raises Nobody."""
         if self.answer.finished:
             await self._pass_on(_DONE, False)
-            return None
+            return True
+        body = self.answer.rest(self.asked)
         if body is None:
             raise Nobody
         if self.answer.last and used_up(body):
             await self._pass_on(b"data: " + orjson.dumps(self.answer.ended()) + b"\n\n" + _DONE, False)
-            return None
-        return Question(self.question.path, body)
+            return True
+        self.question = Question(self.question.path, body)
+        return False
 
     async def _pass_events(self, events: bytes) -> bool:
         """Events that are whole; whether the last of the stream was among them. Raises Broken at an engine's error."""
@@ -233,13 +235,6 @@ def _once_more(body: bytes, receive: Any) -> Any:
 async def _until_gone(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _say(send: Any, said: Said) -> None:
-    status, body, headers = said
-    about = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": about})
-    await send({"type": "http.response.body", "body": body})
 
 
 callback = CustomLogger()

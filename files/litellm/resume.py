@@ -70,7 +70,8 @@ class Answer:
 
     def ended(self) -> dict[str, Any]:
         """A last chunk for an answer that has all its tokens."""
-        chunk = copy.deepcopy(self.last) or {}
+        assert self.last
+        chunk = copy.deepcopy(self.last)
         chunk["choices"][0] |= {"delta": {"content": ""}, "finish_reason": "length"}
         return chunk
 

@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from operations.node.proxy import LOADED
+
 #: What HAProxy reads: the key, its certificate, and those that vouch for it; and the key beside it.
 FOLDER = Path("/etc/tandem/tls")
 PEM, KEY = FOLDER / "proxy.pem", FOLDER / "proxy.key"
 #: The authority, on the head.
 AUTHORITY = Path("/etc/tandem/ca")
-#: The hash of the configuration that HAProxy has loaded, written when it did.
-LOADED = Path("/run/tandem/proxy.loaded")
 #: Days that each is valid: clients take 397 at most, and the authority should outlive the machines.
 DAYS, AUTHORITY_DAYS = 397, 7300
 _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -48,19 +48,18 @@ def main(
 
 
 def found() -> dict[str, Any]:
-    """`hash`: of what HAProxy reads, empty: nothing; `names` and `ends` (seconds since 1970) of its certificate;
-    `authority`: the hash of the last certificate in it; `own`: of the authority that lies here; `newer`: HAProxy has
-    not read it yet.
+    """`hash`: of what HAProxy reads, empty: nothing, or nothing that can be read as such; `names` and `ends` (seconds
+    since 1970) of its certificate; `authority`: the hash of the last certificate in it; `own`: of the authority that
+    lies here; `newer`: HAProxy has not read it yet.
     """
     own = AUTHORITY / "ca.crt"
     here = {"own": _hash(own.read_text()) if own.exists() else "", "hash": "", "names": [], "ends": 0.0}
-    if not PEM.exists():
-        return here | {"authority": "", "newer": False}
-    text = PEM.read_text()
+    text = PEM.read_text() if PEM.exists() else ""
     certificates = _CERTIFICATE.findall(text)
-    said = _openssl("x509", "-noout", "-enddate", "-ext", "subjectAltName", stdin=certificates[0])
+    said = _described(certificates[0]) if certificates else ""
     end = re.search(r"notAfter=(.*)", said)
-    assert end
+    if not end:
+        return here | {"authority": "", "newer": False}
     ends = datetime.strptime(end[1].strip(), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
     named = [_plain(each) for each in re.findall(r"(?:DNS|IP Address):([^,\s]+)", said)]
     newer = not LOADED.exists() or PEM.stat().st_mtime > LOADED.stat().st_mtime
@@ -117,6 +116,14 @@ def _authority(key: Path) -> str:
     argv = ["req", "-x509", "-new", "-key", str(key), "-days", str(AUTHORITY_DAYS), "-subj"]
     argv += [f"/CN=Tandem on {os.uname().nodename[:40]}", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
     return _openssl(*argv)
+
+
+def _described(certificate: str) -> str:
+    """Its end and its names; empty: it is none, or nobody is here to read it (checks.py in operations/plan says so)."""
+    try:
+        return _openssl("x509", "-noout", "-enddate", "-ext", "subjectAltName", stdin=certificate)
+    except (RuntimeError, OSError):
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -59,7 +59,7 @@ def test_a_second_deploy_changes_nothing_and_no_key_is_another_node_s(at: dict[s
     assert status.returncode == 0, status.stdout
 
 
-def test_one_that_is_lost_is_made_anew_by_the_same_authority_and_loaded_under_streams(at: dict[str, str]) -> None:
+def test_one_that_is_lost_is_made_anew_by_the_same_authority_and_loaded_while_haproxy_runs(at: dict[str, str]) -> None:
     before = on(HEAD, "docker inspect --format '{{.Id}}' tandem-proxy")
     on(HEAD, "rm /etc/tandem/tls/proxy.pem")
     done = deploy(**WANTED)

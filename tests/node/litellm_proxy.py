@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import yaml
 from operations.plan.formats import load_recipe
 from operations.plan.litellm import modules, proxy_config
 from tests.node import strangers
-from tests.node.confined import behind, owned
+from tests.node.confined import behind, owned, place
 from tests.node.strangers import request
 from tests.plan.samples import ROOT, knobs
 
@@ -117,3 +118,15 @@ class Proxy:
     def chat(self, key: str | None, *arguments: Any, **more: Any) -> tuple[int, dict[str, str], bytes]:
         """One chat."""
         return request(self.url, "POST", CHAT, key, body(*arguments, **more))
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Proxy]:
+    """LiteLLM that answers, until the end."""
+    with place(folder) as home:
+        proxy = Proxy(home)
+        try:
+            proxy.wait()
+            yield proxy
+        finally:
+            proxy.stop()

@@ -59,6 +59,13 @@ def test_a_node_without_one() -> None:
     assert certificate.authority() == ""
 
 
+def test_a_file_that_is_no_certificate_is_none(node: Path) -> None:
+    node.mkdir()
+    for text in ("", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
+        (node / "proxy.pem").write_text(text)
+        assert certificate.main()["hash"] == ""
+
+
 def test_the_node_asks_the_head_signs_and_the_authority_and_the_key_stay(node: Path) -> None:
     sign(NAMES)
     first = certificate.main()

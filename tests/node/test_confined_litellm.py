@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from operations.plan.places import PROXY_USER
-from tests.node.confined import IS_ROOT, place
-from tests.node.litellm_proxy import LITELLM, OWNER, Proxy
+from tests.node.confined import IS_ROOT
+from tests.node.litellm_proxy import LITELLM, OWNER, Proxy, running
 from tests.node.strangers import LIVENESS, request
 
 pytestmark = [
@@ -21,13 +21,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with place(tmp_path_factory.mktemp("proxy")) as folder:
-        proxy = Proxy(folder)
-        try:
-            proxy.wait()
-            yield proxy
-        finally:
-            proxy.stop()
+    with running(tmp_path_factory.mktemp("proxy")) as proxy:
+        yield proxy
 
 
 def status(proxy: Proxy) -> dict[str, str]:

@@ -25,7 +25,7 @@ import yaml
 from operations.node import drained, keys
 from tests.node import strangers
 from tests.node.confined import place
-from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
+from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body, running
 from tests.node.strangers import in_openai_form, request
 
 pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: LITELLM= names one")
@@ -33,13 +33,8 @@ pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: L
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with place(tmp_path_factory.mktemp("proxy")) as folder:
-        proxy = Proxy(folder)
-        try:
-            proxy.wait()
-            yield proxy
-        finally:
-            proxy.stop()
+    with running(tmp_path_factory.mktemp("proxy")) as proxy:
+        yield proxy
 
 
 @pytest.fixture

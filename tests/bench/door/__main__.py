@@ -88,7 +88,7 @@ def program(argv: Sequence[str], **more: object) -> Iterator[subprocess.Popen[by
 
 def haproxy(folder: Path, port: int, ports: Sequence[tuple[int, int]], stack: ExitStack) -> list[int]:
     """As a deploy renders it, before LiteLLM at these ports (requests, pulse); the ids of its processes."""
-    mine = plan(topology="solo", proxy_port=port, litellm_ports=20000).head.proxy
+    mine = plan(topology="solo", proxy_port=port, litellm_ports=20000 + 5 * len(ports)).head.proxy
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
     text = re.sub(r"^ +server .*\n", "", text.replace(PROXY_RUN, str(folder)), flags=re.M).rstrip()
