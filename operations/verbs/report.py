@@ -191,7 +191,5 @@ def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
         print(f"{variable}={shlex.quote(answer[key])}")
     if authority := answer.get("authority"):
         AUTHORITY.write_text(authority)
-        print(
-            "# clients trust the proxies by this file: OpenAI's package and curl read the variable once it is exported"
-        )
+        print("# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported")
         print(f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}")
