@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,15 +18,6 @@ from tests.bench.routing import doors
 
 IS_ROOT = os.geteuid() == 0
 _RIGHTS = "--clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs"
-#: A Python in root's home can be run by nobody else: it is there alone then. {0}: where it is.
-_PYTHON = (
-    "mount -t tmpfs tmpfs /mnt && case {0} in /root/*) mkdir /mnt/p && mount --bind {0} /mnt/p"
-    " && mount -t tmpfs -o mode=755 tmpfs /root && mkdir -p {0} && mount --move /mnt/p {0};; esac"
-)
-_DISK = (
-    "mount -t tmpfs -o nosuid,nodev,noexec,size=64m tmpfs /tmp && mount --bind {0} {0}"
-    "{1} && mount -o remount,bind,ro / && mount -o remount,bind,ro {0}"
-)
 _BECOME = f'export HOME=/tmp && exec setpriv --reuid {PROXY_USER} --regid {PROXY_USER} {_RIGHTS} "$@"'
 
 
@@ -56,15 +47,46 @@ def owned(*folders: Path) -> None:
 
 def behind(folder: Path, *writes: Path, python: Path | None = None) -> list[str]:
     """What stands before a command line, whose process becomes the program: of `folder` it writes to `writes` alone,
-    which have to be there. `python`: the program's own, where it has one.
+    which have to be there. `python`: the program's own, where it has one, wherever that lies.
     """
     if not IS_ROOT:
         return []
-    home = python.resolve().parents[1] if python else Path("/nowhere")
-    each = "".join(f" && mount --bind {shlex.quote(str(path))} {shlex.quote(str(path))}" for path in writes)
-    disk = _DISK.format(shlex.quote(str(folder)), each)
-    script = f"{_PYTHON.format(shlex.quote(str(home)))} && {disk} && {_BECOME}"
-    return ["unshare", "--mount", "sh", "-c", script, "sh"]
+    # Its environment, and what that is made of.
+    needs = (python.parents[1], python.resolve().parents[1]) if python else ()
+    disk = [f"mount --bind {_quote(path)} {_quote(path)}" for path in (folder, *writes)]
+    disk += ["mount -o remount,bind,ro /", f"mount -o remount,bind,ro {_quote(folder)}"]
+    # Where it was may not be there any more.
+    disk.append('{ cd "$PWD" 2>/dev/null || cd /; }')
+    return ["unshare", "--mount", "sh", "-c", " && ".join([*_reachable(needs), *disk, _BECOME]), "sh"]
+
+
+def _reachable(needs: Sequence[Path]) -> Iterator[str]:
+    """A /tmp of its own, and what is needed where it was: the same /tmp would hide it, and a folder that is root's
+    alone (its home) keeps it from others.
+    """
+    covers = {Path("/tmp"): "mount -t tmpfs -o nosuid,nodev,noexec,mode=1777,size=64m tmpfs /tmp"}
+    below = []
+    for path in needs:
+        cover = next((each for each in reversed(path.parents) if each == Path("/tmp") or not _is_open(each)), None)
+        if cover is not None:
+            below.append(path)
+            covers.setdefault(cover, f"mount -t tmpfs -o mode=755 tmpfs {_quote(cover)}")
+    yield "umask 022 && mount -t tmpfs tmpfs /mnt"
+    for number, path in enumerate(below):
+        yield f"mkdir /mnt/{number} && mount --bind {_quote(path)} /mnt/{number}"
+    yield from covers.values()
+    for number, path in enumerate(below):
+        yield f"mkdir -p {_quote(path)} && mount --move /mnt/{number} {_quote(path)}"
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether anybody may pass it."""
+    return bool(folder.stat().st_mode & 0o001)
+
+
+def _quote(path: Path) -> str:
+    """As a shell wants it."""
+    return shlex.quote(str(path))
 
 
 def contained(home: Path, used: Path) -> list[str]:
