@@ -109,6 +109,19 @@ canary_deadline = 30.0
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.
 memory_floor_gib = 4.0
 
+# A cluster that lacks a node serves nothing until it is back.
+#   off    it waits
+#   solo   when a rank has been missing for fallback_after seconds (30 at least), one node that is left serves alone,
+#          at the same address, under the same name; the recipe must run in solo, and fit into one node
+# A reboot takes a Spark two to four minutes, and each way costs a load of the model: 300 waits for a reboot.
+fallback = "off"
+fallback_after = 300.0
+
+# Back to the cluster, when all nodes are back.
+#   auto     by itself, as soon as no request is under way
+#   deploy   with the next `make apply`
+fallback_returns = "auto"
+
 # When a new plan does not come up.
 #   offer  the deploy says why, and that `make rollback` goes back to the plan that served last
 #   auto   it goes back by itself, and still ends as a failure

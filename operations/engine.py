@@ -14,7 +14,7 @@ from pyinfra.api.host import Host
 from operations import looking, rollback, stopwatch, units
 from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
-from operations.plan.places import ENGINE, RAY_TOKEN
+from operations.plan.places import ALONE, ALONE_SINCE, ENGINE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
 
@@ -35,6 +35,9 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     for stray in found["services"]["strays"]:
         host.log(f"the container {stray} has Tandem's name or label, and no unit: removed")
         yield StringCommand("docker rm --force", stray)
+    if alone := found["alone"]:
+        host.log(f"serves alone since {alone.get('since', '?')}, in the place of a cluster: that ends here")
+        yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload")
     if planned.engine is None:
         if units.exists(found, ENGINE):
             yield from units.remove(ENGINE)
@@ -44,7 +47,8 @@ def retire(plan: Plan, on_head: bool) -> Iterator[PyinfraCommand]:
     # The label of its container: a unit that only waits has none.
     is_a_replica = found["services"]["units"][ENGINE].get("topology") == "replicas"
     waits_for_its_turn = plan.knobs.topology == "replicas" and is_a_replica
-    is_stale = units.is_stale(found, planned.engine)
+    # What serves alone is no rank, whatever it was started from.
+    is_stale = bool(alone) or units.is_stale(found, planned.engine)
     if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, host):
         waits_for_its_turn = False
     if is_stale and not waits_for_its_turn:

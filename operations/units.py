@@ -75,7 +75,7 @@ def place_service(service: Program, present: dict[str, Any]) -> Iterator[Pyinfra
 def remove(unit: str) -> Iterator[PyinfraCommand]:
     """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
     yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
-    yield StringCommand("rm -f", f"/etc/systemd/system/{unit}.service")
+    yield StringCommand("rm -rf", f"/etc/systemd/system/{unit}.service", f"/run/systemd/system/{unit}.service.d")
     yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
     yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
 

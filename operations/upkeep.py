@@ -1,4 +1,4 @@
-"""The canary and the memory guard on every node that serves."""
+"""The canary and the memory guard on every node that serves, and on a cluster's what has one of them serve alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, units
-from operations.plan.places import CANARY, GUARD
+from operations.plan.places import CANARY, FALLBACK, GUARD
 from operations.plan.plan import Plan
 
 
@@ -16,7 +16,7 @@ from operations.plan.plan import Plan
 def files(plan: Plan) -> Iterator[PyinfraCommand]:
     """Their programs, settings and units."""
     mine = plan.of(host.name)
-    for service in (mine.guard, mine.canary):
+    for service in (mine.guard, mine.canary, mine.fallback):
         if service:
             yield from units.place_service(service, looking.at(host, plan)["files"])
     if not mine.canary:
@@ -25,10 +25,10 @@ def files(plan: Plan) -> Iterator[PyinfraCommand]:
 
 @looking.step
 def run(plan: Plan) -> Iterator[PyinfraCommand]:
-    """Both run where an engine does, from the files that are there, and nowhere else."""
+    """They run where the plan has them, from the files that are there, and nowhere else."""
     found, services = looking.at(host, plan), plan.of(host.name).services
     idle = True
-    for unit in (GUARD, CANARY):
+    for unit in (GUARD, CANARY, FALLBACK):
         service = services[unit]
         if service is None and not units.exists(found, unit):
             continue

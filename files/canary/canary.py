@@ -14,6 +14,8 @@ Runs on the node as `canary.py SPEC`; canary.json beside it has
   cluster, else null
 - `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit
 - `rails`: {device: {address, mtu}}, and `peers`: {name: address} of the nodes with the engine's other ranks
+- `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engine` and `peers` while this
+  node serves alone. Whoever begins or ends that starts the canary anew.
 """
 
 from __future__ import annotations
@@ -36,11 +38,15 @@ from watch import Watch
 #: Seconds between two looks at the rails.
 LOOK_S = 1.0
 STATE = Path("/run/tandem/canary.json")
+#: There while this node serves alone (files/fallback).
+ALONE = Path("/run/tandem/alone.json")
 
 
 def main() -> int:
     """Look, for ever."""
     wanted = json.loads(Path(__file__).with_name("canary.json").read_text())
+    if ALONE.exists():
+        wanted.update(wanted.get("alone", {}))
     rails = Rails(wanted["rails"], wanted["peers"])
     rails.look()
     watches: list[Watch] = [Engine(wanted["engine"], rails), Proxy(wanted["proxy"])]

@@ -160,6 +160,8 @@ class Engine(Watch):
             return ""
         if said["met"]:
             return ""
+        if alone := [meeting["ranks"][rank] for rank in said.get("alone", [])]:
+            return f"waits while {' and '.join(alone)} serves alone"
         missing = [f"rank {rank} ({meeting['ranks'][rank]})" for rank in said["missing"]]
         return f"waits for {' and '.join(missing) or 'the other ranks'}"
 

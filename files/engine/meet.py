@@ -14,6 +14,10 @@ Ranks of different SPECs do not meet: half of a cluster can be newer than the ot
 
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
+
+A node that serves alone because another one stays away (files/fallback) speaks here in place of its rank: with
+`{"alone": true}` it calls rank 0, or answers who calls it there. The ranks wait on, the mark says who serves alone, and
+rank 0 tells such a caller which ranks it misses.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -84,11 +89,12 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def note(mark: Path, missing: list[int], *, met: bool = False) -> None:
-    """For the canary on this node. A rank meets without it as well."""
+def note(mark: Path, missing: list[int], *, met: bool = False, alone: Iterable[int] = ()) -> None:
+    """For the canary and the fallback on this node. A rank meets without it as well."""
     aside = mark.with_suffix(".part")
     try:
-        aside.write_text(json.dumps({"met": met, "missing": missing}))
+        told = {"met": met, "missing": missing}
+        aside.write_text(json.dumps({**told, "alone": sorted(alone)} if alone else told))
         aside.rename(mark)
     except OSError as error:
         say(f"{mark} can't be written: {error}")
@@ -97,11 +103,14 @@ def note(mark: Path, missing: list[int], *, met: bool = False) -> None:
 def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[int, Peer]:
     """Rank 0: wait until every other rank has called, then tell them all to go."""
     present: dict[int, Peer] = {}
+    alone: dict[int, Peer] = {}
     callers: list[Peer] = []
     say(f"waiting for {ranks - 1} more ranks")
     while missing := [rank for rank in range(1, ranks) if rank not in present]:
-        note(mark, missing)
-        select.select([listener, *(p.connection for p in [*callers, *present.values()])], [], [])
+        note(mark, missing, alone=alone)
+        for peer in alone.values():
+            peer.send({"missing": missing})
+        select.select([listener, *(p.connection for p in [*callers, *present.values(), *alone.values()])], [], [])
         try:
             callers.append(Peer(listener.accept()[0]))
         except BlockingIOError:
@@ -110,7 +119,7 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
             if select.select([caller.connection], [], [], 0)[0]:
                 messages = caller.receive()
                 if messages:
-                    _admit(caller, messages[0], spec, present)
+                    _admit(caller, messages[0], spec, present, alone)
                 if messages or caller.gone:
                     callers.remove(caller)
         for rank, peer in list(present.items()):
@@ -119,12 +128,25 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
             if peer.gone:
                 say(f"rank {rank} {peer.gone}, before the others came")
                 del present[rank]
+        for rank, peer in list(alone.items()):
+            if select.select([peer.connection], [], [], 0)[0]:
+                peer.receive()
+            if peer.gone:
+                say(f"rank {rank}'s node serves alone no more")
+                del alone[rank]
     for peer in present.values():
         peer.send({"go": True})
     return present
 
 
-def _admit(caller: Peer, message: dict[str, object], spec: str, present: dict[int, Peer]) -> None:
+def _admit(
+    caller: Peer, message: dict[str, object], spec: str, present: dict[int, Peer], alone: dict[int, Peer]
+) -> None:
+    if message.get("alone"):
+        rank = int(str(message["rank"]))
+        alone[rank] = caller
+        say(f"rank {rank}'s node serves alone until it comes")
+        return
     if message.get("spec") != spec:
         say(f"rank {message.get('rank')} has another spec, {message.get('spec')}: a deploy is still on its way")
         caller.connection.close()
@@ -153,8 +175,12 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path) -> dict[int
         say("rank 0 is there; waiting for its word")
         note(mark, [])
         while not head.gone:
-            if any(message.get("go") for message in head.receive()):
+            messages = head.receive()
+            if any(message.get("go") for message in messages):
                 return {0: head}
+            if any(message.get("alone") for message in messages):
+                say("rank 0's node serves alone until it comes")
+                note(mark, [0], alone=[0])
         time.sleep(CALL_S)
 
 

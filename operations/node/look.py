@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from operations.node import (
+    alone,
     certificate,
     files,
     images,
@@ -48,6 +49,7 @@ def main(
             "walls": pool.submit(walls.standing),
             "proxy": pool.submit(proxy.main),
             "certificate": pool.submit(certificate.found),
+            "alone": pool.submit(alone.since),
         }
         return {name: task.result() for name, task in tasks.items()}
 

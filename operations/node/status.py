@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import cause, drained, old_images, probe, secrets, services, walls
+from operations.node import alone, cause, drained, old_images, probe, secrets, services, walls
 from operations.node.commands import output, read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -25,7 +25,8 @@ BUSY = {
 
 def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
     """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known;
-    `topology`: what is deployed here, or nothing; `away`: {node: since when} as the canary sees the engine's others.
+    `topology`: what is deployed here, or nothing; `away`: {node: since when} as the canary sees the engine's others;
+    `alone`: since when this node serves alone in the place of a cluster, or nothing.
     """
     found = services.main(services.UNITS)["units"]
     with ThreadPoolExecutor() as pool:
@@ -36,6 +37,7 @@ def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
             "old_images": images,
             "topology": deployed(),
             "away": _away(),
+            "alone": alone.since().get("since", ""),
         }
 
 
@@ -91,6 +93,8 @@ def _health(unit: str) -> str:
     """What a unit without a container has to say."""
     if unit == "tandem-walls":
         return walls.standing()["problem"] or "they stand"
+    if unit == "tandem-fallback":
+        return alone.says()
     return "; ".join(_canary()) if unit == "tandem-canary" else ""
 
 

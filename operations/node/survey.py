@@ -104,7 +104,9 @@ def main(
 
 
 def listeners() -> list[dict[str, Any]]:
-    """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's."""
+    """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or of what has
+    this node serve alone (files/fallback).
+    """
     containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
     found = []
     for line in output("ss", "-Htlnp").splitlines():
@@ -113,7 +115,7 @@ def listeners() -> list[dict[str, Any]]:
         holder = re.search(r'\(\("([^"]+)",pid=(\d+)', line)
         process, pid = (holder.group(1), holder.group(2)) if holder else ("", "")
         cgroup = read(Path(f"/proc/{pid}/cgroup")) if pid else ""
-        ours = any(container in cgroup for container in containers)
+        ours = any(group in cgroup for group in (*containers, "/tandem-fallback.service"))
         found.append({"port": int(port), "address": address, "process": process, "pid": pid, "ours": ours})
     return found
 

@@ -36,10 +36,12 @@ def meaning(topology: str, is_head: bool) -> str:
     return _MEANING.get((topology, is_head), "")
 
 
-def told(absence: Absence, topology: str = "", is_head: bool = False, since: str = "") -> str:
-    """One line: the node, why, since when if that is known, what the service does meanwhile, what to do."""
-    what = meaning(topology, is_head)
-    if what and not absence.dark and topology != "solo":
+def told(absence: Absence, topology: str = "", is_head: bool = False, since: str = "", instead: str = "") -> str:
+    """One line: the node, why, since when if that is known, what the service does meanwhile, what to do. `instead`:
+    what it does for certain, whatever it would do by its topology.
+    """
+    what = instead or meaning(topology, is_head)
+    if what and not instead and not absence.dark and topology != "solo":
         what = f"if it is down, {what}"
     first = f"{absence.name} {absence.why}" + (f", away since {since}" if since else "")
     return f"{first}: {what}. To do: {absence.remedy}" if what else f"{first}: {absence.remedy}"

@@ -98,6 +98,12 @@ def _gpu(survey: Survey, recipe: Recipe) -> Findings:
 def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]) -> Findings:
     need = recipe.memory_gib(knobs.topology)
     memory = survey["memory"]
+    alone = recipe.memory_gib("solo") if knobs.falls_back else 0
+    if memory["total_mib"] < alone * 1024:
+        yield (
+            f"has {memory['total_mib'] / 1024:.1f} GiB of memory; serving alone the recipe needs {alone:g}",
+            "set fallback to off, or choose a recipe that fits into one node",
+        )
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     available_mib = memory["available_mib"] + (memory.get("ollama_mib", 0) if recipe.needs.gpu else 0)
     if memory["total_mib"] < need * 1024:
@@ -158,14 +164,15 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
     """Ports on which a node (0: the head) listens while it serves or a copy goes on, with the knob that moves each."""
     is_head = index == 0
     wanted: dict[int, str] = {}
-    if is_head or knobs.topology == "replicas":
+    if is_head or knobs.topology == "replicas" or knobs.falls_back:
         wanted[knobs.engine_port] = "engine_port"
     if is_head or knobs.topology != "solo":
         wanted[knobs.proxy_port] = "proxy_port"
         wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     names: list[str] = []
     if knobs.topology == "cluster":
-        names += ["meeting"] if is_head else []
+        # A node that serves alone answers there those who come back.
+        names += ["meeting"] if is_head or knobs.falls_back else []
         if knobs.executor == "mp":
             names += ["master"] if is_head else []
         else:

@@ -15,7 +15,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import CONTAINER_ID, ENGINE, ETC, MEETING, PROVEN, folder_of
+from operations.plan.places import CONTAINER_ID, ENGINE, ETC, FALLBACK, MEETING, PROVEN, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
@@ -37,7 +37,26 @@ def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> di
     return {name: seal(ENGINE, image, own, everything) for name, own in files.items()}
 
 
-def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], image: Image) -> list[File]:
+def alone_files(recipe: Recipe, knobs: Knobs, node: Node) -> tuple[File, ...]:
+    """What a node of a cluster runs in the place of its rank when it serves alone (operations/plan/fallback.py).
+
+    It is an engine of replicas: it listens on the fabric, for the proxies of all nodes. It has a spec of its own.
+    """
+    image, alone = engine_image(recipe, knobs), knobs.model_copy(update={"topology": "replicas"})
+    files = _engine_files(recipe, alone, node, [node], image, folder_of(FALLBACK), "solo")
+    return seal(ENGINE, image, files, files).files
+
+
+def _engine_files(
+    recipe: Recipe,
+    knobs: Knobs,
+    node: Node,
+    serving: Sequence[Node],
+    image: Image,
+    folder: str = folder_of(ENGINE),
+    topology: str = "",
+) -> list[File]:
+    """`topology`: what it is called on the node, where that is not the knobs'."""
     head, ranks = serving[0], len(serving)
     runs = ENGINES[recipe.engine]
     env = environment.common_environment() | runs.environment(recipe)
@@ -48,7 +67,6 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     env |= nccl.variables(recipe, knobs)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= recipe.env
-    folder = folder_of(ENGINE)
     start = render(
         "engine/start.sh.j2",
         exports=recipe.exports,
@@ -80,9 +98,13 @@ def _engine_files(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[No
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     files += [File(f"{folder}/{ATTACHED}{name}", content) for name, content in recipe.attached.items()]
     role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
-    docker = _engine_docker(recipe, knobs, node, image)
+    docker = _engine_docker(recipe, knobs, node, image, folder, topology or knobs.topology)
     run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
     files.append(File(f"{folder}/run.sh", run, "755"))
+    if folder != folder_of(ENGINE):
+        description = f"{recipe.name}, alone for a cluster"
+        drop_in = render("fallback/alone.conf.j2", description=description, folder=folder, spec=SPEC)
+        return [*files, File(f"{folder}/alone.conf", drop_in)]
     unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC)
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
@@ -122,9 +144,9 @@ def _ports(knobs: Knobs, node: Node, head: Node) -> list[dict[str, object]]:
     return ports
 
 
-def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> list[str]:
+def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image, folder: str, topology: str) -> list[str]:
     # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
-    argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder_of(ENGINE)}/engine.env"]
+    argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder}/engine.env"]
     low = ("NET_BIND_SERVICE",) if knobs.engine_port < 1024 else ()
     argv += lessened(*_ROOT, *(_MODS if recipe.start_mods else ()), *low)
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
@@ -132,11 +154,11 @@ def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image) -> li
     if node.engine_group:
         # The walls know its sockets by it.
         argv += ["--cgroup-parent", node.engine_group]
-    argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={knobs.topology}"]
+    argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
     if node.is_head or knobs.topology == "replicas":
         argv += ["--label", f"tandem.url={engine_url(knobs, node)}"]
-    argv += ["--volume", f"{folder_of(ENGINE)}:{environment.MOUNT}:ro"]
+    argv += ["--volume", f"{folder}:{environment.MOUNT}:ro"]
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
     argv += ["--volume", f"/var/lib/tandem/cache/{image.local.rpartition(':')[2]}:/root/.cache"]

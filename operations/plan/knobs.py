@@ -72,6 +72,9 @@ class Knobs(BaseModel):
     hub_token_file: str
     canary_deadline: float = Field(gt=0)
     memory_floor_gib: float = Field(ge=0)
+    fallback: Literal["off", "solo"]
+    fallback_after: float = Field(ge=30)
+    fallback_returns: Literal["auto", "deploy"]
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
 
@@ -176,6 +179,11 @@ class Knobs(BaseModel):
                 f"cluster_ports={self.cluster_ports}"
             )
         return self
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether a cluster that lacks a node goes on as one engine."""
+        return self.topology == "cluster" and self.fallback == "solo"
 
     @property
     def tls_files(self) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ _RETRY_POLICY = {
 
 def callbacks(knobs: Knobs) -> tuple[str, ...]:
     """The modules of files/litellm that LiteLLM loads."""
-    return (*_CALLBACKS, *_ROUTING[knobs.routing][1], _DOOR)
+    standby = ("standby",) if knobs.falls_back else ()
+    return (*_CALLBACKS, *standby, *_ROUTING[knobs.routing][1], _DOOR)
 
 
 def fixed(config: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +62,20 @@ def modules(knobs: Knobs) -> tuple[str, ...]:
     return (*callbacks(knobs), *_PARTS, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
+def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
+    # LiteLLM's own word for what can be asked of it; nothing: chat.
+    about = {
+        **({} if recipe.answers == "chat" else {"mode": recipe.answers}),
+        **({"standby": True} if is_standby else {}),
+    }
+    return {"model_info": about} if about else {}
+
+
 def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
-    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`."""
+    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`. Where a cluster falls back to
+    one node, all behind the first are those of nodes that serve alone (files/litellm/standby.py).
+    """
+    standby = engines[1:] if knobs.falls_back else ()
     return {
         "model_list": [
             {
@@ -74,8 +87,7 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
                     "timeout": TIMEOUT_S,
                     "stream_timeout": TIMEOUT_S,
                 },
-                # LiteLLM's own word for what can be asked of it; nothing: chat.
-                **({} if recipe.answers == "chat" else {"model_info": {"mode": recipe.answers}}),
+                **_model_info(recipe, engine in standby),
             }
             for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
             for engine in engines

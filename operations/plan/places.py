@@ -21,13 +21,20 @@ CONTAINER_ID = "/run/tandem/engine.cid"
 #: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
 MEETING = "/run/tandem/engine/meeting.json"
 
+#: What has one node of a cluster serve alone, and the drop-in of the engine's unit that is there while it does
+#: (files/fallback/fallback.py).
+FALLBACK = "tandem-fallback"
+ALONE = f"/run/systemd/system/{ENGINE}.service.d/tandem-alone.conf"
+#: Since when, and why; there as long.
+ALONE_SINCE = "/run/tandem/alone.json"
+
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+UNITS = (FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)

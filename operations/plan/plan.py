@@ -10,11 +10,12 @@ from operations.plan.address import address_service
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import engine_services
 from operations.plan.fabric import fabric_files
+from operations.plan.fallback import check_fallback, fallback, standby_urls
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
 from operations.plan.nodes import Node
-from operations.plan.places import ADDRESS, CANARY, ENGINE, GUARD, LITELLM, PROXY, WALLS
+from operations.plan.places import ADDRESS, CANARY, ENGINE, FALLBACK, GUARD, LITELLM, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -34,6 +35,7 @@ class NodePlan:
     address: Service | None = None
     canary: Program | None = None
     guard: Program | None = None
+    fallback: Program | None = None
     walls: Program | None = None
 
     @property
@@ -41,7 +43,8 @@ class NodePlan:
         services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
-        return {**services, CANARY: self.canary, GUARD: self.guard, WALLS: self.walls}
+        services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback}
+        return {**services, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
         allowed = ", ".join(recipe.topologies)
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
+    check_fallback(recipe, knobs)
     if node_count + 11 > min(subnet.num_addresses for subnet in knobs.rail_subnets) - 2:
         problem = (
             f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"
@@ -112,7 +116,7 @@ def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node], away: Sequenc
     engines = engine_services(recipe, knobs, serving)
     count = len(nodes)
     draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
-    asked = list(draft.endpoints.values())
+    asked = [*draft.endpoints.values(), *standby_urls(knobs, serving)]
     others = [*(node.management for node in nodes), *away]
     return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, others) for each in draft.nodes))
 
@@ -141,5 +145,6 @@ def _node_plan(
         engines[node.name],
         canary=upkeep.canary(recipe, knobs, node, ranks),
         guard=upkeep.guard(knobs),
+        fallback=fallback(recipe, knobs, node, ranks, engines[node.name]),
         walls=walls(knobs, node, count),
     )

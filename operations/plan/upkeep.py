@@ -41,6 +41,8 @@ def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> P
         "rails": rails,
         "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
+    if knobs.falls_back:
+        wanted["alone"] = {"engine": _engine(recipe, knobs, node, [node]), "peers": {}}
     return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"))
 
 

@@ -73,8 +73,10 @@ def absent_lines(answers: dict[str, dict[str, Any]] | None = None, topology: str
     deployed = next((answer["topology"] for answer in found if answer.get("topology")), topology)
     since = {name: text for answer in found for name, text in answer.get("away", {}).items()}
     head = next(iter(inventory)).name
+    serving = [(name, answer["alone"]) for name, answer in (answers or {}).items() if answer.get("alone")]
+    alone = f"{serving[0][0]} serves alone since {serving[0][1]}" if serving else ""
     return [
-        told(absence, deployed, is_head=absence.name == head, since=since.get(absence.name, ""))
+        told(absence, deployed, is_head=absence.name == head, since=since.get(absence.name, ""), instead=alone)
         for absence in reach.absent(inventory)
     ]
 

@@ -114,6 +114,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             "drained": [],
         },
         "certificate": dict(NO_CERTIFICATE),
+        "alone": {},
     }
 
 

@@ -95,6 +95,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "served": "",
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
+            "alone": {},
             "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},
         },
     }

@@ -37,6 +37,16 @@ def listener(port: int, *, ours: bool = False) -> dict[str, Any]:
     return survey(ports=[{"port": port, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": ours}])
 
 
+def test_who_falls_back_to_one_node_needs_the_memory_and_the_ports_of_one() -> None:
+    small = survey(memory={"total_mib": 64_000, "available_mib": 60_000})
+    said = "has 62.5 GiB of memory; serving alone the recipe needs 100 -> set fallback to off"
+    assert said in findings(small, index=1, fallback="solo")
+    assert "serving alone" not in findings(small, index=1)
+    for port in (8001, 26000):
+        assert f"port {port} is held by nginx" in findings(listener(port), index=1, fallback="solo")
+        assert findings(listener(port), index=1) == ""
+
+
 def test_a_healthy_node_has_no_findings() -> None:
     assert findings(survey()) == ""
 

@@ -24,6 +24,7 @@ CASES: dict[str, dict[str, Any]] = {
     "solo-lone-node": {"topology": "solo", "count": 1},
     "cluster-ray": {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"},
     "cluster-mp": {"topology": "cluster", "executor": "mp"},
+    "cluster-mp-fallback": {"topology": "cluster", "executor": "mp", "fallback": "solo"},
     "cluster-ray-3-nodes": {
         "topology": "cluster",
         "executor": "ray",

@@ -229,3 +229,29 @@ def test_an_archive_in_the_place_of_what_a_recipe_builds_is_refused() -> None:
     wanted = knobs(engine_image_from="archive:/srv/engine.tar")
     with pytest.raises(Refusal, match="builds its image, it has no name"):
         engine_image(load_recipe("nemotron-3-super-nvfp4-cutlass"), wanted)
+
+
+def test_to_fall_back_to_one_node_a_recipe_must_run_in_solo() -> None:
+    recipe = load_recipe(knobs().recipe).model_copy(update={"topologies": ("cluster",)})
+    wanted = knobs(fallback="solo")
+    with pytest.raises(Refusal, match=r"fallback='solo': the recipe .* runs in: cluster"):
+        make_plan(recipe, wanted, nodes(2, wanted))
+    assert make_plan(recipe, knobs(), nodes(2, wanted)).head.fallback is None
+
+
+@pytest.mark.parametrize("topology", ["solo", "replicas"])
+def test_only_a_cluster_falls_back(topology: str) -> None:
+    assert plan(topology=topology, fallback="solo") == replace(
+        plan(topology=topology), knobs=knobs(topology=topology, fallback="solo")
+    )
+
+
+def test_what_serves_alone_is_one_engine_on_the_fabric_and_another_than_the_rank() -> None:
+    of = plan(fallback="solo")
+    for mine, address in zip(of.nodes, ("192.168.177.11", "192.168.177.12"), strict=True):
+        assert mine.fallback and mine.engine
+        files = {file.path.rpartition("/")[2]: file.content for file in mine.fallback.files}
+        assert f"--host {address} --port 8001 --tensor-parallel-size 1" in files["start.sh"]
+        assert f'"spec": "{mine.engine.spec}"' in files["fallback.json"]
+        assert mine.engine.spec not in files["run.sh"] and mine.engine.spec not in files["alone.conf"]
+        assert mine.engine == plan().of(mine.node.name).engine

@@ -1,0 +1,209 @@
+"""The fallback of a cluster: when another node has stayed away for long enough, this one serves alone.
+
+The ranks' meeting (files/engine/meet.py) says on each node whether all ranks are there. A cluster that has met once,
+and then misses a rank for `after_s` seconds, goes on as one engine on the first node that is left. That engine listens
+on its node's address of the fabric, which is the cluster's where this is the head; the proxies know those of all nodes.
+
+What is started instead lies beside this program. A drop-in of systemd's in /run puts it in the place of the rank, so a
+boot always begins with the cluster, and no unit's file changes. A deploy takes the drop-in away.
+
+It goes back when all other ranks wait for it again: at the next deploy, or by itself once no request is under way.
+
+Runs on the node as `fallback.py SPEC`; fallback.json beside it has
+
+- `rank`, `port`, and `ranks`: [{name, address}] of all, with the port of their meeting on the fabric
+- `engine_port`: where the engine listens on this node's address of the fabric
+- `meeting`: what meet.py writes; `spec`: that of the cluster's engine
+- `after_s`: seconds; `returns`: `auto` or `deploy`
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from others import Others
+from under_way import UnderWay
+
+#: Seconds between two looks.
+LOOK_S = 1.0
+#: Seconds by which each further rank waits longer: the first that is left serves, the others see it.
+STAGGER_S = 5.0
+#: Looks in a row that show all other ranks waiting and no request under way, before it goes back.
+IDLE_LOOKS = 5
+UNIT = "tandem-engine"
+#: systemd reads it: what is started in the place of the rank.
+DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
+#: Since when this node serves alone, and why; there as long as it does.
+ALONE = Path("/run/tandem/alone.json")
+#: What `make status` says.
+STATE = Path("/run/tandem/fallback.json")
+#: The spec of the cluster whose ranks have met last: one that never has is a deploy's matter.
+MET = Path("/var/lib/tandem/fallback/met")
+HERE = Path(__file__).parent
+
+
+class Fallback:
+    """What this node does about a cluster that lacks a node."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        self.wanted, self.rank = wanted, int(wanted["rank"])
+        self.names = [each["name"] for each in wanted["ranks"]]
+        self.others = Others(self.rank, [each["address"] for each in wanted["ranks"]], wanted["port"])
+        self.under_way = UnderWay(wanted["ranks"][self.rank]["address"], wanted["engine_port"])
+        #: Since when ranks are missing, by the monotonic clock, and by the wall's.
+        self.lacking_since: float | None = None
+        self.lacking_from = ""
+        self.idle_looks = 0
+        self.told = ""
+
+    def look(self) -> None:
+        """Look once, and act on it."""
+        if ALONE.exists():
+            self.alone()
+        else:
+            self.others.close()
+            self.together()
+
+    def together(self) -> None:
+        """This node runs a rank, or waits to."""
+        said = read_json(Path(self.wanted["meeting"])) if is_active(UNIT) else {}
+        self.idle_looks = 0
+        if said.get("met"):
+            remember(MET, self.wanted["spec"])
+        missing = [rank for rank in said.get("missing", []) if rank != self.rank]
+        if said.get("met", True) or not missing or read(MET) != self.wanted["spec"]:
+            self.lacking_since = None
+            self.tell("the ranks are together" if said.get("met") else "waits for the ranks to meet")
+            return
+        names = " and ".join(self.names[rank] for rank in missing)
+        if said.get("alone"):
+            self.lacking_since = None
+            serving = " and ".join(self.names[rank] for rank in said["alone"])
+            self.tell(f"{serving} serves alone; this node's rank waits to meet it")
+            return
+        if self.lacking_since is None:
+            self.lacking_since, self.lacking_from = time.monotonic(), time.strftime("%F %T")
+        after_s = self.wanted["after_s"]
+        left_s = self.lacking_since + after_s + self.rank * STAGGER_S - time.monotonic()
+        if left_s > 0:
+            self.tell(f"{names} is missing since {self.lacking_from}; after {after_s:g} s this node serves alone")
+        elif serving := self.others.who_serves_alone():
+            self.tell(f"{' and '.join(self.names[rank] for rank in serving)} serves alone")
+        else:
+            self.begin(f"{names} is missing since {self.lacking_from}")
+
+    def begin(self, why: str) -> None:
+        """From now on this node serves alone."""
+        say(f"{why}: this node serves alone now")
+        DROP_IN.parent.mkdir(parents=True, exist_ok=True)
+        write(DROP_IN, (HERE / "alone.conf").read_text())
+        write(ALONE, json.dumps({"since": time.strftime("%F %T"), "why": why}))
+        self.switch()
+
+    def alone(self) -> None:
+        """This node serves alone, until all other ranks wait for it and nobody needs it."""
+        self.lacking_since = None
+        about, missing = read_json(ALONE), self.others.missing()
+        begun = f"serves alone since {about.get('since', '?')}, because {about.get('why', '?')}"
+        names = " and ".join(self.names[rank] for rank in missing)
+        is_busy = self.under_way.any()
+        self.idle_looks = 0 if missing or is_busy else self.idle_looks + 1
+        if missing:
+            self.tell(f"{begun}; {names} does not wait for it yet")
+        elif self.wanted["returns"] == "deploy":
+            self.tell(f"{begun}; all nodes are back: `make apply` makes a cluster of them again")
+        elif self.idle_looks < IDLE_LOOKS:
+            self.tell(f"{begun}; all nodes are back: a cluster again as soon as no request is under way")
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """The cluster again: the other ranks wait for this node's."""
+        say("all nodes are back and no request is under way: this node's rank joins the cluster again")
+        DROP_IN.unlink(missing_ok=True)
+        ALONE.unlink(missing_ok=True)
+        # Whoever called here has to call the rank.
+        self.others.close()
+        self.switch()
+
+    def switch(self) -> None:
+        """The engine as the drop-in has it or as its unit has it, and the canary that looks at that."""
+        run("daemon-reload")
+        run("reset-failed", f"{UNIT}.service")
+        run("restart", "--no-block", f"{UNIT}.service", "tandem-canary.service")
+
+    def tell(self, text: str) -> None:
+        """For `make status`: written when it changes."""
+        if text != self.told:
+            write(STATE, json.dumps({"says": text, "alone": ALONE.exists()}))
+            self.told = text
+
+
+def is_active(unit: str) -> bool:
+    """Whether it runs, and does not only wait for its start; what its container has said is then of this start."""
+    done = subprocess.run(["systemctl", "is-active", f"{unit}.service"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() == "active"
+
+
+def run(*words: str) -> None:
+    """systemctl; what it refuses is in the journal, and looked at again."""
+    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
+    if done.returncode and words[0] != "reset-failed":
+        say(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
+
+
+def read(path: Path) -> str:
+    """Nothing, where it can't be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Nothing, where it is none."""
+    try:
+        found = json.loads(read(path))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write(path: Path, text: str) -> None:
+    """Whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_text(text)
+    aside.rename(path)
+
+
+def remember(path: Path, text: str) -> None:
+    """Write where something else is there."""
+    if read(path) != text:
+        write(path, text)
+
+
+def say(text: str) -> None:
+    """One line for the journal."""
+    print(f"tandem: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Look, for ever."""
+    fallback = Fallback(json.loads((HERE / "fallback.json").read_text()))
+    while True:
+        try:
+            fallback.look()
+        except OSError as error:
+            # A full disk, say: the next look may find room.
+            say(str(error))
+        time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

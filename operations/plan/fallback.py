@@ -1,0 +1,55 @@
+"""A cluster that lacks a node goes on as one engine, where the owner wants it: what lies on each node for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from operations.plan.addresses import engine_url
+from operations.plan.engine_service import alone_files
+from operations.plan.files import File, as_is, render
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ETC, FALLBACK, MEETING, folder_of
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding, Refusal
+from operations.plan.service import SPEC, Program, Service, seal_program
+
+_PARTS = ("fallback", "others", "under_way")
+
+
+def check_fallback(recipe: Recipe, knobs: Knobs) -> None:
+    """Refuse a fallback that could not serve."""
+    if knobs.falls_back and "solo" not in recipe.topologies:
+        problem = f"fallback='solo': the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
+        raise Refusal(Finding("data", problem, "set fallback to off, or choose a recipe that runs in solo"))
+
+
+def fallback(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node], engine: Service) -> Program | None:
+    """The program that decides, and the engine that it would start; None: a cluster waits for its nodes."""
+    if not knobs.falls_back:
+        return None
+    folder = folder_of(FALLBACK)
+    wanted = {
+        "rank": node.index,
+        "ranks": [{"name": rank.name, "address": rank.fabric} for rank in ranks],
+        "port": knobs.port("meeting"),
+        "engine_port": knobs.engine_port,
+        "meeting": MEETING,
+        "spec": engine.spec,
+        "after_s": knobs.fallback_after,
+        "returns": knobs.fallback_returns,
+    }
+    unit = render("fallback/tandem-fallback.service.j2", etc=ETC, spec=SPEC)
+    files = [
+        *(File(f"{folder}/{part}.py", as_is(f"fallback/{part}.py")) for part in _PARTS),
+        File(f"{folder}/fallback.json", json.dumps(wanted, indent=1) + "\n"),
+        *alone_files(recipe, knobs, node),
+        File(f"/etc/systemd/system/{FALLBACK}.service", unit),
+    ]
+    return seal_program(FALLBACK, files)
+
+
+def standby_urls(knobs: Knobs, serving: Sequence[Node]) -> list[str]:
+    """Base URLs at which an engine answers only where a node serves alone; the head's would be the cluster's."""
+    return [engine_url(knobs, node) for node in serving[1:]] if knobs.falls_back else []

@@ -1,0 +1,262 @@
+"""A cluster that lacks a node: the real meeting of the ranks and the real fallback beside it, on addresses of loopback.
+
+systemd is a double: it ends a rank, and starts it anew unless the node serves alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.shipped import FILES, load, part
+from tests.node.test_meet import comes
+
+others, under_way = part("fallback", "others"), part("fallback", "under_way")
+
+
+class Node:
+    """One node of a cluster: its rank, and its fallback, which looks twenty times a second."""
+
+    def __init__(self, home: Path, rank: int, ranks: int, ports: tuple[int, int], returns: str) -> None:
+        self.rank, self.folder = rank, home / f"rank-{rank}"
+        self.folder.mkdir()
+        shutil.copy(FILES / "engine/meet.py", self.folder)
+        mark = self.folder / "meeting-mark.json"
+        addresses = [f"127.0.0.{1 + each}" for each in range(ranks)]
+        meeting = {"address": addresses[0], "port": ports[0], "ranks": ranks, "rank": rank, "mark": str(mark)}
+        (self.folder / "meeting.json").write_text(json.dumps(meeting))
+        (self.folder / "start.sh").write_text("#!/bin/sh\nexec sleep 60\n")
+        (self.folder / "start.sh").chmod(0o755)
+        (self.folder / "alone.conf").write_text("[Service]\n")
+        self.wanted: dict[str, Any] = {
+            "rank": rank,
+            "ranks": [{"name": f"spark-{1 + each}", "address": address} for each, address in enumerate(addresses)],
+            "port": ports[0],
+            "engine_port": ports[1],
+            "meeting": str(mark),
+            "spec": "one",
+            "after_s": 0.6,
+            "returns": returns,
+        }
+        self.module = load("fallback/fallback.py")
+        self.module.HERE, self.module.DROP_IN = self.folder, self.folder / "engine.d/tandem-alone.conf"
+        self.module.ALONE, self.module.STATE = self.folder / "alone.json", self.folder / "fallback.json"
+        self.module.MET, self.module.STAGGER_S = self.folder / "met", 1.0
+        self.module.run, self.module.is_active = self._systemctl, lambda _: self.process is not None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.on = False
+
+    def power_on(self) -> None:
+        """A boot: nothing of /run is left, and the rank begins."""
+        for file in (self.module.DROP_IN, self.module.ALONE, self.module.STATE, Path(self.wanted["meeting"])):
+            file.unlink(missing_ok=True)
+        self.on = True
+        self._start()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def power_off(self) -> None:
+        self.on = False
+        if hasattr(self, "thread"):
+            self.thread.join()
+        self._stop()
+
+    @property
+    def is_alone(self) -> bool:
+        return bool(self.module.ALONE.exists())
+
+    @property
+    def says(self) -> str:
+        return str(self.module.read_json(self.module.STATE).get("says", ""))
+
+    def has_met(self) -> bool:
+        return bool(self.module.read_json(Path(self.wanted["meeting"])).get("met")) and self.process is not None
+
+    def _look(self) -> None:
+        fallback = self.module.Fallback(self.wanted)
+        while self.on:
+            fallback.look()
+            if self.process and self.process.poll() is not None:
+                # Restart=always
+                self._start()
+            time.sleep(0.05)
+        fallback.others.close()
+
+    def _systemctl(self, *words: str) -> None:
+        if words[0] == "restart":
+            assert words[1:] == ("--no-block", "tandem-engine.service", "tandem-canary.service")
+            self._stop()
+            if not self.module.DROP_IN.exists():
+                self._start()
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, str(self.folder / "meet.py"), "one"])
+
+    def _stop(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+Cluster = Callable[..., list[Node]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made: list[Node] = []
+
+    def make(count: int = 2, returns: str = "auto", *, meets: bool = True) -> list[Node]:
+        ports = free_port(), free_port()
+        made.extend(Node(tmp_path, rank, count, ports, returns) for rank in range(count))
+        for node in made if meets else ():
+            node.power_on()
+        if meets:
+            assert comes(lambda: all(node.has_met() and node.module.MET.exists() for node in made))
+        return made
+
+    yield make
+    for node in made:
+        node.power_off()
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_one_is_gone_the_other_serves_alone_until_it_is_back(cluster: Cluster, lost: int) -> None:
+    nodes = cluster()
+    gone, left = nodes[lost], nodes[1 - lost]
+    gone.power_off()
+    assert comes(lambda: "is missing since" in left.says), left.says
+    assert not left.is_alone
+    assert comes(lambda: left.is_alone), left.says
+    assert left.process is None and left.module.DROP_IN.read_text() == "[Service]\n"
+    assert comes(lambda: f"because spark-{1 + lost} is missing since" in left.says), left.says
+    assert left.says.endswith(f"spark-{1 + lost} does not wait for it yet")
+    gone.power_on()
+    assert comes(lambda: all(node.has_met() for node in nodes)), (left.says, gone.says)
+    assert not left.is_alone and not left.module.DROP_IN.exists()
+    assert comes(lambda: [node.says for node in nodes] == ["the ranks are together"] * 2)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_who_comes_back_waits_for_who_serves_alone_and_does_not_serve_too(cluster: Cluster, lost: int) -> None:
+    nodes = cluster(returns="deploy")
+    gone, left = nodes[lost], nodes[1 - lost]
+    gone.power_off()
+    assert comes(lambda: left.is_alone), left.says
+    gone.power_on()
+    assert comes(lambda: gone.says == f"spark-{2 - lost} serves alone; this node's rank waits to meet it"), gone.says
+    assert comes(lambda: left.says.endswith("all nodes are back: `make apply` makes a cluster of them again"))
+    time.sleep(2)
+    assert left.is_alone and not gone.is_alone
+
+
+def test_it_does_not_go_back_while_a_request_is_under_way(cluster: Cluster) -> None:
+    head, worker = cluster()
+    worker.power_off()
+    assert comes(lambda: head.is_alone), head.says
+    with socket.create_server(("127.0.0.1", head.wanted["engine_port"])) as engine:
+        with socket.create_connection(engine.getsockname()):
+            worker.power_on()
+            assert comes(lambda: head.says.endswith("a cluster again as soon as no request is under way")), head.says
+            time.sleep(2)
+            assert head.is_alone
+        assert comes(lambda: head.has_met() and worker.has_met()), head.says
+
+
+def test_a_rank_that_is_back_in_time_costs_nothing(cluster: Cluster) -> None:
+    head, worker = cluster()
+    head.wanted["after_s"] = 5.0
+    worker.power_off()
+    assert comes(lambda: "is missing since" in head.says), head.says
+    worker.power_on()
+    assert comes(lambda: head.has_met() and worker.has_met())
+    assert not head.is_alone
+
+
+def test_a_cluster_that_has_never_met_is_a_deploy_s_matter(cluster: Cluster) -> None:
+    head, _ = cluster(meets=False)
+    head.power_on()
+    assert comes(lambda: head.says == "waits for the ranks to meet"), head.says
+    time.sleep(2)
+    assert not head.is_alone
+    # So is one that has met with another spec.
+    head.module.MET.write_text("two")
+    time.sleep(1.5)
+    assert not head.is_alone
+
+
+def test_of_several_that_are_left_the_first_serves(cluster: Cluster) -> None:
+    head, first, second = cluster(3)
+    head.power_off()
+    assert comes(lambda: first.is_alone), first.says
+    assert comes(lambda: second.says == "spark-2 serves alone"), second.says
+    time.sleep(1.5)
+    assert not second.is_alone
+    head.power_on()
+    assert comes(lambda: all(node.has_met() for node in (head, first, second))), (head.says, first.says, second.says)
+
+
+def test_with_the_head_left_the_others_wait_for_it(cluster: Cluster) -> None:
+    head, first, second = cluster(3)
+    second.power_off()
+    assert comes(lambda: head.is_alone), head.says
+    assert comes(lambda: first.says == "spark-1 serves alone; this node's rank waits to meet it"), first.says
+    assert comes(lambda: head.says.endswith("spark-3 does not wait for it yet")), head.says
+    second.power_on()
+    assert comes(lambda: all(node.has_met() for node in (head, first, second))), (head.says, first.says, second.says)
+
+
+def test_two_that_were_cut_apart_and_serve_alone_both_meet_again(cluster: Cluster) -> None:
+    nodes = cluster()
+    for node in nodes:
+        node.power_off()
+    # Each as it is at the end of a cut.
+    for node in nodes:
+        node.on, node.process = True, None
+        node.module.write(node.module.DROP_IN, "[Service]\n")
+        node.module.write(node.module.ALONE, json.dumps({"since": "then", "why": "the other is missing"}))
+        node.thread = threading.Thread(target=node._look, daemon=True)
+        node.thread.start()
+    assert comes(lambda: all(node.has_met() for node in nodes), 15), [node.says for node in nodes]
+    assert not any(node.is_alone for node in nodes)
+
+
+def test_who_says_what_is_no_message_is_nobody(cluster: Cluster) -> None:
+    head, worker = cluster()
+    worker.power_off()
+    assert comes(lambda: head.says.endswith("spark-2 does not wait for it yet")), head.says
+    address = ("127.0.0.1", head.wanted["port"])
+    for words in (b"\x00\xff{\n", b"[1, 2]\n", b'{"rank": "x", "spec": 1}\n', b"x" * 10_000):
+        with socket.create_connection(address) as stranger:
+            stranger.sendall(words)
+            time.sleep(0.2)
+    assert head.is_alone and head.says.endswith("spark-2 does not wait for it yet")
+    worker.power_on()
+    assert comes(lambda: head.has_met() and worker.has_met())
+
+
+def test_a_connection_counts_as_a_request_when_it_stands_at_two_looks() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address, port = server.getsockname()
+        here = under_way.UnderWay(address, port)
+        with socket.create_connection((address, port)):
+            assert [here.any(), here.any()] == [False, True]
+        assert comes(lambda: not here.any())
+        with socket.create_connection((address, port)):
+            assert not here.any()
