@@ -125,6 +125,26 @@ def reboot(*nodes: LabNode) -> Act:
     return act
 
 
+def until_alone(node: LabNode, within_s: float) -> Act:
+    """Wait until the proxies give tokens of this node's own engine, in the place of a cluster; raises TimeoutError."""
+
+    def act(scene: Scene) -> None:
+        start = time.monotonic()
+        while not (alone(node) and scene.proxy_answers()):
+            if time.monotonic() - start > within_s:
+                raise TimeoutError(f"{node.name} does not serve alone after {within_s:.0f} s")
+            time.sleep(0.5)
+
+    return act
+
+
+def alone(node: LabNode) -> str:
+    """Since when a node serves alone, and why; empty: it does not, or its engine has not begun to."""
+    about = "cat /run/tandem/alone.json && docker inspect --format '{{.Config.Labels}}' tandem-engine"
+    told = on(node, about, check=False)
+    return told.splitlines()[0] if "tandem.topology:solo" in told else ""
+
+
 def all_of(*acts: Act) -> Act:
     """One after the other."""
 

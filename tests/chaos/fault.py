@@ -16,7 +16,9 @@ SWITCH = ("replicas/switch", "cluster/mp/switch")
 OTHER_KIND = ("replicas/NetworkManager",)
 #: As is shipped, with a virtual address, by which its clients come.
 ADDRESS = ("replicas/address",)
-EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND, *ADDRESS)
+#: A cluster that goes on as one engine, with a virtual address.
+FALLBACK = ("cluster/mp/fallback",)
+EVERY = (*ALL, *BALANCED, *SWITCH, *OTHER_KIND, *ADDRESS, *FALLBACK)
 PAIRS = ALL[:3]
 #: Where it makes no difference who starts the ranks.
 EITHER = ALL[:2]

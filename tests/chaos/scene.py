@@ -33,6 +33,7 @@ DESKS = {"switch": Desk(wiring="switch"), "NetworkManager": Desk(system="debian1
 KNOBS = {
     "balanced": {"routing": "balanced"},
     "address": {"routing": "balanced", "proxy_address": f"{MANAGEMENT_NET}.50"},
+    "fallback": {"fallback": "solo", "fallback_after": "30", "proxy_address": f"{MANAGEMENT_NET}.50"},
 }
 #: Of replicas beside those.
 SHUFFLE = {"routing": "simple-shuffle"}
