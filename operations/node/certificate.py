@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +71,12 @@ def found() -> dict[str, Any]:
         "authority": _hash(certificates[-1]),
         "newer": newer,
     }
+
+
+def left() -> dict[str, Any]:
+    """`days` until the certificate ends, below 0 when it has; nothing where there is none."""
+    ends = found()["ends"]
+    return {"days": (ends - time.time()) / 86_400} if ends else {}
 
 
 def shown() -> str:

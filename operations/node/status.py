@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import alone, cause, drained, old_images, probe, secrets, services, walls
+from operations.node import alone, cause, certificate, drained, old_images, probe, secrets, services, walls
 from operations.node.commands import output, read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -72,6 +72,8 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
         answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked())
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
+        if unit == "tandem-proxy" and "days" in (left := certificate.left()):
+            row["health"] += f"; its certificate ends in {left['days']:.0f} days"
     elif unit == "tandem-address" and state.get("address"):
         held = output("ip", "-o", "address", "show", "to", state["address"])
         row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"

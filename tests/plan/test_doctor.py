@@ -62,6 +62,7 @@ def look(index: int) -> dict[str, Any]:
         "links": links,
         "ports": {rail: {**port, "pcie": dict(pcie), "pcie_max": dict(pcie)} for rail in RAILS},
         "holders": {"ports": [], "gpu": []},
+        "certificate": {"days": 200.0},
         "software": {
             "system": "Ubuntu 24.04.4 LTS",
             "kernel": "6.17.0-1032-nvidia",
@@ -502,3 +503,20 @@ def test_ways_between_two_nodes_are_found_by_their_subnets() -> None:
     assert [way["device"] for way in between(one, other)] == [RAILS[1]]
     assert pairs(["a", "b"]) == [("a", "b")] and pairs(["a"]) == []
     assert pairs(["a", "b", "c"]) == [("a", "b"), ("b", "c"), ("c", "a")]
+
+
+@pytest.mark.parametrize(
+    ("days", "severity", "said"),
+    [
+        (29.0, REMARK, "the proxy's certificate ends in 29 days"),
+        (6.4, BAD, "the proxy's certificate ends in 6 days"),
+        (-2.0, BAD, "the proxy's certificate has ended 2 days ago"),
+    ],
+)
+def test_a_certificate_that_ends_is_told_in_time(days: float, severity: str, said: str) -> None:
+    seen = healthy()
+    seen.looks["spark-2"]["certificate"] = {"days": days}
+    (symptom,) = [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]
+    assert (symptom.severity, symptom.where, symptom.seen) == (severity, ("spark-2",), said)
+    seen.looks["spark-2"]["certificate"] = {}
+    assert not [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]

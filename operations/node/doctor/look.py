@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from operations.node import links, look
+from operations.node import certificate, links, look
 from operations.node.doctor import clock, disk, gpu, heat, holders, kernel_log, memory, ports, software
 
 #: Seconds for all topics together; the longest, a container, has 60.
@@ -32,6 +32,7 @@ def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
         "ports": ports.main,
         "holders": partial(holders.main, watched),
         "software": partial(software.main, image),
+        "certificate": certificate.left,
     }
     end = time.monotonic() + PATIENCE_S
     tasks = {name: _begun(topic) for name, topic in topics.items()}

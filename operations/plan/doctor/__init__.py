@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from operations.plan.doctor import cables, clock, gpu, kernel_log, machine, rails, software
+from operations.plan.doctor import cables, certificate, clock, gpu, kernel_log, machine, rails, software
 from operations.plan.doctor.symptom import BAD, Seen, Symptom, gathered
 
 
@@ -21,6 +21,7 @@ def diagnose(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> list[Symptom
             kernel_log.judge(seen),
             software.judge(seen),
             clock.judge(seen),
+            certificate.judge(seen),
             seen.failed(),
         )
     )
