@@ -66,7 +66,7 @@ def test_one_is_off_the_other_serves_alone_and_both_meet_again(scene: Scene, gon
     assert cluster.complete(scene.at) == 8
     said = status()
     assert f"{left.name} serves alone since" in said and f"because {gone.name} is missing since" in said, said
-    assert "killed" not in on(left, "cat /run/tandem/canary.json")
+    assert '"killed": {}' in on(left, "cat /run/tandem/canary.json")
     refused = scene.deploy()
     assert refused.code != 0 and "nothing was changed" in refused.text
     assert alone(left)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,13 +86,22 @@ def program(argv: Sequence[str], **more: object) -> Iterator[subprocess.Popen[by
         process.wait()
 
 
-def haproxy(folder: Path, port: int, ports: Sequence[tuple[int, int]], stack: ExitStack) -> list[int]:
-    """As a deploy renders it, before LiteLLM at these ports (requests, pulse); the ids of its processes."""
+def haproxy(
+    folder: Path,
+    port: int,
+    ports: Sequence[tuple[int, int]],
+    stack: ExitStack,
+    changes: Mapping[str, str] | None = None,
+) -> list[int]:
+    """As a deploy renders it, but for `changes`, before LiteLLM at these ports (requests, pulse); its processes."""
     mine = plan(topology="solo", proxy_port=port, litellm_ports=20000 + 5 * len(ports)).head.proxy
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
     text = re.sub(r"^ +server .*\n", "", text.replace(PROXY_RUN, str(folder)), flags=re.M).rstrip()
     servers = [f"    server s{at} 127.0.0.1:{port} check port {pulse}" for at, (port, pulse) in enumerate(ports)]
+    for old, new in (changes or {}).items():
+        assert old in text
+        text = text.replace(old, new)
     config = folder / "haproxy.cfg"
     config.write_text("\n".join([text, *servers, ""]))
     process = stack.enter_context(

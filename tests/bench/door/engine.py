@@ -1,7 +1,8 @@
 """A double of an engine that only streams: `python -m tests.bench.door.engine PORT`.
 
 An answer has `max_tokens` chunks of a chat, with `seed` thousandths of a second between two (0: as fast as they go).
-What it sends is made once, so that of the two cores most is left to what is measured.
+What it sends is made once, so that of the two cores most is left to what is measured. To a GET it says how many answers
+it has begun.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import sys
 
 _HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "double"}
 _START = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-_REFUSAL = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+#: Answers so far.
+_begun = 0
 
 
 def _event(text: str) -> bytes:
@@ -32,14 +34,17 @@ _LAST, _DONE = _chunk("length"), _event("[DONE]") + b"0\r\n\r\n"
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A connection, as long as it lasts."""
+    global _begun
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b":0")
             body = await reader.readexactly(int(length.partition(b":")[2]))
             if not head.startswith(b"POST"):
-                writer.write(_REFUSAL)
+                said = str(_begun).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
                 continue
+            _begun += 1
             asked = json.loads(body)
             count, pause = asked["max_tokens"], asked.get("seed", 0) / 1000
             writer.write(_START)
