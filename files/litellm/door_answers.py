@@ -23,6 +23,11 @@ def nothing_there(method: str) -> Said:
     return 404, _error(why, "invalid_request_error", "not_found"), []
 
 
+def odd(why: str) -> Said:
+    """A body that is no request to this service."""
+    return 400, _error(why, "invalid_request_error", "invalid_body"), []
+
+
 def too_much(refused: Refused) -> Said:
     """Over a limit, and when to come back."""
     after = [(b"retry-after", str(refused.after_s).encode())]

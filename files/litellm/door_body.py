@@ -68,10 +68,17 @@ def goes_elsewhere(asked: Any) -> str:
     return next((word for word in ELSEWHERE if word in asked), "")
 
 
+def not_for_clients(asked: Any) -> str:
+    """Why a body is not for the key of this request: a client's is for what this service serves, as it serves it."""
+    visit = visiting.get()
+    word = goes_elsewhere(asked) if visit is not None and visit.key.name != OWNER else ""
+    return f"`{word}` in a request's body is not for keys of clients" if word else ""
+
+
 def _check(data: Any) -> None:
-    """Raises HTTPException: a client's key is for the models of this service alone, as it serves them."""
-    if word := goes_elsewhere(data):
-        raise HTTPException(400, f"`{word}` in a request's body is not for keys of clients")
+    """Raises HTTPException: a client's key is for the models of this service alone."""
+    if why := not_for_clients(data):
+        raise HTTPException(400, why)
     router, model = proxy_server.llm_router, data.get("model")
     if model is not None and router is not None and model not in router.model_names:
         raise HTTPException(404, "there is no such model here; `GET /v1/models` lists them")

@@ -14,13 +14,15 @@ from typing import Any
 import attempts
 import orjson
 from attempts import Broken, Nobody, Question
-from door_answers import Said, away, say
-from door_body import admit, goes_elsewhere
+from door_answers import Said, away, odd, say
+from door_body import admit, goes_elsewhere, not_for_clients
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import Answer, used_up
 
 PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions)")
+#: What else has a body that a client makes.
+OTHERS = re.compile(r"(?:/v1)?/(?:embeddings|rerank)|/v2/rerank")
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
 _STREAM = b"text/event-stream; charset=utf-8"
@@ -34,14 +36,21 @@ class Passthrough:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        found = PATHS.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        found = PATHS.fullmatch(scope["path"]) if is_post else None
+        is_other = is_post and OTHERS.fullmatch(scope["path"])
+        if not (found or is_other) or any(name == b"content-encoding" for name, _ in scope["headers"]):
             return await self.application(scope, receive, send)
         body = await _read(receive)
         if body is None:
             return None
         asked = _object(body)
-        if asked is None or not _is_plain(asked):
+        # LiteLLM would look for a form in it, or fail.
+        why = "the body is no JSON object" if asked is None else not_for_clients(asked)
+        if asked is None or why:
+            await say(scope, receive, send, odd(why))
+            return None
+        if not found or not _is_plain(asked):
             return await self.application(scope, _once_more(body, receive), send)
         admit(asked)
         # A client that goes takes its request along: the engine has others to do.

@@ -218,6 +218,14 @@ BODIES = [
     _body("a configuration of its own", chat(user_config={"model_list": []}), (ODD,)),
     _body("fallbacks", chat(fallbacks=["x"]), (ODD,)),
 ]
+BODIES += [
+    Row("bodies", f"{name}, for vectors", http("POST", "/v1/embeddings", "{client}", body), (ODD,))
+    for name, body in (
+        ("no object", "[1]"),
+        ("no JSON", "x"),
+        ("another engine", json.dumps({"model": "double", "input": "x", "api_base": "http://10.0.0.1"})),
+    )
+]
 SMUGGLED = [
     Row(
         "two meanings",

@@ -42,7 +42,7 @@ SLOW_S = 6
 #: Seconds after which a row without an answer hangs, and for which more is waited for behind an answer.
 PATIENCE_S, KEPT_S, HANGS = 60, 3, -1
 #: Of an answer; 100 is none yet.
-STATUS = re.compile(rb"^HTTP/1\.[01] (?!100)(\d{3})", re.MULTILINE)
+STATUS = re.compile(rb"HTTP/1\.[01] (?!100)(\d{3})")
 
 
 @dataclass
