@@ -55,8 +55,9 @@ def behind(folder: Path, *writes: Path, python: Path | None = None) -> list[str]
     needs = (python.parents[1], python.resolve().parents[1]) if python else ()
     disk = [f"mount --bind {_quote(path)} {_quote(path)}" for path in (folder, *writes)]
     disk += ["mount -o remount,bind,ro /", f"mount -o remount,bind,ro {_quote(folder)}"]
-    # Where it was may not be there any more.
-    disk.append('{ cd "$PWD" 2>/dev/null || cd /; }')
+    # Where it was may not be there any more, or be below a folder of root's alone.
+    is_there = f'setpriv --reuid {PROXY_USER} --regid {PROXY_USER} --clear-groups test -x "$PWD"'
+    disk.append(f'{{ {{ {is_there} && cd "$PWD" 2>/dev/null; }} || cd /; }}')
     return ["unshare", "--mount", "sh", "-c", " && ".join([*_reachable(needs), *disk, _BECOME]), "sh"]
 
 
