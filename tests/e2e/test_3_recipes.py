@@ -172,6 +172,7 @@ def test_an_image_that_nothing_needs_is_told_and_pruned() -> None:
     assert old not in make("status")
 
 
+@pytest.mark.long
 def test_a_draft_an_adapter_and_a_template_are_served(tmp_path: Path) -> None:
     (tmp_path / "many.jinja").write_text("{{ 'x' * 60 }}{% for m in messages %}{{ m.content }}{% endfor %}")
     needs = {
@@ -205,6 +206,7 @@ def test_a_draft_an_adapter_and_a_template_are_served(tmp_path: Path) -> None:
     assert again.code == 0 and again.changes == 0, again.text
 
 
+@pytest.mark.long
 def test_an_embedding_model_is_proven_and_served_through_the_proxy(tmp_path: Path) -> None:
     pooled = recipe(tmp_path, "pooled", flags={"runner": "pooling", "convert": "embed"})
     done = deploy(topology="solo", recipe=pooled)

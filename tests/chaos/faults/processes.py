@@ -32,7 +32,6 @@ PROCESSES = [
         (*ALL, *BALANCED),
         on_head=True,
         of_proxy=True,
-        fast=("solo",),
     ),
     Fault(
         "SIGKILL a LiteLLM",
