@@ -19,6 +19,7 @@ from operations import (
     judging,
     lock,
     model,
+    monitoring,
     preflight,
     proxy,
     rollback,
@@ -75,3 +76,4 @@ verify.ray_nodes(plan, name="Verify | every node is in the Ray cluster", _if=sta
 proxy.serve(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
 rollback.remember(plan, name="Verify | this plan has served")
+monitoring.export(plan, name="Monitoring | what each node says to Prometheus")

@@ -127,6 +127,10 @@ fallback_returns = "auto"
 #   auto   it goes back by itself, and still ends as a failure
 rollback = "offer"
 
+# What each node says of itself to Prometheus, on the fabric (on loopback in solo): off | metrics (docs/monitoring.md).
+monitoring = "off"
+monitoring_port = 8020
+
 # --- What is accepted ---------------------------------------------------------------------------------------------
 
 # Critical known holes that this deployment can be reached by and that you live with, by name: ["CVE-2026-12345"].

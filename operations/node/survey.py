@@ -29,6 +29,7 @@ from operations.node.commands import output, read
 from operations.node.look import expand, home
 from operations.node.look import main as main_look
 from operations.node.probe import ask
+from operations.node.services import PROGRAMS
 
 
 def main(
@@ -104,8 +105,8 @@ def main(
 
 
 def listeners() -> list[dict[str, Any]]:
-    """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or of what has
-    this node serve alone (files/fallback).
+    """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or one of its
+    own programs.
     """
     containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
     found = []
@@ -115,7 +116,7 @@ def listeners() -> list[dict[str, Any]]:
         holder = re.search(r'\(\("([^"]+)",pid=(\d+)', line)
         process, pid = (holder.group(1), holder.group(2)) if holder else ("", "")
         cgroup = read(Path(f"/proc/{pid}/cgroup")) if pid else ""
-        ours = any(group in cgroup for group in (*containers, "/tandem-fallback.service"))
+        ours = any(group in cgroup for group in (*containers, *(f"/{unit}.service" for unit in PROGRAMS)))
         found.append({"port": int(port), "address": address, "process": process, "pid": pid, "ours": ours})
     return found
 

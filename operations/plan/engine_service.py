@@ -21,6 +21,8 @@ from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
 SHARED_MEMORY = "16g"
+#: In a row, after which the unit stays down.
+STARTS = 6
 #: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
 #: says why). RDMA's is the engine's class's to say.
 _ROOT = ("DAC_OVERRIDE",)
@@ -105,7 +107,9 @@ def _engine_files(
         description = f"{recipe.name}, alone for a cluster"
         drop_in = render("fallback/alone.conf.j2", description=description, folder=folder, spec=SPEC)
         return [*files, File(f"{folder}/alone.conf", drop_in)]
-    unit = render("engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC)
+    unit = render(
+        "engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC, starts=STARTS
+    )
     return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
 
 

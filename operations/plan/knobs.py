@@ -75,6 +75,8 @@ class Knobs(BaseModel):
     fallback: Literal["off", "solo"]
     fallback_after: float = Field(ge=30)
     fallback_returns: Literal["auto", "deploy"]
+    monitoring: Literal["off", "metrics"]
+    monitoring_port: int = Field(ge=1024, le=65535)
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
 
@@ -169,6 +171,9 @@ class Knobs(BaseModel):
         taken = range(self.cluster_ports, self.cluster_ports + 300)
         inner = range(self.litellm_ports, self.litellm_ports + 5)
         for name in ("proxy_port", "engine_port"):
+            if getattr(self, name) == self.monitoring_port:
+                raise ValueError(f"{name} and monitoring_port are both {self.monitoring_port}")
+        for name in ("proxy_port", "engine_port", "monitoring_port"):
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
             if getattr(self, name) in inner:

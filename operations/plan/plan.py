@@ -14,8 +14,9 @@ from operations.plan.fallback import check_fallback, fallback, standby_urls
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
+from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
-from operations.plan.places import ADDRESS, CANARY, ENGINE, FALLBACK, GUARD, LITELLM, PROXY, WALLS
+from operations.plan.places import ADDRESS, CANARY, ENGINE, EXPORTER, FALLBACK, GUARD, LITELLM, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -36,6 +37,7 @@ class NodePlan:
     canary: Program | None = None
     guard: Program | None = None
     fallback: Program | None = None
+    exporter: Program | None = None
     walls: Program | None = None
 
     @property
@@ -43,7 +45,7 @@ class NodePlan:
         services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
-        services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback}
+        services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
         return {**services, WALLS: self.walls}
 
 
@@ -146,5 +148,6 @@ def _node_plan(
         canary=upkeep.canary(recipe, knobs, node, ranks),
         guard=upkeep.guard(knobs),
         fallback=fallback(recipe, knobs, node, ranks, engines[node.name]),
+        exporter=exporter(recipe, knobs, node, engines[node.name], ranks[0] is node),
         walls=walls(knobs, node, count),
     )

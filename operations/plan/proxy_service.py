@@ -69,6 +69,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         connections=CONNECTIONS,
         buffer=BUFFER,
         asked=asked_at(knobs),
+        exports=knobs.monitoring != "off",
         connections_each=CONNECTIONS_EACH,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,

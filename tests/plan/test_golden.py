@@ -25,6 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "cluster-ray": {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"},
     "cluster-mp": {"topology": "cluster", "executor": "mp"},
     "cluster-mp-fallback": {"topology": "cluster", "executor": "mp", "fallback": "solo"},
+    "replicas-metrics": {"topology": "replicas", "monitoring": "metrics"},
     "cluster-ray-3-nodes": {
         "topology": "cluster",
         "executor": "ray",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from configparser import ConfigParser
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
+from operations.plan.monitoring import scrape_config, targets
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.plan.places import FABRIC
 from operations.plan.plan import NodePlan, make_plan
@@ -255,3 +258,23 @@ def test_what_serves_alone_is_one_engine_on_the_fabric_and_another_than_the_rank
         assert f'"spec": "{mine.engine.spec}"' in files["fallback.json"]
         assert mine.engine.spec not in files["run.sh"] and mine.engine.spec not in files["alone.conf"]
         assert mine.engine == plan().of(mine.node.name).engine
+
+
+def test_each_node_is_a_target_where_its_exporter_listens() -> None:
+    for topology, count in (("solo", 1), ("cluster", 2), ("replicas", 2)):
+        of = plan(topology=topology, monitoring="metrics")
+        found = targets(of.knobs, [mine.node.name for mine in of.nodes])
+        assert list(found) == [mine.node.name for mine in of.nodes if mine.exporter] and len(found) == count
+        for mine in of.serving:
+            assert mine.exporter
+            (settings,) = [json.loads(file.content) for file in mine.exporter.files if file.path.endswith(".json")]
+            assert found[mine.node.name] == f"{settings['address']}:{settings['port']}"
+    assert yaml.safe_load(scrape_config({"spark-1": "127.0.0.1:8020"}))["scrape_configs"][0]["static_configs"] == [
+        {"targets": ["127.0.0.1:8020"], "labels": {"node": "spark-1"}}
+    ]
+
+
+def test_to_export_or_not_restarts_no_engine() -> None:
+    before, after = plan(), plan(monitoring="metrics")
+    assert specs(before) == specs(after) and before.head.exporter is None
+    assert before.head.proxy and after.head.proxy and before.head.proxy.spec == after.head.proxy.spec

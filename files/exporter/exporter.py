@@ -1,0 +1,104 @@
+"""What this node has to say in Prometheus' format: what nobody else knows, and what runs here says of itself.
+
+`GET /metrics` on one address, which is the fabric's or loopback's: nobody needs a key there, so nobody else gets there.
+A scrape looks at everything once; who asks again within a second gets the same answer. What a machine can't say is
+left out, and is never 0.
+
+Runs on the node as `exporter.py SPEC`; exporter.json beside it has
+
+- `address`, `port`: where it listens
+- `facts`: what of.py is asked for (see there)
+- `passed`: {name: {url, names}} of programs whose own metrics are passed on; `names`: a pattern of those that are
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import facts
+import passed
+from text import Sample, rendered
+
+#: Seconds for which an answer is good.
+GOOD_S = 1.0
+#: Connections at once; a scrape needs one.
+MOST = 8
+
+
+class Exporter:
+    """One answer at a time, for all who ask."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        self.wanted = wanted
+        self._lock = threading.Lock()
+        self._made, self._text = 0.0, b""
+
+    def text(self) -> bytes:
+        """As Prometheus reads it."""
+        with self._lock:
+            if not self._text or time.monotonic() - self._made > GOOD_S:
+                began = time.monotonic()
+                samples = facts.all_of(self.wanted["facts"])
+                others = [passed.on(name, **each) for name, each in self.wanted["passed"].items()]
+                samples += [sample for each in others for sample in each.samples]
+                took = Sample("exporter_seconds", "What this answer took.", time.monotonic() - began)
+                self._text = (rendered([*samples, took]) + "".join(each.text for each in others)).encode()
+                self._made = time.monotonic()
+            return self._text
+
+
+def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:
+    """Answers one path."""
+    free = threading.BoundedSemaphore(MOST)
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                return self._say(404, b"there is /metrics\n")
+            if not free.acquire(blocking=False):
+                return self._say(503, b"busy\n")
+            try:
+                return self._say(200, exporter.text())
+            finally:
+                free.release()
+
+        def _say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """A line every few seconds says nothing."""
+
+    return Handler
+
+
+def main() -> int:
+    """Listen, for ever; an address that is not there yet is waited for."""
+    wanted = json.loads(Path(__file__).with_name("exporter.json").read_text())
+    place, said = (wanted["address"], wanted["port"]), ""
+    while True:
+        try:
+            server = ThreadingHTTPServer(place, handler(Exporter(wanted)))
+        except OSError as error:
+            if str(error) != said:
+                said = str(error)
+                print(f"tandem: can't listen on {place[0]}:{place[1]} yet: {said}", file=sys.stderr, flush=True)
+            time.sleep(5)
+            continue
+        server.daemon_threads = True
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""What Tandem knows of this node, as samples: units, what canary and fallback say, what serves, and the machine itself.
+
+Asked for (`facts` of exporter.json): `units`; `store`, a folder; `rails`, device names; `floor_mib` of the guard;
+`starts` that systemd allows an engine; `recipe`, `topology`, `model` and `spec` of the plan; `certificate`, a file or
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import machine
+from text import Sample
+
+RUN = Path("/run/tandem")
+SERVED = Path("/var/lib/tandem/served.json")
+LOCK = Path("/run/tandem.lock")
+#: Seconds for a word with systemd or openssl.
+WORD_S = 5.0
+_PROPERTIES = "Id,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
+
+
+def all_of(wanted: dict[str, Any]) -> list[Sample]:
+    """Everything that can be said; a part that can't is counted, and the others are said all the same."""
+    parts: list[Callable[[], Iterator[Sample]]] = [
+        lambda: _plan(wanted),
+        lambda: _units(wanted["units"], wanted["starts"]),
+        _canary,
+        _alone,
+        _deploy,
+        lambda: _certificate(wanted["certificate"]),
+        lambda: machine.memory(wanted["floor_mib"]),
+        lambda: machine.disks(["/", wanted["store"]]),
+        lambda: machine.rails(wanted["rails"]),
+        machine.gpu,
+    ]
+    found, failed = list[Sample](), 0
+    for part in parts:
+        try:
+            found += part()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, subprocess.SubprocessError):
+            failed += 1
+    return [*found, Sample("exporter_failed", "Parts of this answer that could not be had.", float(failed))]
+
+
+def _plan(wanted: dict[str, Any]) -> Iterator[Sample]:
+    labels = {name: wanted[name] for name in ("recipe", "topology", "model", "spec")}
+    yield Sample("plan_info", "What is declared for this node.", 1.0, labels)
+    if plans := json.loads(SERVED.read_text()) if SERVED.exists() else []:
+        when = datetime.strptime(plans[-1]["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
+        yield Sample("plan_served_timestamp_seconds", "When a deploy last saw a plan serve.", when)
+
+
+def _units(units: list[str], starts: int) -> Iterator[Sample]:
+    names = [f"{unit}.service" for unit in units]
+    argv = ["systemctl", "show", *names, f"--property={_PROPERTIES}"]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=WORD_S, check=True).stdout
+    yield Sample("engine_starts_allowed", "Starts in a row after which an engine stays down.", float(starts))
+    for block in said.strip().split("\n\n"):
+        unit = dict(line.split("=", 1) for line in block.splitlines())
+        labels = {"unit": unit["Id"].removesuffix(".service")}
+        state = unit["ActiveState"]
+        yield Sample("unit_active", "Whether a unit runs.", float(state == "active"), labels)
+        yield Sample("unit_failed", "Whether a unit has given up.", float(state == "failed"), labels)
+        yield Sample("unit_restarts", "Starts again in a row.", float(unit["NRestarts"] or 0), labels)
+        if state == "active":
+            since = time.time() - time.monotonic() + int(unit["ActiveEnterTimestampMonotonic"]) / 1e6
+            yield Sample("unit_active_since_seconds", "Since when it runs.", round(since), labels)
+
+
+def _canary() -> Iterator[Sample]:
+    seen = _read(RUN / "canary.json")
+    for what in seen.get("works", []):
+        yield Sample("works", "What the canary has seen a sign of life of lately.", 1.0, {"of": what})
+    for what, why in seen.get("problems", {}).items():
+        yield Sample("problem", "What the canary holds against it.", 1.0, {"of": what, "why": why})
+    for why in seen.get("rails", []):
+        yield Sample("problem", "What the canary holds against it.", 1.0, {"of": "rails", "why": why})
+    for node in seen.get("away", {}):
+        yield Sample("node_away", "A node with another rank that does not answer.", 1.0, {"node": node})
+    for what, text in seen.get("killed", {}).items():
+        when = datetime.strptime(text[:19], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+        yield Sample(
+            "killed_timestamp_seconds", "When the canary killed it last.", when, {"of": what, "why": text[20:]}
+        )
+
+
+def _alone() -> Iterator[Sample]:
+    if says := _read(RUN / "fallback.json"):
+        labels = {"why": str(says.get("says", ""))}
+        yield Sample("alone", "Whether this node serves in the place of a cluster.", float(bool(says["alone"])), labels)
+
+
+def _deploy() -> Iterator[Sample]:
+    """Who has the lock: the kernel's list says so, and to try it would be to take it."""
+    if not LOCK.exists():
+        return
+    inode = LOCK.stat().st_ino
+    held = any(
+        line.split()[5].rpartition(":")[2] == str(inode) for line in Path("/proc/locks").read_text().splitlines()
+    )
+    yield Sample("deploy_under_way", "Whether a deploy or a bench has this head.", float(held))
+
+
+def _certificate(path: str) -> Iterator[Sample]:
+    if not path or not Path(path).exists():
+        return
+    argv = ["openssl", "x509", "-noout", "-enddate", "-in", path]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=WORD_S, check=True).stdout
+    ends = datetime.strptime(said.partition("=")[2].strip(), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+    yield Sample(
+        "certificate_ends_timestamp_seconds", "Until when clients take the proxy's certificate.", ends.timestamp()
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What another program writes whole; nothing where there is none."""
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,80 @@
+"""What a node exports for Prometheus, and the configuration of a Prometheus that scrapes all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from operations.plan.addresses import engine_url
+from operations.plan.engine_service import STARTS
+from operations.plan.engines import ENGINES
+from operations.plan.files import FILES, File, as_is, render
+from operations.plan.knobs import Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ETC, EXPORTER, TLS, UNITS, folder_of
+from operations.plan.proxy import asked_at
+from operations.plan.recipe import Recipe
+from operations.plan.service import SPEC, Program, Service, seal_program
+
+_PARTS = ("exporter", "facts", "machine", "passed", "text")
+#: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
+_OF_PROXY = (
+    r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"
+    r"|haproxy_(backend|server)_(response|total)_time_average_seconds$|haproxy_server_(status|current_sessions)$"
+)
+#: Each engine's names begin with its own.
+_OF_ENGINE = r"vllm:|trtllm_"
+RULES = FILES / "monitoring/rules.yml"
+
+
+def exporter(recipe: Recipe, knobs: Knobs, node: Node, engine: Service, answering: bool) -> Program | None:
+    """The exporter of a node that serves; None: nobody wants one. `answering`: an engine of the plan answers there."""
+    if knobs.monitoring == "off":
+        return None
+    folder = folder_of(EXPORTER)
+    passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
+    if answering or knobs.falls_back:
+        url = f"{engine_url(knobs, node)}{ENGINES[recipe.engine].SIGNS.path}"
+        passed["engine"] = {"url": url, "names": _OF_ENGINE}
+    wanted: dict[str, Any] = {
+        "address": node.fabric,
+        "port": knobs.monitoring_port,
+        "facts": {
+            "units": [unit for unit in UNITS if unit != EXPORTER],
+            "store": node.path(knobs.model_store),
+            "rails": list(node.rails),
+            "floor_mib": round(knobs.memory_floor_gib * 1024),
+            "starts": STARTS,
+            "recipe": recipe.name,
+            "topology": knobs.topology,
+            "model": recipe.served_name,
+            "spec": engine.spec,
+            "certificate": "" if knobs.tls == "off" else f"{TLS}/proxy.pem",
+        },
+        "passed": passed,
+    }
+    unit = render("exporter/tandem-exporter.service.j2", etc=ETC, spec=SPEC, gpu=recipe.needs.gpu)
+    files = [
+        *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
+        File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
+        File(f"/etc/systemd/system/{EXPORTER}.service", unit),
+    ]
+    return seal_program(EXPORTER, files)
+
+
+def targets(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:
+    """`address:port` of each node's exporter; solo's is the head's own loopback."""
+    if knobs.topology == "solo":
+        return {names[0]: f"127.0.0.1:{knobs.monitoring_port}"}
+    first = knobs.rail_subnets[0].network_address
+    return {name: f"{first + 11 + index}:{knobs.monitoring_port}" for index, name in enumerate(names)}
+
+
+def scrape_config(of: Mapping[str, str]) -> str:
+    """For the `scrape_configs` of a Prometheus on a node, as YAML."""
+    static = [{"targets": [target], "labels": {"node": name}} for name, target in of.items()]
+    job = {"job_name": "tandem", "scrape_interval": "15s", "scrape_timeout": "10s", "static_configs": static}
+    return yaml.safe_dump({"scrape_configs": [job]}, sort_keys=False)

@@ -1,0 +1,190 @@
+"""What a node exports: the real program asked over HTTP, and what it makes of what lies on a node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.litellm_proxy import free_port
+from tests.node.shipped import FILES, part
+from tests.plan.samples import plan
+
+facts, machine, passed, text = (part("exporter", name) for name in ("facts", "machine", "passed", "text"))
+
+
+def said(samples: Any) -> dict[str, float]:
+    """`name{labels}` -> value, as Prometheus reads them."""
+    lines = text.rendered(samples).splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+class FakeEngine(BaseHTTPRequestHandler):
+    """vLLM's metrics, and what nobody has asked for."""
+
+    body = b'# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\npython_gc 3\n# EOF\n'
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def engine() -> Iterator[tuple[str, type[FakeEngine]]]:
+    made = type("Engine", (FakeEngine,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/metrics", made
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """/run/tandem of a node."""
+    monkeypatch.setattr(facts, "RUN", tmp_path)
+    return tmp_path
+
+
+def test_what_canary_and_fallback_say(run: Path) -> None:
+    seen = {
+        "rails": ["the rail enp1 has no carrier"],
+        "away": {"spark-2": "2026-11-24 03:00:00"},
+        "works": ["proxy"],
+        "problems": {"engine": 'no answer for 9 s ("x")'},
+        "killed": {"engine": "2026-11-24 03:00:00 no sign of life for 90 s"},
+    }
+    (run / "canary.json").write_text(json.dumps(seen))
+    (run / "fallback.json").write_text(json.dumps({"says": "serves alone", "alone": True}))
+    found = said([*facts._canary(), *facts._alone()])
+    when = time.mktime(time.strptime("2026-11-24 03:00:00", "%Y-%m-%d %H:%M:%S"))
+    assert found == {
+        'tandem_works{of="proxy"}': 1.0,
+        r'tandem_problem{of="engine",why="no answer for 9 s (\"x\")"}': 1.0,
+        'tandem_problem{of="rails",why="the rail enp1 has no carrier"}': 1.0,
+        'tandem_node_away{node="spark-2"}': 1.0,
+        'tandem_killed_timestamp_seconds{of="engine",why="no sign of life for 90 s"}': when,
+        'tandem_alone{why="serves alone"}': 1.0,
+    }
+
+
+def test_where_nobody_says_anything_nothing_is_said(run: Path) -> None:
+    assert said([*facts._canary(), *facts._alone(), *facts._certificate("")]) == {}
+    (run / "canary.json").write_text("[1")
+    with pytest.raises(ValueError):
+        list(facts._canary())
+
+
+def test_who_has_the_lock_is_seen_without_a_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "lock"
+    monkeypatch.setattr(facts, "LOCK", lock)
+    assert said(facts._deploy()) == {}
+    lock.touch()
+    assert said(facts._deploy()) == {"tandem_deploy_under_way": 0.0}
+    with subprocess.Popen(["flock", str(lock), "sleep", "60"]) as holder:
+        deadline = time.monotonic() + 10
+        while said(facts._deploy()) != {"tandem_deploy_under_way": 1.0}:
+            assert time.monotonic() < deadline
+        holder.kill()
+
+
+def test_a_rail_without_a_carrier_has_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "NET", tmp_path)
+    for device, carrier, speed in (("up", "1", "200000"), ("out", "0", "-1")):
+        (tmp_path / device / "statistics").mkdir(parents=True)
+        for name, value in (("carrier", carrier), ("speed", speed), ("mtu", "9000"), ("statistics/rx_bytes", "5")):
+            (tmp_path / device / name).write_text(f"{value}\n")
+    assert said(machine.rails(["up", "out", "none"])) == {
+        'tandem_rail_carrier{device="up"}': 1.0,
+        'tandem_rail_carrier{device="out"}': 0.0,
+        'tandem_rail_carrier{device="none"}': 0.0,
+        'tandem_rail_mtu_bytes{device="up"}': 9000.0,
+        'tandem_rail_mtu_bytes{device="out"}': 9000.0,
+        'tandem_rail_receive_bytes_total{device="up"}': 5.0,
+        'tandem_rail_receive_bytes_total{device="out"}': 5.0,
+        'tandem_rail_speed_bits{device="up"}': 2e11,
+    }
+
+
+def test_what_a_gb10_does_not_know_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, 2281, [N/A], 62, 96'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(machine, "_smi", (0.0, []))
+    assert said(machine.gpu()) == {
+        'tandem_gpu_clock_hertz{gpu="0"}': 2.281e9,
+        'tandem_gpu_temperature_celsius{gpu="0"}': 62.0,
+        'tandem_gpu_busy_ratio{gpu="0"}': pytest.approx(0.96),
+    }
+    smi.write_text("#!/bin/sh\nexit 9\n")
+    # It was asked a moment ago.
+    assert len(said(machine.gpu())) == 3
+    monkeypatch.setattr(machine, "_smi", (0.0, []))
+    with pytest.raises(subprocess.CalledProcessError):
+        list(machine.gpu())
+
+
+def test_names_that_are_wanted_are_passed_on(engine: tuple[str, type[FakeEngine]]) -> None:
+    url, kind = engine
+    given = passed.on("engine", url, "vllm:")
+    assert given.text == '# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\n'
+    assert said(given.samples) == {'tandem_source_up{source="engine"}': 1.0}
+    kind.body = b"vllm:x 1\n" * 600_000
+    assert passed.on("engine", url, "vllm:").text == ""
+    gone = passed.on("engine", f"http://127.0.0.1:{free_port()}/metrics", "vllm:")
+    assert (gone.text, said(gone.samples)) == ("", {'tandem_source_up{source="engine"}': 0.0})
+
+
+def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
+    for name in ("exporter", "facts", "machine", "passed", "text"):
+        shutil.copy(FILES / f"exporter/{name}.py", tmp_path)
+    mine = plan(monitoring="metrics").head.exporter
+    assert mine
+    wanted = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
+    assert wanted["address"] == "192.168.177.11" and wanted["port"] == 8020
+    port = free_port()
+    wanted |= {"address": "127.0.0.1", "port": port, "passed": {"engine": {"url": engine[0], "names": "vllm:"}}}
+    (tmp_path / "exporter.json").write_text(json.dumps(wanted))
+    process = subprocess.Popen([sys.executable, "-B", str(tmp_path / "exporter.py"), mine.spec])
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        found = answer.read().decode()
+        for line in (
+            "tandem_memory_available_bytes ",
+            "tandem_memory_floor_bytes 4294967296.0",
+            'tandem_disk_free_bytes{path="/"} ',
+            'tandem_plan_info{recipe="nemotron-3-super-nvfp4-auto",topology="cluster",model="nemotron",spec="',
+            'vllm:x{model="m"} 7',
+        ):
+            assert f"\n{line}" in found, found
+        names = [line.split()[2] for line in found.splitlines() if line.startswith("# TYPE")]
+        assert len(names) == len(set(names))
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/other", timeout=10)
+    finally:
+        process.kill()
+        process.wait()
