@@ -11,7 +11,7 @@ from functools import partial
 
 from pyinfra import host
 
-from bench.advise.remark import against
+from bench.against import against
 from operations import (
     engine,
     fabric,
