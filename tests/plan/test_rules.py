@@ -58,7 +58,9 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> str:
         return found
     folder = tmp_path_factory.mktemp("prometheus")
     folder.chmod(0o755)
-    subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, check=True, capture_output=True)
+    got = subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, check=False, capture_output=True)
+    if got.returncode:
+        pytest.skip("no promtool is here, and apt has no prometheus to take it from (`apt-get update`)")
     (package,) = folder.glob("prometheus_*.deb")
     subprocess.run(["dpkg-deb", "--extract", str(package), str(folder / "x")], check=True)
     return str(folder / "x/usr/bin/promtool")
