@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy lock
+.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy manual manual-pages lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,7 +118,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m "lab and not long" --durations=12
 
-test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests that need no lab
+test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual ## the tests that need no lab
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
 
@@ -150,6 +150,13 @@ bench-door: $(VENV)/.dev $(VENV)-proxy/.proxy ## what the proxy costs: CPU a req
 
 venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing, bench-door and the tests that want the real one
 
+manual: $(VENV)-manual/.manual ## the manual as a site in site/ (site/index.html)
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-manual/bin/mkdocs build --strict
+	@echo "site/index.html; with search: python3 -m http.server --bind 127.0.0.1 --directory site"
+
+manual-pages: $(VENV)/.deploy ## write docs/knobs.md and docs/messages.md anew, from the code
+	@PYTHONPATH=. $(BIN)/python -m manual
+
 lock: ## renew the lock files from requirements*.in (needs uv)
 	@sh tests/lock.sh
 
@@ -175,4 +182,11 @@ $(VENV)-proxy/.proxy: files/images/proxy/requirements.lock | $(VENV)/bin/python
 	@echo "installing LiteLLM into $(VENV)-proxy (once)" >&2
 	@$(PYTHON) -m venv $(VENV)-proxy
 	@$(VENV)-proxy/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r files/images/proxy/requirements.lock
+	@touch $@
+
+$(VENV)-manual/.manual: requirements-manual.lock | $(VENV)/bin/python
+	@echo "installing what makes the manual into $(VENV)-manual (once)" >&2
+	@$(PYTHON) -m venv --without-pip $(VENV)-manual
+	@$(BIN)/pip --python $(VENV)-manual install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes \
+		-r requirements-manual.lock
 	@touch $@

@@ -6,6 +6,7 @@ lock() { uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-
 lock --universal --python-version 3.11 requirements.in -o requirements.lock
 lock --universal --python-version 3.11 requirements-dev.in -o requirements-dev.lock
 lock --universal --python-version 3.11 requirements-bench.in -o requirements-bench.lock
+lock --universal --python-version 3.11 requirements-manual.in -o requirements-manual.lock
 benchy=bench/llama-benchy
 lock --universal --python-version 3.11 $benchy/requirements.in -o $benchy/requirements.lock
 # The images' Python is Debian bookworm's; wheels alone, so that nothing is compiled in them.

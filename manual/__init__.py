@@ -1,0 +1,1 @@
+"""The manual's generated pages: what the code says of itself, as Markdown."""

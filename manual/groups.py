@@ -1,0 +1,156 @@
+"""When messages come: which files' belong together, under which heading, and what is to be said of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Group:
+    """`parts`: a heading, and the beginnings of the paths whose messages stand under it; the longest one counts."""
+
+    title: str
+    intro: str
+    parts: dict[str, tuple[str, ...]]
+
+
+BEFORE = Group(
+    "Before the first change",
+    "A deploy, `make plan` and `make check` say all of them at once, under `nothing was changed; this has to be put "
+    "right first`. Each line names the node, the file or `data` for a knob; behind the arrow is what helps. Put it "
+    "right and run the same again.",
+    {
+        "Reaching the nodes": ("operations/reach.py", "operations/reasons.py", "operations/plan/absence.py"),
+        "Knobs": (
+            *("operations/plan/knobs.py", "operations/plan/images.py", "operations/plan/wanted.py"),
+            *("operations/plan/plan.py", "operations/plan/fallback.py", "operations/plan/proxy.py"),
+        ),
+        "The nodes themselves": ("operations/plan/checks.py", "operations/preflight.py", "operations/node/archive.py"),
+        "The virtual address": ("operations/plan/address.py",),
+        "Certificates of your own": ("operations/plan/tls.py",),
+        "Secrets and the Hub's token": ("operations/node/modes.py", "operations/secrecy.py"),
+        "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
+        "A recipe's words": ("operations/plan/lint/", "operations/judging.py", "operations/node/vocabulary.py"),
+        "Mods": ("operations/plan/mods.py",),
+        "Known holes": ("operations/plan/holes/",),
+        "The way back": ("operations/plan/history.py", "operations/rollback.py"),
+        "Somebody else is at work": ("operations/lock.py", "operations/held.py"),
+    },
+)
+FABRIC = Group(
+    "The fabric",
+    "Engines are as they were. If management is lost by the change, the node takes the old files back by itself.",
+    {"Rails": ("operations/fabric.py", "operations/node/fabric.py")},
+)
+IMAGES = Group(
+    "Images",
+    "What served before still serves. What has arrived whole stays; the next deploy does what is left.",
+    {
+        "Obtaining": ("operations/image.py",),
+        "Mods put into an image": ("files/mods/",),
+        "Copies from node to node": (
+            *("operations/sharing.py", "operations/node/layers.py", "operations/node/fetch.py"),
+            *("operations/node/source.py", "operations/node/room.py", "operations/patience.py"),
+        ),
+    },
+)
+MODEL = Group(
+    "The model",
+    "What served before still serves. What has arrived stays; the next deploy goes on from there.",
+    {
+        "On the head": ("operations/model.py", "operations/node/hub.py", "files/model/"),
+        "From a folder": ("operations/node/model_install.py",),
+        "Is it whole": ("operations/node/model_files.py",),
+    },
+)
+START = Group(
+    "The engine's start",
+    "The deploy ends with the engine's last lines, and with the way back where a plan has served before. An engine "
+    "that is not the one that was meant is stopped and stays down.",
+    {
+        "The wait for an answer": (
+            "operations/verify.py",
+            "operations/waiting.py",
+            "operations/watching.py",
+            "operations/node/probe.py",
+        ),
+        "Its words are judged": ("operations/node/answer.py",),
+        "The walls": ("operations/node/walls.py", "files/walls/"),
+        "Before a start, in the unit's log": (
+            *("files/engine/ready.sh.j2", "files/engine/proof.py", "files/engine/ollama.py", "files/waiting.sh.j2"),
+        ),
+        "In the engine's container": ("files/engine/",),
+    },
+)
+PROXY = Group(
+    "The proxy",
+    "A deploy says the first ones; clients get the others, as errors in OpenAI's form.",
+    {
+        "A deploy": ("operations/proxy.py", "operations/client_keys.py", "operations/node/certificate.py"),
+        "What clients are told": ("files/litellm/", "files/proxy/"),
+    },
+)
+SERVING = Group(
+    "While it serves",
+    "Lines of the units' logs (`journalctl -u tandem-canary`, and so on); `make status` quotes them where something "
+    "does not serve.",
+    {
+        "The canary": ("files/canary/",),
+        "The memory guard": ("files/guard/",),
+        "Falling back": ("files/fallback/",),
+        "The virtual address": ("files/address/",),
+        "Metrics": ("files/exporter/",),
+        "Why a unit does not serve": ("operations/node/cause.py",),
+    },
+)
+VERBS = Group(
+    "Verbs",
+    "A verb that refuses has changed nothing.",
+    {
+        "All of them": ("operations/verbs/report.py",),
+        "make key, keys, key-revoke": (
+            *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/keys.py"),
+        ),
+        "make recipes": ("operations/verbs/recipes.py", "operations/verbs/fetch.py"),
+        "make down": ("operations/verbs/down.py",),
+        "make verify": ("operations/verbs/verify.py",),
+        "make audit and make sbom": (
+            *("operations/node/audit.py", "operations/verbs/sbom.py", "operations/node/packages.py"),
+        ),
+        "make audit-security and make holes": ("operations/verbs/hole_table.py", "operations/verbs/renew_holes.py"),
+        "make bench": ("bench/",),
+        "make advise": ("bench/advise/",),
+        "make report": ("bench/report/",),
+    },
+)
+DOCTOR = Group(
+    "The doctor",
+    "Rows of `make doctor`: what was seen, what it means, what helps.",
+    {
+        "Cables": ("operations/plan/doctor/cables.py",),
+        "Rails": ("operations/plan/doctor/rails.py",),
+        "GPU": ("operations/plan/doctor/gpu.py",),
+        "The machine": ("operations/plan/doctor/machine.py",),
+        "Software": ("operations/plan/doctor/software.py",),
+        "Clocks": ("operations/plan/doctor/clock.py",),
+        "Certificates": ("operations/plan/doctor/certificate.py",),
+        "The kernel's log": ("operations/plan/doctor/kernel_log.py",),
+        "What it could not look at": ("operations/doctor/", "operations/node/doctor/", "operations/verbs/doctor.py"),
+    },
+)
+GROUPS = (BEFORE, FABRIC, IMAGES, MODEL, START, PROXY, SERVING, VERBS, DOCTOR)
+
+
+def place(path: str) -> tuple[Group, str]:
+    """The group and the heading of a file's messages; raises LookupError where nobody has said it."""
+    fits = [
+        (len(begin), group, heading)
+        for group in GROUPS
+        for heading, begins in group.parts.items()
+        for begin in begins
+        if path.startswith(begin)
+    ]
+    if not fits:
+        raise LookupError(f"{path} has messages and no group: add it to manual/groups.py")
+    _, group, heading = max(fits, key=lambda each: each[0])
+    return group, heading
