@@ -23,7 +23,7 @@ SERVED = Path("/var/lib/tandem/served.json")
 LOCK = Path("/run/tandem.lock")
 #: Seconds for a word with systemd or openssl.
 WORD_S = 5.0
-_PROPERTIES = "Id,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
+_PROPERTIES = "Id,LoadState,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
 
 
 def all_of(wanted: dict[str, Any]) -> list[Sample]:
@@ -64,6 +64,8 @@ def _units(units: list[str], starts: int) -> Iterator[Sample]:
     yield Sample("engine_starts_allowed", "Starts in a row after which an engine stays down.", float(starts))
     for block in said.strip().split("\n\n"):
         unit = dict(line.split("=", 1) for line in block.splitlines())
+        if unit["LoadState"] == "not-found":
+            continue
         labels = {"unit": unit["Id"].removesuffix(".service")}
         state = unit["ActiveState"]
         yield Sample("unit_active", "Whether a unit runs.", float(state == "active"), labels)

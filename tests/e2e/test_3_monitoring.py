@@ -61,7 +61,7 @@ def test_a_node_says_what_is_so(node: LabNode) -> None:
     assert 390 * 86400 < left_s < 398 * 86400
     assert sum(value for name, value in found.items() if name.startswith("vllm:generation_tokens_total")) > before
     assert any(name.startswith("haproxy_frontend_http_requests_total") for name in found)
-    assert not [name for name in found if "gpu" in name]
+    assert not [name for name in found if name.startswith("tandem_gpu") or "tandem-fallback" in name]
 
 
 def test_a_unit_that_is_gone_and_a_problem_are_seen() -> None:
