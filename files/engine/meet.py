@@ -17,7 +17,7 @@ a load its time from then on, and not from the start of a container that waits f
 
 A node that serves alone because another one stays away (files/fallback) speaks here in place of its rank: with
 `{"alone": true}` it calls rank 0, or answers who calls it there. The ranks wait on, the mark says who serves alone, and
-rank 0 tells such a caller which ranks it misses.
+rank 0 tells such a caller which ranks it misses, and whose nodes serve alone.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
     while missing := [rank for rank in range(1, ranks) if rank not in present]:
         note(mark, missing, alone=alone)
         for peer in alone.values():
-            peer.send({"missing": missing})
+            peer.send({"missing": missing, "serve": sorted(alone)})
         select.select([listener, *(p.connection for p in [*callers, *present.values(), *alone.values()])], [], [])
         try:
             callers.append(Peer(listener.accept()[0]))

@@ -129,8 +129,11 @@ class Others:
         if self.head.said.get("alone"):
             # It serves alone as well, as after a cut between two that live; of two the lower rank goes on.
             return others
-        missing = self.head.said.get("missing")
-        return others - set(missing) if isinstance(missing, list) else set()
+        missing, serve = self.head.said.get("missing"), self.head.said.get("serve")
+        if not isinstance(missing, list) or not isinstance(serve, list):
+            return set()
+        # Of several that serve alone the highest rank goes back first, and the others see it wait.
+        return others - {rank for rank in missing if rank not in serve or rank > self.rank}
 
     def _call(self, rank: int) -> Caller | None:
         try:

@@ -65,6 +65,14 @@ class Node:
         self.thread = threading.Thread(target=self._look, daemon=True)
         self.thread.start()
 
+    def serves_alone(self) -> None:
+        """As if it had for a while."""
+        self.on, self.process = True, None
+        self.module.write(self.module.DROP_IN, "[Service]\n")
+        self.module.write(self.module.ALONE, json.dumps({"since": "then", "why": "others are missing"}))
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
     def power_off(self) -> None:
         self.on = False
         if hasattr(self, "thread"):
@@ -144,7 +152,8 @@ def test_one_is_gone_the_other_serves_alone_until_it_is_back(cluster: Cluster, l
     assert comes(lambda: "is missing since" in left.says), left.says
     assert not left.is_alone
     assert comes(lambda: left.is_alone), left.says
-    assert left.process is None and left.module.DROP_IN.read_text() == "[Service]\n"
+    assert left.module.DROP_IN.read_text() == "[Service]\n"
+    assert comes(lambda: left.process is None)
     assert comes(lambda: f"because spark-{1 + lost} is missing since" in left.says), left.says
     assert left.says.endswith(f"spark-{1 + lost} does not wait for it yet")
     gone.power_on()
@@ -228,13 +237,21 @@ def test_two_that_were_cut_apart_and_serve_alone_both_meet_again(cluster: Cluste
         node.power_off()
     # Each as it is at the end of a cut.
     for node in nodes:
-        node.on, node.process = True, None
-        node.module.write(node.module.DROP_IN, "[Service]\n")
-        node.module.write(node.module.ALONE, json.dumps({"since": "then", "why": "the other is missing"}))
-        node.thread = threading.Thread(target=node._look, daemon=True)
-        node.thread.start()
+        node.serves_alone()
     assert comes(lambda: all(node.has_met() for node in nodes), 15), [node.says for node in nodes]
     assert not any(node.is_alone for node in nodes)
+
+
+def test_of_several_that_serve_alone_one_after_the_other_goes_back(cluster: Cluster) -> None:
+    head, *workers = nodes = cluster(3)
+    for node in nodes:
+        node.power_off()
+    # As after a switch that has kept all three apart, and a head that was rebooted since.
+    for node in workers:
+        node.serves_alone()
+    assert comes(lambda: all(node.says.endswith("does not wait for it yet") for node in workers))
+    head.power_on()
+    assert comes(lambda: all(node.has_met() for node in nodes), 15), [node.says for node in nodes]
 
 
 def test_who_says_what_is_no_message_is_nobody(cluster: Cluster) -> None:
