@@ -39,7 +39,19 @@ from operations.node.doctor import (
 )
 
 DOUBLES = Path(__file__).parent / "doubles"
-TOPICS = {"gpu", "kernel_log", "clock", "disk", "heat", "memory", "links", "ports", "holders", "software"}
+TOPICS = {
+    "gpu",
+    "kernel_log",
+    "clock",
+    "disk",
+    "heat",
+    "memory",
+    "links",
+    "ports",
+    "holders",
+    "software",
+    "certificate",
+}
 
 
 @pytest.fixture
