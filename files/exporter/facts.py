@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,11 @@ from text import Sample
 RUN = Path("/run/tandem")
 SERVED = Path("/var/lib/tandem/served.json")
 LOCK = Path("/run/tandem.lock")
+UNIT_FILES = Path("/etc/systemd/system")
 #: Seconds for a word with systemd or openssl.
 WORD_S = 5.0
+#: Where a unit's file says which spec it is of.
+_SPEC = re.compile(r"(?:\.py |ready\.sh |tandem\.spec=)([0-9a-f]{16})\b")
 _PROPERTIES = "Id,LoadState,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
 
 
@@ -31,6 +35,7 @@ def all_of(wanted: dict[str, Any]) -> list[Sample]:
     parts: list[Callable[[], Iterator[Sample]]] = [
         lambda: _plan(wanted),
         lambda: _units(wanted["units"], wanted["starts"]),
+        lambda: _proven(wanted["units"]),
         _canary,
         _alone,
         _deploy,
@@ -74,6 +79,19 @@ def _units(units: list[str], starts: int) -> Iterator[Sample]:
         if state == "active":
             since = time.time() - time.monotonic() + int(unit["ActiveEnterTimestampMonotonic"]) / 1e6
             yield Sample("unit_active_since_seconds", "Since when it runs.", round(since), labels)
+
+
+def _proven(units: list[str]) -> Iterator[Sample]:
+    """A deploy that fails leaves units of a plan that has never served."""
+    plans = json.loads(SERVED.read_text()) if SERVED.exists() else []
+    if not plans or "services" not in plans[-1]:
+        return
+    served = {unit.get("spec") for units in plans[-1]["services"].values() for unit in units.values()}
+    for unit in units:
+        file = UNIT_FILES / f"{unit}.service"
+        if file.exists() and (spec := _SPEC.search(file.read_text())):
+            text = "Whether a unit is as the plan that served last has it."
+            yield Sample("unit_proven", text, float(spec[1] in served), {"unit": unit})
 
 
 def _canary() -> Iterator[Sample]:

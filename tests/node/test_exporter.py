@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from operations.plan.history import record
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.plan.samples import plan
@@ -101,6 +102,26 @@ def test_who_has_the_lock_is_seen_without_a_try(tmp_path: Path, monkeypatch: pyt
         while said(facts._deploy()) != {"tandem_deploy_under_way": 1.0}:
             assert time.monotonic() < deadline
         holder.kill()
+
+
+def test_units_of_a_plan_that_has_never_served_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "UNIT_FILES", tmp_path)
+    monkeypatch.setattr(facts, "SERVED", tmp_path / "served.json")
+    served, failed = plan(topology="replicas"), plan(topology="replicas", canary_deadline=7.0)
+    units = [unit for unit, service in served.head.services.items() if service]
+    for unit in units:
+        service = failed.head.services[unit]
+        assert service
+        unit_file = next(file.content for file in service.files if file.path.endswith(".service"))
+        (tmp_path / f"{unit}.service").write_text(unit_file)
+    assert said(facts._proven(units)) == {}
+    (tmp_path / "served.json").write_text(json.dumps([{"id": "of an older Tandem"}]))
+    assert said(facts._proven(units)) == {}
+    (tmp_path / "served.json").write_text(json.dumps([record(failed, {}), record(served, {})]))
+    found = said(facts._proven([*units, "tandem-fallback"]))
+    assert found.pop('tandem_unit_proven{unit="tandem-canary"}') == 0
+    # The walls' rules have their spec, their unit has none.
+    assert set(found.values()) == {1.0} and len(found) == len(units) - 2
 
 
 def test_a_rail_without_a_carrier_has_no_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

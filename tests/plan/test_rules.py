@@ -31,6 +31,10 @@ WELL = {
     f'tandem_disk_bytes{{{NODE},path="/"}}': "1e12x500",
     f"tandem_certificate_ends_timestamp_seconds{{{NODE}}}": f"{90 * 86400}x500",
     f"tandem_alone{{{NODE}}}": "0x500",
+    f'tandem_rail_speed_bits{{{NODE},device="enp1s0f0np0"}}': "2e11x500",
+    f'tandem_unit_proven{{{NODE},unit="tandem-engine"}}': "1x500",
+    f'tandem_unit_proven{{{NODE},unit="tandem-proxy"}}': "1x500",
+    f'tandem_plan_info{{{NODE},model="nemotron"}}': "1x500",
 }
 #: Alarm, what differs, minute at which it is there, whether a deploy keeps it silent.
 CASES: list[tuple[str, dict[str, str], int, bool]] = [
@@ -44,6 +48,8 @@ CASES: list[tuple[str, dict[str, str], int, bool]] = [
     ("TandemClockStuckLow", {f'tandem_gpu_clock_hertz{{{NODE},gpu="0"}}': "2.3e9x5 7e8x200"}, 17, False),
     ("TandemDiskFullInADay", {f'tandem_disk_free_bytes{{{NODE},path="/"}}': "150e9-0.2e9x400"}, 395, False),
     ("TandemCertificateEnds", {f"tandem_certificate_ends_timestamp_seconds{{{NODE}}}": f"{6 * 86400}x200"}, 5, False),
+    ("TandemRailSlow", {f'tandem_rail_speed_bits{{{NODE},device="enp1s0f0np0"}}': "2e11x5 1e11x200"}, 13, False),
+    ("TandemDeployFailed", {f'tandem_unit_proven{{{NODE},unit="tandem-engine"}}': "1x5 0x200"}, 8, True),
     ("TandemServesAlone", {f"tandem_alone{{{NODE}}}": "0x5 1x200"}, 7, True),
 ]
 NAMES = [
@@ -66,8 +72,10 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "x/usr/bin/promtool")
 
 
-def raised(promtool: str, folder: Path, series: dict[str, str], minute: int) -> set[str]:
-    """Alarms that are there at this minute: promtool says what is wrong with the expectation that there is none."""
+def raised(promtool: str, folder: Path, series: dict[str, str], minute: int) -> dict[str, str]:
+    """Alarms that are there at this minute, with what they say: promtool says what is wrong with the expectation that
+    there is none.
+    """
     tests: list[dict[str, Any]] = [
         {
             "interval": "1m",
@@ -79,7 +87,8 @@ def raised(promtool: str, folder: Path, series: dict[str, str], minute: int) -> 
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
-    found = {name for name in NAMES if f"alertname: {name}," in said}
+    parts = {part.partition(",")[0]: part for part in said.split("alertname: ")[1:]}
+    found = {name: parts[name] for name in NAMES if name in parts}
     assert bool(found) == bool(done.returncode), said
     return found
 
@@ -97,13 +106,15 @@ def test_each_has_a_case_and_says_which_node_and_what_to_do() -> None:
 
 
 def test_where_all_is_well_nobody_is_woken(promtool: str, tmp_path: Path) -> None:
-    assert raised(promtool, tmp_path, WELL | QUIET, 400) == set()
+    assert raised(promtool, tmp_path, WELL | QUIET, 400) == {}
 
 
 @pytest.mark.parametrize(("name", "changes", "minute", "silent"), CASES, ids=[case[0] for case in CASES])
 def test_an_alarm_is_raised_by_what_it_is_for(
     promtool: str, tmp_path: Path, name: str, changes: dict[str, str], minute: int, silent: bool
 ) -> None:
-    assert raised(promtool, tmp_path, WELL | QUIET | changes, minute) == {name}
+    found = raised(promtool, tmp_path, WELL | QUIET | changes, minute)
+    assert set(found) == {name}
+    assert 'model="nemotron"' in found[name], found[name]
     during = raised(promtool, tmp_path, WELL | DEPLOY | changes, minute)
-    assert during == (set() if silent else {name})
+    assert set(during) == (set() if silent else {name})
