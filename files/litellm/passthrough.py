@@ -27,6 +27,8 @@ OTHERS = re.compile(r"(?:/v1)?/(?:embeddings|rerank)|/v2/rerank")
 RETRIES = 3
 _STREAM = b"text/event-stream; charset=utf-8"
 _DONE = b"data: [DONE]\n\n"
+#: Why an answer has ended, as an engine says that is stopped; within an answer's own text quotes are escaped.
+_ABORTED, _ABORTED_WHOLE = "abort", b'"finish_reason":"abort"'
 
 
 class Passthrough:
@@ -87,6 +89,9 @@ async def _whole(question: Question) -> Said:
                 body = await response.read()
             except attempts.AWAY as error:
                 attempts.failed(engine, error)
+                continue
+            if _ABORTED_WHOLE in body:
+                attempts.failed(engine, Broken("it is stopped"))
                 continue
             return response.status, body, []
     raise Nobody
@@ -209,7 +214,12 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 def _is_failure(chunk: dict[str, Any]) -> bool:
-    """Whether an engine says in a stream that it can't go on; what it holds against the request is the client's."""
+    """Whether an engine says in a stream that it can't go on; what it holds against the request is the client's.
+
+    One that is stopped (a reboot, a renewal) ends answers as if they were whole, with vLLM's word for it.
+    """
+    if any(each.get("finish_reason") == _ABORTED for each in chunk.get("choices") or () if isinstance(each, dict)):
+        return True
     said = chunk.get("error")
     code = said.get("code") if isinstance(said, dict) else None
     return "choices" not in chunk and said is not None and not (isinstance(code, int) and 400 <= code < 500)

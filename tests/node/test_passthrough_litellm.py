@@ -111,6 +111,14 @@ def test_an_engine_that_says_in_a_stream_that_it_is_dead_is_left(door: doors.Doo
     assert b"EngineDeadError" not in text and text.startswith(event("ab")) and text.endswith(DONE)
 
 
+def test_an_engine_that_is_stopped_ends_no_answer(door: doors.Door) -> None:
+    aborted = event("ab") + event("", "abort") + DONE
+    _, _, text = ask(door, (200, aborted), (200, event("c", "stop") + USAGE + DONE), stream=True)
+    assert b"abort" not in text and text.startswith(event("ab")) and text.endswith(DONE)
+    whole = b'{"choices":[{"message":{"content":"7"},"finish_reason":"%b"}]}'
+    assert ask(door, (200, whole % b"abort"), (200, whole % b"stop"))[2] == whole % b"stop"
+
+
 def test_what_an_engine_holds_against_a_request_in_its_stream_is_the_client_s(door: doors.Door) -> None:
     wrong = b'data: {"error": {"message": "too long", "code": 400}}\n\n' + DONE
     assert ask(door, (200, event("ab") + wrong), stream=True)[2] == event("ab") + wrong
