@@ -133,8 +133,8 @@ def _counted(model: str, engine: Any) -> Iterator[None]:
             counts.log_success_event(about, None, None, None)
 
 
-async def tokens(text: str, model: str) -> int:
-    """How many tokens a text has, as an engine counts them; where none says, about four characters each."""
+async def tokens(text: str, model: str) -> int | None:
+    """How many tokens a text has, as an engine counts them; None where none does."""
     router, asked = proxy_server.llm_router, {"model": model, "prompt": text, "add_special_tokens": False}
     for engine in (router.get_model_list(model_name=model) or []) if router and text else []:
         url = str(engine["litellm_params"]["api_base"]).removesuffix("/v1") + "/tokenize"
@@ -143,4 +143,4 @@ async def tokens(text: str, model: str) -> int:
                 return int((await response.json())["count"])
         except (*AWAY, ValueError, KeyError, TypeError):
             continue
-    return len(text) // 4
+    return None

@@ -22,6 +22,8 @@ class Answer:
     def __init__(self) -> None:
         self.id = ""
         self.text = ""
+        #: Chunks with text. A chunk has a token or more: with this number a client is never taken for one who has all.
+        self.pieces = 0
         #: Chunks of thoughts: as many tokens, or a few more where the engine put some together.
         self.thoughts = 0
         self.finished = False
@@ -44,6 +46,7 @@ class Answer:
             return [chunk]
         self.thoughts += any(delta.get(name) for name in THOUGHTS)
         self.text += delta.get("content") or ""
+        self.pieces += bool(delta.get("content"))
         self.last = chunk
         self.finished = self.finished or bool(choice.get("finish_reason"))
         if delta.get("tool_calls") and not self.finished:
@@ -75,10 +78,10 @@ class Answer:
         chunk["choices"][0] |= {"delta": {"content": ""}, "finish_reason": "length"}
         return chunk
 
-    def broke_off(self, tokens: int) -> None:
-        """The engine is gone; what was held back is not the client's. `tokens`: of the text."""
+    def broke_off(self, tokens: int | None) -> None:
+        """The engine is gone; what was held back is not the client's. `tokens` of the text; None: nobody counted."""
         self.held = []
-        self.tokens_before = tokens + self.thoughts
+        self.tokens_before = (self.pieces if tokens is None else tokens) + self.thoughts
 
     def rest(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         """The request for what the client has not; None where an answer can't be continued."""

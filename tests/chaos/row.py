@@ -123,7 +123,7 @@ def _happen(scene: Scene, fault: Fault, seen: Seen, row: Row) -> Deploy | None:
 
 def _lost(scene: Scene, fault: Fault, seen: Seen) -> list[str]:
     """Requests that should not have ended as they did."""
-    problems = [f"{seen.wrong.total()} wrong answers"] if seen.wrong else []
+    problems = [f"{seen.wrong.total()} wrong answers ({seen.wrong.most_common(1)[0][0]})"] if seen.wrong else []
     if untold := sum(count for how, count in seen.failed.items() if how.startswith("HTTP 5")):
         problems.append(f"{untold} requests ended with an HTTP 5xx, and were not told when to come back")
     if scene.topology == "replicas" and not fault.on_head:

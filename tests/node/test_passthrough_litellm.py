@@ -35,12 +35,15 @@ class ScriptedDouble(BaseHTTPRequestHandler):
 
     script: list[tuple[int, bytes]] = []
     asked: list[dict[str, Any]] = []
+    #: Whether it counts tokens.
+    counts = True
 
     def do_POST(self) -> None:
-        """/tokenize: a character is a token. Anything else: the next of the script."""
+        """/tokenize: a character is a token, or there is none. Anything else: the next of the script."""
         said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/tokenize":
-            return self.say(200, json.dumps({"count": len(said["prompt"])}).encode())
+            count = {"count": len(said["prompt"])} if self.counts else {}
+            return self.say(200 if self.counts else 404, json.dumps(count).encode())
         self.asked.append(said)
         return self.say(*self.script.pop(0))
 
@@ -135,6 +138,16 @@ def test_an_answer_that_had_its_end_is_ended(door: doors.Door) -> None:
     assert text == event("a") + event("", "stop") + DONE
     _, _, text = ask(door, (200, event("ab")), stream=True, max_tokens=2)
     assert b'"finish_reason":"length"' in text and text.endswith(DONE)
+
+
+def test_half_an_answer_is_not_ended_as_whole_where_no_engine_is_left_to_count_it(
+    door: doors.Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedDouble, "counts", False)
+    half, away = event("many letters in one token"), (500, b"{}")
+    _, _, text = ask(door, (200, half), away, away, stream=True, max_tokens=3)
+    assert text.startswith(half) and b"no engine answers" in text
+    assert b"finish_reason\":\"length" not in text and not text.endswith(DONE)
 
 
 def test_an_answer_that_fits_a_grammar_ends_where_it_broke_and_says_so(door: doors.Door) -> None:

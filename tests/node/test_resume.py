@@ -123,6 +123,16 @@ def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued() -> None:
     assert end["choices"][0] == {"delta": {"content": ""}, "finish_reason": "length"} and end["id"] == "id-b"
 
 
+def test_an_answer_whose_tokens_nobody_counts_is_not_taken_for_whole() -> None:
+    """Where the only engine dies there is none that counts."""
+    answer = resume.Answer()
+    for each in (chunk("a word of some length, "), chunk("and another one of as many letters")):
+        answer.pass_on(each, continued=False)
+    answer.broke_off(None)
+    asked = answer.rest({**ASKED, "max_tokens": 3})
+    assert asked["max_tokens"] == 1 and not resume.used_up(asked)
+
+
 def test_a_piece_of_a_text_passes_as_it_is_and_is_not_continued() -> None:
     """/v1/completions: its choices have a text and no delta."""
     pieces = [{"id": "i", "choices": [{"text": text, "finish_reason": None}]} for text in "ab"]
