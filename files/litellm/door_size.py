@@ -84,7 +84,7 @@ class Size:
                 # An end with something unread takes along what the client has not seen of its answer.
                 await send({**message, "more_body": True})
                 await self._drop()
-                message = {"type": "http.response.body"}
+                message = {"type": "http.response.body", "body": b""}
             await send(message)
 
         return pass_on
