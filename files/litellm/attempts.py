@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -43,11 +43,29 @@ class Question:
 
     path: str
     asked: dict[str, Any]
+    #: The same as bytes.
+    body: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises TypeError: it is nested too deeply to be sent on."""
+        self.body = orjson.dumps(self.asked)
 
     @property
     def model(self) -> str:
         """The name under which the router knows it, and the engine."""
         return str(self.asked["model"])
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """As far as the router can look at them; what is none of that kind is the engine's to refuse."""
+        found = self.asked.get("tools")
+        is_list = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+        return found if is_list else []
+
+
+def streams(path: str, asked: dict[str, Any]) -> bool:
+    """Whether an answer comes piece by piece."""
+    return path.endswith("completions") and bool(asked.get("stream"))
 
 
 _session: aiohttp.ClientSession | None = None
@@ -72,7 +90,7 @@ def session() -> aiohttp.ClientSession:
 @asynccontextmanager
 async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientResponse, Any]]:
     """An engine's answer that has begun, and the engine; raises Nobody where none begins one."""
-    router, body = proxy_server.llm_router, orjson.dumps(question.asked)
+    router = proxy_server.llm_router
     assert router
     tried = set[str]()
     for _ in range(1 + int(router.num_retries)):
@@ -83,7 +101,7 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         tried.add(url)
         with _counted(question.model, engine):
             try:
-                response = await session().post(url, data=body, headers={"Content-Type": "application/json"})
+                response = await session().post(url, data=question.body, headers={"Content-Type": "application/json"})
             except AWAY as error:
                 failed(engine, error)
                 continue
@@ -99,10 +117,9 @@ async def choose(question: Question) -> Any:
     """The router's entry of an engine; raises Nobody."""
     router = proxy_server.llm_router
     assert router
-    more = {name: question.asked[name] for name in ("tools",) if name in question.asked}
     try:
         return await router.async_get_available_deployment(
-            model=question.model, messages=question.asked.get("messages"), request_kwargs=more
+            model=question.model, messages=question.asked.get("messages"), request_kwargs={"tools": question.tools}
         )
     except Exception as error:
         # LiteLLM has several kinds for it, by how many engines there are and what they have done.

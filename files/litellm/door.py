@@ -59,17 +59,19 @@ class Door:
         self._owners = owners.encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        size = Size(scope, receive)
+        send = size.before_its_end(send)
         if scope["type"] == "lifespan" or (scope.get("method"), scope["path"]) == LIVENESS or _is_preflight(scope):
-            return await self.application(scope, receive, send)
+            return await self.application(scope, size, send)
         began, method, served = time.monotonic(), scope.get("method", "websocket"), is_served(scope)
         secret = _secret(scope["headers"])
         visit = Visit(self.keys.find(secret) or NOBODY if secret else NOBODY)
         try:
             refusal = self._refusal(visit.key, bool(secret), method, served, began)
             if refusal is None:
-                await self._let_in(scope, receive, send, visit, served)
+                await self._let_in(scope, size, send, visit, served)
             else:
-                visit.status = await door_answers.say(scope, receive, send, refusal)
+                visit.status = await door_answers.say(scope, size, send, refusal)
         finally:
             # Nothing that a client has put into a path or a query: people put keys there, and others lines of a log.
             route = re.sub("(?s)/models/.*", "/models/...", scope["path"]) if served else "another route"
@@ -91,10 +93,9 @@ class Door:
         refused = self.limits.refuse(key, now)
         return door_answers.too_much(refused) if refused else None
 
-    async def _let_in(self, scope: Any, receive: Any, send: Any, visit: Visit, served: bool) -> None:
+    async def _let_in(self, scope: Any, size: Size, send: Any, visit: Visit, served: bool) -> None:
         """The request, with the owner's key and without what is not for LiteLLM."""
         answer: Answer | None = None
-        size = Size(receive)
 
         async def pass_on(message: Any) -> None:
             nonlocal answer
@@ -118,14 +119,14 @@ class Door:
             with self.limits.under_way(visit) if served else nullcontext():
                 await self.application(self._inner(scope, visit.key, served), size, pass_on)
             if size.over and not visit.status:
-                visit.status = await door_answers.say(scope, receive, send, size.over)
+                visit.status = await door_answers.say(scope, size, send, size.over)
         except Exception as error:
             if visit.status:
                 raise
             if not size.over:
                 # LiteLLM looks for a package of its database's when it tells of a body that it does not take.
                 print(f"tandem: LiteLLM has let an error of its own pass: {door_log.kinds(error)}")
-            visit.status = await door_answers.say(scope, receive, send, size.over or door_answers.failed())
+            visit.status = await door_answers.say(scope, size, send, size.over or door_answers.failed())
         finally:
             visiting.reset(token)
             self.limits.spend(visit, time.monotonic())

@@ -28,6 +28,12 @@ def odd(why: str) -> Said:
     return 400, _error(why, "invalid_request_error", "invalid_body"), []
 
 
+def no_model() -> Said:
+    """A request to somebody else."""
+    why = "there is no such model here; `GET /v1/models` lists them"
+    return 404, _error(why, "invalid_request_error", "model_not_found"), []
+
+
 def too_much(refused: Refused) -> Said:
     """Over a limit, and when to come back."""
     after = [(b"retry-after", str(refused.after_s).encode())]
@@ -37,6 +43,11 @@ def too_much(refused: Refused) -> Said:
 def too_large(why: str) -> Said:
     """A body that is more than LiteLLM shall read."""
     return 413, _error(why, "invalid_request_error", "request_too_large"), []
+
+
+def too_slow() -> Said:
+    """A body whose client has stopped sending it, or sends it by drops."""
+    return 408, _error("the body did not arrive in time", "invalid_request_error", "request_timeout"), []
 
 
 def failed() -> Said:

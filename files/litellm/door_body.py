@@ -49,7 +49,7 @@ class Body(CustomLogger):
         return data
 
 
-def admit(asked: dict[str, Any]) -> None:
+def admit(asked: dict[str, Any], streams: bool) -> None:
     """The body of a request that goes straight to an engine (passthrough.py), which says what a stream has cost only
     when it is asked to.
     """
@@ -58,7 +58,7 @@ def admit(asked: dict[str, Any]) -> None:
         return
     visit.asked = _tokens(asked)
     options = asked.get("stream_options") or {}
-    if asked.get("stream") and isinstance(options, dict):
+    if streams and isinstance(options, dict):
         visit.hides_usage = not options.get("include_usage")
         asked["stream_options"] = {**options, "include_usage": True}
 

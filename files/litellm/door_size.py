@@ -1,8 +1,13 @@
-"""How much the body of a request may have, seen as it arrives: LiteLLM reads it whole, and copies what it has read."""
+"""How much the body of a request may have, and how long it may take, seen as it arrives: LiteLLM reads it whole, and
+copies what it has read.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from contextlib import suppress
 from typing import Any
 
 import door_answers
@@ -11,26 +16,81 @@ import door_answers
 #: With twenty million of them (60 MiB) its event loop stood still for a minute and its pulse for 20 s, so the proxy
 #: ended all of its streams. A million tokens of text have fewer, and pictures have none.
 MOST_PIECES = 500_000
+#: HAProxy waits for as much of a body as its buffer holds, and passes on what is behind that whenever it comes. So each
+#: further part of this size has the seconds here that the first one has there, and a body has so many times as long.
+PART, PARTS = 512 << 10, 10
+#: Seconds for which more of a body is read, and dropped, that has its answer already.
+DROPPED_S = 5.0
+_GONE = {"type": "http.disconnect"}
+_CLOSE = (b"connection", b"close")
+#: What says that a request has a body.
+_LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Size:
-    """Stands for `receive`: whoever reads is told that the client has gone when it is too much. `over`: it was."""
+    """Stands for `receive`: whoever reads is told that the client has gone when it is too much, or too slow. `over`:
+    what it was.
+    """
 
-    def __init__(self, receive: Any) -> None:
+    def __init__(self, scope: Any, receive: Any) -> None:
         self._receive = receive
+        lengths = [value for name, value in scope.get("headers", ()) if name in _LENGTHS]
+        #: Nothing more of it comes.
+        self.is_whole = scope["type"] != "http" or set(lengths) <= {b"0"}
         self._most = int(os.environ.get("TANDEM_BODY_BYTES", "0"))
         self._bytes = self._pieces = 0
+        self._part_s = float(os.environ.get("TANDEM_REQUEST_S", "30"))
+        began = time.monotonic()
+        #: When the part that is under way has to be there, and when the whole body.
+        self._part_until, self._until = began + self._part_s, began + PARTS * self._part_s
+        self._parts = 1
         self.over: door_answers.Said | None = None
 
     async def __call__(self) -> Any:
-        message = {"type": "http.disconnect"} if self.over else await self._receive()
+        message = _GONE if self.over else await self._next()
         if message["type"] != "http.request":
             return message
         body = message.get("body", b"")
         self._bytes += len(body)
+        self.is_whole = not message.get("more_body", False)
         self._pieces += sum(body.count(each) for each in b"[{,")
+        if self._bytes >= self._parts * PART:
+            self._parts, self._part_until = self._bytes // PART + 1, time.monotonic() + self._part_s
         if self._most and self._bytes > self._most:
             self.over = door_answers.too_large("the body is larger than this service takes")
         elif self._pieces > MOST_PIECES:
             self.over = door_answers.too_large(f"the body has more than {MOST_PIECES} lists, objects and commas")
-        return {"type": "http.disconnect"} if self.over else message
+        return _GONE if self.over else message
+
+    async def _next(self) -> Any:
+        """A part of the body; behind its end it says whether the client is still there, however long that takes."""
+        left = min(self._part_until, self._until) - time.monotonic()
+        try:
+            async with asyncio.timeout(None if self.is_whole else left):
+                return await self._receive()
+        except TimeoutError:
+            self.over = door_answers.too_slow()
+            return _GONE
+
+    def before_its_end(self, send: Any) -> Any:
+        """Stands for `send`: who answers before all of a body is there ends the connection behind its answer. Else the
+        rest would be read for as long as it comes, by drops for ever, and be under way for HAProxy, without a key.
+        """
+
+        async def pass_on(message: Any) -> None:
+            if not self.is_whole and message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], _CLOSE]}
+            elif not self.is_whole and not message.get("more_body"):
+                # An end with something unread takes along what the client has not seen of its answer.
+                await send({**message, "more_body": True})
+                await self._drop()
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        return pass_on
+
+    async def _drop(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(DROPPED_S, self._part_s)):
+                while (message := await self._receive())["type"] == "http.request" and message.get("more_body"):
+                    pass

@@ -1,8 +1,9 @@
-"""A callback of LiteLLM's, and in its application (ASGI): chats and completions go to an engine and back as bytes.
+"""A callback of LiteLLM's, and in its application (ASGI): requests go to an engine, and its answers back, as bytes.
 
 LiteLLM makes an object of each chunk of a stream, several times: 0.8 ms of CPU a chunk, and 20 ms a request. Here its
 router chooses the engine and everything else is the engine's own words. A stream whose engine dies goes on from another
-(resume.py). What is no plain request to a model of this service goes LiteLLM's way.
+(resume.py). What the owner tells LiteLLM itself goes LiteLLM's way. Of anybody else's bodies it gets none: its own code
+takes much that is wrong in one for a failure of its own, or of an engine.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from typing import Any
 
 import attempts
 import orjson
-from attempts import Broken, Nobody, Question
-from door_answers import Said, away, odd, say
+import shapes
+from attempts import Broken, Nobody, Question, streams
+from door_answers import Said, away, no_model, odd, say
 from door_body import admit, goes_elsewhere, not_for_clients
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import Answer, used_up
 
-PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions)")
-#: What else has a body that a client makes.
-OTHERS = re.compile(r"(?:/v1)?/(?:embeddings|rerank)|/v2/rerank")
+PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions|embeddings|rerank)|/v2/(rerank)")
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
 _STREAM = b"text/event-stream; charset=utf-8"
@@ -40,23 +40,20 @@ class Passthrough:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         is_post = scope["type"] == "http" and scope["method"] == "POST"
         found = PATHS.fullmatch(scope["path"]) if is_post else None
-        is_other = is_post and OTHERS.fullmatch(scope["path"])
-        if not (found or is_other) or any(name == b"content-encoding" for name, _ in scope["headers"]):
+        if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
             return await self.application(scope, receive, send)
         body = await _read(receive)
         if body is None:
             return None
         asked = _object(body)
-        # LiteLLM would look for a form in it, or fail.
-        why = "the body is no JSON object" if asked is None else not_for_clients(asked)
-        if asked is None or why:
-            await say(scope, receive, send, odd(why))
-            return None
-        if not found or not _is_plain(asked):
+        if asked is not None and goes_elsewhere(asked) and not not_for_clients(asked):
             return await self.application(scope, _once_more(body, receive), send)
-        admit(asked)
+        question = _question(found[1] or found[2], asked)
+        if not isinstance(question, Question):
+            await say(scope, receive, send, question)
+            return None
         # A client that goes takes its request along: the engine has others to do.
-        serving = asyncio.ensure_future(_serve(Question(found[1], asked), scope, receive, send))
+        serving = asyncio.ensure_future(_serve(question, scope, receive, send))
         gone = asyncio.ensure_future(_until_gone(receive))
         try:
             await asyncio.wait((serving, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -71,7 +68,7 @@ class Passthrough:
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
     try:
-        if question.asked.get("stream"):
+        if streams(question.path, question.asked):
             said = await _Stream(question, send).run()
         else:
             said = await _whole(question)
@@ -198,11 +195,22 @@ class _Stream:
             await self.send({"type": "http.response.body", "body": part, "more_body": more})
 
 
-def _is_plain(asked: dict[str, Any]) -> bool:
-    """A request to a model of this service, and to nobody else."""
-    router = proxy_server.llm_router
-    model = asked.get("model")
-    return router is not None and isinstance(model, str) and model in router.model_names and not goes_elsewhere(asked)
+def _question(path: str, asked: dict[str, Any] | None) -> Question | Said:
+    """What an engine is asked, to a model of this service and to nobody else; or what is wrong with it."""
+    if asked is None:
+        return odd("the body is no JSON object")
+    router, model = proxy_server.llm_router, asked.get("model")
+    if not isinstance(model, str):
+        return odd("`model`: a name is wanted, as `GET /v1/models` lists them")
+    if why := not_for_clients(asked) or shapes.wrong(path, asked):
+        return odd(why)
+    if router is None or model not in router.model_names:
+        return no_model()
+    admit(asked, streams(path, asked))
+    try:
+        return Question(path, asked)
+    except TypeError:
+        return odd("the body has lists and objects that are too deep in one another")
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

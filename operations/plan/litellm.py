@@ -16,7 +16,7 @@ _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
-_PARTS = ("shared", "attempts", "resume")
+_PARTS = ("shared", "attempts", "resume", "shapes")
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
@@ -29,6 +29,8 @@ _ROUTING: dict[str, tuple[str, tuple[str, ...]]] = {
 #: tokens for two minutes, and one that is given up goes to the next engine, which then reads as long. An engine that
 #: hangs is the canary's matter, a cut rail that of links.py. LiteLLM's own default, 6000, is a hang.
 TIMEOUT_S = 900
+#: Seconds that a client has for its headers and the first part of its body, and for each further one of that size.
+REQUEST_S = 30
 #: Seconds for which the proxy leaves an engine alone after a failure.
 COOLDOWN_S = 20
 

@@ -10,7 +10,7 @@ from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.litellm import fixed, modules, proxy_config
+from operations.plan.litellm import REQUEST_S, fixed, modules, proxy_config
 from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
@@ -46,6 +46,8 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
     # The proxy knows a body's length by its header alone.
     docker += ["--env", f"TANDEM_BODY_BYTES={knobs.proxy_body_mib << 20}"]
+    # And it waits for the beginning of one alone, as long as this.
+    docker += ["--env", f"TANDEM_REQUEST_S={REQUEST_S}"]
     # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.
     docker += ["--env", "TANDEM_SHARED=/shared", "--volume", f"{SHARED}:/shared"]
     docker += ["--label", f"tandem.pulse=http://127.0.0.1:{pulse}"]

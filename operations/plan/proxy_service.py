@@ -6,7 +6,7 @@ from operations.plan.environment import MOUNT
 from operations.plan.files import File, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.litellm import TIMEOUT_S
+from operations.plan.litellm import REQUEST_S, TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
 from operations.plan.places import (
@@ -28,10 +28,9 @@ from operations.plan.service import SPEC, Service, confined, docker_run, seal
 CONNECTIONS = 2000
 #: Of one host.
 CONNECTIONS_EACH = 1500
-#: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held.
+#: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held. What
+#: comes behind them is timed by LiteLLM's door (files/litellm/door_size.py).
 BUFFER = 512 << 10
-#: Seconds that a client has for its headers and the first BUFFER of its body.
-REQUEST_S = 30
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
 #: Seconds after which a client may try again, as files/litellm/unavailable.py has it.

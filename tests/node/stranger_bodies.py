@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 
 from tests.node.stranger_words import CHAT, CLOSED, LARGE, NOT_THERE, ODD, SLOW, UNKNOWN, Row, chat, http, raw
 
+_LONG, _CHUNKED = "Content-Length: 2000000", "Transfer-Encoding: chunked"
 _KEYED = b"Host: x\r\nAuthorization: Bearer {client}"
 
 
@@ -30,6 +32,22 @@ def _half_a_body() -> object:
     yield 60.0
 
 
+def _stalls(key: str, *length: str, by_drops: bool = False) -> Callable[[], object]:
+    """More than HAProxy waits for, then nothing, or drops."""
+
+    def pieces() -> object:
+        is_chunked = "chunked" in length[0]
+        yield raw(f"POST {CHAT} HTTP/1.1", "Host: door", *([f"Authorization: Bearer {key}"] if key else []), *length)
+        for _ in range(12):
+            yield b"10000\r\n" + b" " * 65536 + b"\r\n" if is_chunked else b" " * 65536
+        for _ in range(120):
+            yield 0.5
+            if by_drops:
+                yield b"1\r\n \r\n" if is_chunked else b" "
+
+    return pieces
+
+
 def _body(name: str, body: bytes | str, may: tuple[int, ...], *headers: str) -> Row:
     return Row("bodies", name, http("POST", CHAT, "{client}", body, *headers), may)
 
@@ -46,6 +64,12 @@ BODIES = [
     Row("bodies", "100 MB, not told", lambda: _chunked(100 << 20), (LARGE, CLOSED)),
     Row("bodies", "half of one", _half_a_body, (SLOW,)),
     Row("bodies", "one that trickles", _trickle, (SLOW,)),
+    Row("bodies", "768 KiB, then nothing", _stalls("{client}", _LONG), (SLOW,)),
+    Row("bodies", "768 KiB in chunks, then nothing", _stalls("{client}", _CHUNKED), (SLOW,)),
+    Row("bodies", "768 KiB, then drops", _stalls("{client}", _LONG, by_drops=True), (SLOW,)),
+    Row("bodies", "768 KiB in chunks, then drops", _stalls("{client}", _CHUNKED, by_drops=True), (SLOW,)),
+    Row("bodies", "768 KiB, then nothing, no key", _stalls("", _LONG), (UNKNOWN,)),
+    Row("bodies", "768 KiB in chunks, then drops, no key", _stalls("", _CHUNKED, by_drops=True), (UNKNOWN,)),
     _body("100,000 lists in one another", "[" * 100_000 + "]" * 100_000, (ODD,)),
     _body("600,000 empty lists", '{"model":"double","messages":[' + "[]," * 600_000 + "[]]}", (LARGE,)),
     _body("no JSON", "hello", (ODD,)),

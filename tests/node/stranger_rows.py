@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.node.stranger_bodies import BODIES, SMUGGLED
+from tests.node.stranger_shapes import SHAPES
 from tests.node.stranger_words import CHAT, CLOSED, NOT_THERE, ODD, SLOW, UNKNOWN, Row, http
 
 
@@ -145,4 +146,4 @@ METHODS = [
         (ODD, CLOSED),
     ),
 ]
-ROWS = [*KEYS, *ROUTES, *PATHS, *HEADERS, *METHODS, *BODIES, *SMUGGLED]
+ROWS = [*KEYS, *ROUTES, *PATHS, *HEADERS, *METHODS, *BODIES, *SHAPES, *SMUGGLED]

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.door_double import Setup, a_door
+from operations.plan.proxy_service import BUFFER
+from tests.node.door_double import CHAT, Outcome, Setup, a_door
 from tests.node.strangers import in_openai_form
 
 __all__ = ["a_door"]
@@ -183,6 +184,79 @@ def test_a_body_that_is_too_much_is_refused_as_it_arrives(
     assert setup.application.read <= 10000
     if status == 413:
         assert json.loads(outcome.body)["error"]["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize(
+    ("parts", "pause_s", "size", "status"),
+    [
+        # Nothing more comes; drops, each in time; what is slow and large enough; that, for too long.
+        (1, 9.0, 10, 408),
+        (40, 0.05, 10, 408),
+        (4, 0.1, 512 << 10, 200),
+        (40, 0.1, 512 << 10, 408),
+    ],
+)
+def test_a_body_that_is_too_slow_is_refused_whatever_its_size(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, parts: int, pause_s: float, size: int, status: int
+) -> None:
+    monkeypatch.setenv("TANDEM_REQUEST_S", "0.5")
+    monkeypatch.setattr(sys.modules["door_size"], "PARTS", 2)
+    setup.application.reads = True
+    setup.key("alice", requests=1)
+
+    async def ask() -> None:
+        scope = {"type": "http", "method": "POST", "path": CHAT[1], "query_string": b"", "client": ("10.0.0.9", 1)}
+        headers = [(b"authorization", b"Bearer sk-alice"), (b"transfer-encoding", b"chunked")]
+        outcome, left = Outcome(), parts
+
+        async def receive() -> Any:
+            nonlocal left
+            await asyncio.sleep(pause_s)
+            left -= 1
+            return {"type": "http.request", "body": b" " * size, "more_body": left > 0}
+
+        await asyncio.wait_for(setup.door({**scope, "headers": headers}, receive, outcome.send), 5)
+        assert outcome.status == status
+        if status == 408:
+            assert json.loads(outcome.body)["error"]["code"] == "request_timeout"
+            assert outcome.headers[b"connection"] == b"close"
+        assert (await setup.ask("sk-alice")).status == 200
+
+    asyncio.run(ask())
+
+
+def test_a_part_of_a_body_is_as_large_as_what_haproxy_waits_for(setup: Setup) -> None:
+    assert setup.module.Size is sys.modules["door_size"].Size and sys.modules["door_size"].PART == BUFFER
+
+
+def test_who_is_refused_has_the_answer_at_once_and_is_not_read_for_ever(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["door_size"], "DROPPED_S", 0.3)
+
+    async def ask(headers: list[tuple[bytes, bytes]], method: str) -> None:
+        scope = {"type": "http", "method": method, "path": CHAT[1], "query_string": b"", "client": ("10.0.0.9", 1)}
+        outcome, answered = Outcome(), asyncio.Event()
+
+        async def drops() -> Any:
+            await asyncio.sleep(0.01)
+            return {"type": "http.request", "body": b" ", "more_body": True}
+
+        async def send(message: Any) -> None:
+            await outcome.send(message)
+            if outcome.body:
+                answered.set()
+
+        said = [*headers, (b"content-length", b"900")]
+        asking = asyncio.ensure_future(setup.door({**scope, "headers": said}, drops, send))
+        await asyncio.wait_for(answered.wait(), 0.2)
+        assert not asking.done()
+        await asyncio.wait_for(asking, 3)
+        assert outcome.headers[b"connection"] == b"close"
+
+    asyncio.run(ask([], "POST"))
+    # LiteLLM answers what a browser asks, without a key and without reading.
+    asyncio.run(ask([(b"origin", b"x"), (b"access-control-request-method", b"POST")], "OPTIONS"))
 
 
 def test_litellm_may_break_over_a_body_that_ends(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

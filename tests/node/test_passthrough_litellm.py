@@ -114,6 +114,34 @@ def test_an_engine_that_says_in_a_stream_that_it_is_dead_is_left(door: doors.Doo
     assert b"EngineDeadError" not in text and text.startswith(event("ab")) and text.endswith(DONE)
 
 
+@pytest.mark.parametrize("tools", [5, [5], {}, "x", [None]])
+def test_tools_that_are_none_are_the_engine_s_to_refuse(door: doors.Door, tools: Any) -> None:
+    refused = (400, b'{"error" : {"code": 400}}')
+    assert ask(door, refused, tools=tools)[::2] == refused
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "answer"),
+    [
+        (
+            "embeddings",
+            {"input": [[1, 2], [3]], "encoding_format": "base64"},
+            b'{"data" : [],"usage":{"total_tokens":3}}',
+        ),
+        ("rerank", {"query": "a", "documents": ["b"], "top_n": 1}, b'{"results" : [],"usage":{"total_tokens":3}}'),
+    ],
+)
+def test_vectors_and_rankings_come_byte_for_byte(
+    door: doors.Door, path: str, more: dict[str, Any], answer: bytes
+) -> None:
+    # None of them streams, whatever the client says.
+    body = {"model": "double", "stream": True, **more}
+    for code in (200, 400, 404):
+        ScriptedDouble.script, ScriptedDouble.asked[:] = [(code, answer)], []
+        assert request(door.url, "POST", f"/v1/{path}", door.key, body)[::2] == (code, answer)
+        assert ScriptedDouble.asked == [body]
+
+
 def test_an_engine_that_is_stopped_ends_no_answer(door: doors.Door) -> None:
     aborted = event("ab") + event("", "abort") + DONE
     _, _, text = ask(door, (200, aborted), (200, event("c", "stop") + USAGE + DONE), stream=True)

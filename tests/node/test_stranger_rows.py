@@ -78,6 +78,7 @@ class Door:
     engine: str
     logs: list[Path]
     secrets: list[Path]
+    admin: Path
 
     def keys(self, *names: str) -> None:
         """These are known from now on; one has expired."""
@@ -92,6 +93,14 @@ class Door:
             (folder / "keys.part").write_text(json.dumps(said))
             (folder / "keys.part").rename(folder / "keys.json")
 
+    def under_way(self) -> int:
+        """Requests that HAProxy has sent to a LiteLLM and not seen the end of; of these it sends so many at once."""
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.connect(str(self.admin))
+            channel.sendall(b"show stat\n")
+            said = b"".join(iter(lambda: channel.recv(65536), b"")).decode()
+        return int(next(line for line in said.splitlines() if line.startswith("litellm,BACKEND,")).split(",")[4])
+
     def begun(self) -> int:
         """Answers that the engine has begun."""
         return int(urllib.request.urlopen(self.engine).read())
@@ -102,6 +111,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     folder = tmp_path_factory.mktemp("door")
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_BODY_BYTES", str(64 << 20))
+        patch.setenv("TANDEM_REQUEST_S", str(SLOW_S))
         patch.setenv("PYTHONUNBUFFERED", "1")
         engine = doors.free_port()
         stack.enter_context(program([sys.executable, "-m", "tests.bench.door.engine", str(engine)], cwd=doors.ROOT))
@@ -117,11 +127,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         with ThreadPoolExecutor() as pool:
             inner = list(pool.map(litellm, "ab"))
         port = doors.free_port()
-        changes = {"timeout http-request 30s": f"timeout http-request {SLOW_S}s"}
+        changes = {f"timeout {name} 30s": f"timeout {name} {SLOW_S}s" for name in ("http-request", "client")}
         haproxy(folder, port, inner, stack, changes)
         homes = [folder / name / "balanced" for name in "ab"]
         secrets, logs = [home / "secrets" for home in homes], [home / "log" for home in homes]
-        yield Door(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{engine}", logs, secrets)
+        yield Door(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{engine}", logs, secrets, folder / "admin.sock")
 
 
 def filled_in(text: bytes) -> bytes:
@@ -197,3 +207,27 @@ def test_strangers_get_nothing_and_who_streams_beside_them_loses_nothing(door: D
     assert "Traceback" not in log, log[-3000:]
     assert not [key for key in KEYS.values() if key in log]
     print(Counter(status for each in seen.values() for status in each), clients.whole)
+
+
+def test_who_owes_a_body_behind_its_answer_takes_nobody_s_place(door: Door) -> None:
+    door.keys("client")
+    owing = [row for row in ROWS if row.name.startswith("768 KiB")]
+    with ExitStack() as stack:
+        for row in owing:
+            stranger = stack.enter_context(
+                socket.create_connection(("127.0.0.1", int(door.url.rpartition(":")[2])), 10)
+            )
+            threading.Thread(target=send, args=(stranger, row), daemon=True).start()
+        until = time.monotonic() + PATIENCE_S
+        most = 0
+        while time.monotonic() < until and (not most or door.under_way()):
+            most = max(most, door.under_way())
+            time.sleep(0.2)
+        # Their connections are open here all the time.
+        assert most and door.under_way() == 0
+
+
+def test_an_answer_that_is_silent_for_longer_than_a_slow_client_may_be_comes_whole(door: Door) -> None:
+    door.keys("client")
+    answer = asyncio.run(ask(door.url, KEYS["client"], 2, 1000 * (SLOW_S + 2)))
+    assert answer.chunks == 2
