@@ -20,6 +20,8 @@ PROGRAMS = (
 UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")
+#: Where a program that takes no word of ours has its spec.
+_SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
@@ -50,7 +52,7 @@ def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def _spec_of(pid: str) -> dict[str, str]:
-    """`spec`, where a process of a unit's has one: behind ready.sh or a program, in the label that `docker run` will give
+    """`spec`, where a process of a unit has one: behind ready.sh or a program, in the label that `docker run` will give
     its container, or in its environment. Empty: this process has none.
     """
     words = read(Path(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
@@ -61,7 +63,8 @@ def _spec_of(pid: str) -> dict[str, str]:
             return {"spec": following}
     # What takes no word of ours has it in its environment.
     environment = read(Path(f"/proc/{pid}/environ")).split("\0")
-    return {"spec": each.partition("=")[2] for each in environment if each.startswith("TANDEM_SPEC=")}
+    spec = next((each.removeprefix(_SPEC) for each in environment if each.startswith(_SPEC)), "")
+    return {"spec": spec} if spec else {}
 
 
 #: Labels of Tandem's containers.

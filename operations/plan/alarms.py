@@ -24,7 +24,10 @@ _EXPECTED = 'expected a list of {"webhook": URL}, {"ntfy": URL} or {"email": ADD
 _NTFY = {
     "tpl": "1",
     "t": "Tandem: {{.status}}",
-    "m": "{{range .alerts}}{{.status}}: {{.annotations.summary}}\n-> {{.annotations.next}} ({{.annotations.model}})\n{{end}}",
+    "m": (
+        "{{range .alerts}}{{.status}}: {{.annotations.summary}}\n"
+        "-> {{.annotations.next}} ({{.annotations.model}})\n{{end}}"
+    ),
 }
 #: What a person reads in a mail. Alertmanager's own is a page of HTML with links that lead nowhere from a desk.
 _SUBJECT = "Tandem, {{ .Status }}: {{ range .Alerts }}{{ .Annotations.summary }}; {{ end }}"

@@ -204,6 +204,11 @@ class Knobs(BaseModel):
         return self.topology == "cluster" and self.fallback == "solo"
 
     @property
+    def keeps(self) -> bool:
+        """Whether the head keeps what the nodes say, and sends alarms."""
+        return self.monitoring == "prometheus"
+
+    @property
     def tls_files(self) -> tuple[str, ...]:
         """The owner's certificate and key, on the machine that deploys; empty: there are none."""
         kind, _, files = self.tls.partition(":")

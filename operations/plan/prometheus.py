@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -21,13 +21,11 @@ from operations.plan.service import SPEC, Program, seal_program
 CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
 #: The alarm of `make alarm-test` (operations/node/alarms.py).
 TEST_ALARM = "TandemTest"
-#: The debian package of each unit, and its program.
-PACKAGES = {PROMETHEUS: "prometheus", ALERTMANAGER: "prometheus-alertmanager"}
 
 
 def prometheus(recipe: Recipe, knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
     """Prometheus, on the head alone; `names`: of the nodes that serve. None: it is not wanted here."""
-    if knobs.monitoring != "prometheus" or not node.is_head:
+    if not knobs.keeps or not node.is_head:
         return None
     folder = folder_of(PROMETHEUS)
     config = prometheus_config(recipe.served_name, knobs, names, f"{folder}/rules.yml")
@@ -62,7 +60,7 @@ def prometheus_config(model: str, knobs: Knobs, names: Sequence[str], rules: str
 
 def alertmanager(knobs: Knobs, node: Node) -> Program | None:
     """Alertmanager, beside it."""
-    if knobs.monitoring != "prometheus" or not node.is_head:
+    if not knobs.keeps or not node.is_head:
         return None
     folder = folder_of(ALERTMANAGER)
     known = {"port": knobs.alertmanager_port, "receivers": [goes_to(each) for each in knobs.alarms]}
@@ -102,3 +100,15 @@ def alertmanager_config(knobs: Knobs, secrets: str) -> str:
     }
     config = {"route": route, "receivers": [receiver_config(knobs.alarms, secrets)]}
     return yaml.safe_dump(config, sort_keys=False)
+
+
+def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
+    """What an owner should know before the first change, one line each; `head`: its survey."""
+    if not knobs.keeps:
+        return
+    if not knobs.alarms:
+        yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
+    for line in head.get("deaf", ()):
+        yield f"alarms: the head does not reach {line}; `make alarm-test` tries it again"
+    if missing := head["state"]["missing"]:
+        yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"
