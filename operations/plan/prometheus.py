@@ -63,7 +63,7 @@ def alertmanager(knobs: Knobs, node: Node) -> Program | None:
     if not knobs.keeps or not node.is_head:
         return None
     folder = folder_of(ALERTMANAGER)
-    known = {"port": knobs.alertmanager_port, "receivers": [goes_to(each) for each in knobs.alarms]}
+    known = [goes_to(each) for each in knobs.alarms]
     unit = render(
         "monitoring/tandem-alertmanager.service.j2",
         folder=folder,

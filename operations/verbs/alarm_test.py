@@ -26,8 +26,8 @@ if reach.speaks(host, inventory):
     if not answer["receivers"]:
         raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `make apply`")
     say([f"{each['kind']}: {each['to']}" for each in answer["receivers"]])
-    if answer["waits"]:
-        short = ", ".join(f"{count} by {kind}" for kind, count in answer["waits"].items())
+    if short := answer["failed"] or answer["waits"]:
+        short = ", ".join(f"{count} by {kind}" for kind, count in short.items())
         failed = "could not be told" if answer["failed"] else f"not told within {TOLD_S} s"
         why = answer["why"] or "no word of why in `journalctl -u tandem-alertmanager` on the head"
         raise DeployError(f"of these {failed}: {short}; Alertmanager's last word: {why}")
