@@ -17,6 +17,7 @@ from pyinfra.api.state import State
 from operations import looking, units
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
+from operations.plan.files import as_is
 from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import Plan
 from operations.plan.service import Program
@@ -24,13 +25,7 @@ from operations.remote import ask
 
 #: Seconds for Prometheus to read what it has kept, and to answer.
 READY_S = 60
-#: The packages begin to serve as soon as they are there, which Tandem's own units do in their place. Units that are
-#: there already are the owner's, and are left as they are.
-_MASK = (
-    "for unit in prometheus prometheus-alertmanager; do "
-    "systemctl cat $unit.service >/dev/null 2>&1 || systemctl mask --quiet $unit.service || exit 1; done"
-)
-_APT = "DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -y -qq --no-install-recommends"
+INSTALL = as_is("monitoring/install.sh")
 
 
 @looking.step
@@ -96,10 +91,10 @@ def _hand_over(path: str, text: str, _state: State, where: Host) -> bool:
 
 def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
     """The distribution's packages; without them the deploy goes on."""
-    install = f"{_APT} {' '.join(packages)}"
-    command = f"{_MASK} && {{ {install} || {{ apt-get update -qq && {install}; }}; }}"
     with beat(where, f"installs {', '.join(packages)}"):
-        done, output = where.run_shell_command(StringCommand("sh -c", QuoteString(command)), _sudo=True)
+        done, output = where.run_shell_command(
+            StringCommand("sh -c", QuoteString(INSTALL), "sh", *packages), _sudo=True
+        )
     if not done:
         last = next((line for line in reversed(output.stderr_lines) if line.strip()), "no word of why")
         remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(packages)}, and `make apply`"
