@@ -24,7 +24,7 @@ class Received:
 
 
 @contextmanager
-def webhook() -> Iterator[Received]:
+def webhook(address: str = "127.0.0.1") -> Iterator[Received]:
     """`hooks`: path, header Authorization and body of each."""
     got = Received()
 
@@ -38,7 +38,7 @@ def webhook() -> Iterator[Received]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with _served(ThreadingHTTPServer(("127.0.0.1", 0), Handler), got):
+    with _served(ThreadingHTTPServer((address, 0), Handler), got):
         yield got
 
 
