@@ -21,6 +21,7 @@ from operations import (
     model,
     monitoring,
     preflight,
+    prometheus,
     proxy,
     rollback,
     secrecy,
@@ -77,3 +78,5 @@ proxy.serve(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
 rollback.remember(plan, name="Verify | this plan has served")
 monitoring.export(plan, name="Monitoring | what each node says to Prometheus")
+# A model that serves is worth more than what watches it.
+prometheus.watch(plan, name="Monitoring | Prometheus and Alertmanager, on the head", _ignore_errors=True)

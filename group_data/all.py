@@ -127,9 +127,27 @@ fallback_returns = "auto"
 #   auto   it goes back by itself, and still ends as a failure
 rollback = "offer"
 
-# What each node says of itself to Prometheus, on the fabric (on loopback in solo): off | metrics (docs/monitoring.md).
+# Metrics and alarms (docs/monitoring.md).
+#   off
+#   metrics     each node says how it is in Prometheus' format, on the fabric (on loopback in solo)
+#   prometheus  the same, and the head keeps it and raises alarms: Prometheus and Alertmanager, of its distribution's
+#               packages, on loopback
 monitoring = "off"
 monitoring_port = 8020
+prometheus_port = 8021
+alertmanager_port = 8022
+
+# What Prometheus keeps on the head: so many days, in so many GiB of /var/lib at most, whichever comes first.
+monitoring_days = 30
+monitoring_gib = 4
+
+# Where alarms are sent; all of them get each. Secrets are in files of mode 600 on the machine that deploys.
+#   {"webhook": "https://chat.example.org/hook", "token_file": "~/hook.token"}
+#   {"ntfy": "https://ntfy.example.org/topic", "token_file": "~/ntfy.token"}
+#   {"email": "you@example.org", "from": "spark@example.org", "smtp": "mail.example.org:587",
+#    "user": "spark@example.org", "password_file": "~/smtp.password"}
+# A token is for whoever wants one, a user and a password too; `"plain": True` sends mail without TLS.
+alarms = []
 
 # --- What is accepted ---------------------------------------------------------------------------------------------
 

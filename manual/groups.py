@@ -28,6 +28,7 @@ BEFORE = Group(
         "The nodes themselves": ("operations/plan/checks.py", "operations/preflight.py", "operations/node/archive.py"),
         "The virtual address": ("operations/plan/address.py",),
         "Certificates of your own": ("operations/plan/tls.py",),
+        "Alarms": ("operations/plan/alarms.py", "operations/plan/prometheus.py", "operations/node/monitors.py"),
         "Secrets and the Hub's token": ("operations/node/modes.py", "operations/secrecy.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
         "A recipe's words": ("operations/plan/lint/", "operations/judging.py", "operations/node/vocabulary.py"),
@@ -86,6 +87,7 @@ PROXY = Group(
     "The proxy",
     "A deploy says the first ones; clients get the others, as errors in OpenAI's form.",
     {
+        "Prometheus and Alertmanager": ("operations/prometheus.py",),
         "A deploy": ("operations/proxy.py", "operations/client_keys.py", "operations/node/certificate.py"),
         "What clients are told": ("files/litellm/", "files/proxy/"),
     },
@@ -112,6 +114,7 @@ VERBS = Group(
             *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/keys.py"),
         ),
         "make recipes": ("operations/verbs/recipes.py", "operations/verbs/fetch.py"),
+        "make alarm-test": ("operations/verbs/alarm_test.py", "operations/node/alarm_test.py"),
         "make down": ("operations/verbs/down.py",),
         "make verify": ("operations/verbs/verify.py",),
         "make audit and make sbom": (

@@ -19,11 +19,13 @@ from operations import judging, lock, looking, reach, rollback
 from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
+from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
 from operations.plan.plan import Plan, check_topology, make_plan
+from operations.plan.prometheus import monitoring_remarks
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.remote import Survey, programs
@@ -107,13 +109,14 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     ]
     serving = nodes[:1] if knobs.topology == "solo" else nodes
     findings += tls.check(knobs, serving)
+    findings += check_alarms(knobs.alarms) if knobs.keeps else []
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
         raise Refusal(*findings)
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
-    for line in tls.remarks(knobs, serving):
+    for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head)):
         logger.warning(line)
     plan = make_plan(recipe, knobs, nodes, away=head["peers"] if absent else ())
     rollback.tell_changes(plan)
@@ -172,6 +175,7 @@ def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]
             "token_file": knobs.hub_token_file if on_head else "",
             "hub": {"endpoint": knobs.hub_endpoint, "unpinned": unpinned} if on_head and unpinned else {},
             "engine": images[0].local if on_head else "",
+            "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
             "address": knobs.proxy_address if on_head or knobs.topology != "solo" else "",
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)

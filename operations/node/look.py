@@ -14,6 +14,7 @@ from operations.node import (
     links,
     model_files,
     modes,
+    monitors,
     proxy,
     secrets,
     served,
@@ -49,6 +50,7 @@ def main(
             "walls": pool.submit(walls.standing),
             "proxy": pool.submit(proxy.main),
             "certificate": pool.submit(certificate.found),
+            "missing": pool.submit(monitors.missing),
             "alone": pool.submit(alone.since),
         }
         return {name: task.result() for name, task in tasks.items()}

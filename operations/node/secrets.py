@@ -14,9 +14,14 @@ PATHS = (
 )
 
 
+#: Passwords and tokens of those whom alarms are sent to; how many there are is the owner's matter.
+ALARMS = Path("/etc/tandem/alertmanager/secrets")
+
+
 def hashes() -> dict[str, str]:
     """sha256 of each secret file, by path; empty: none. Who may read them is another question (modes.py)."""
-    return {path: hash_of(Path(path)) for path in PATHS}
+    alarms = {str(file): hash_of(file) for file in sorted(ALARMS.glob("alarm-*")) if file.suffix != ".part"}
+    return {path: hash_of(Path(path)) for path in PATHS} | alarms
 
 
 def hash_of(file: Path) -> str:

@@ -13,10 +13,15 @@ from operations.node.commands import docker_inspect, output, read
 #: Tandem's units.
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: Those without a container.
-PROGRAMS = ("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter", "tandem-walls")
+PROGRAMS = (
+    *("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter"),
+    *("tandem-prometheus", "tandem-alertmanager", "tandem-walls"),
+)
 UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")
+#: Where a program that takes no word of ours has its spec.
+_SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
@@ -47,8 +52,8 @@ def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def _spec_of(pid: str) -> dict[str, str]:
-    """`spec`, where the command line of a process of a unit's has one: behind ready.sh or a program, or in the label
-    that `docker run` will give its container. Empty: this process has none.
+    """`spec`, where a process of a unit has one: behind ready.sh or a program, in the label that `docker run` will give
+    its container, or in its environment. Empty: this process has none.
     """
     words = read(Path(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -56,7 +61,10 @@ def _spec_of(pid: str) -> dict[str, str]:
             return {"spec": word.partition("=")[2]}
         if word.endswith((".py", "/ready.sh")):
             return {"spec": following}
-    return {}
+    # What takes no word of ours has it in its environment.
+    environment = read(Path(f"/proc/{pid}/environ")).split("\0")
+    spec = next((each.removeprefix(_SPEC) for each in environment if each.startswith(_SPEC)), "")
+    return {"spec": spec} if spec else {}
 
 
 #: Labels of Tandem's containers.

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node import alone, cause, certificate, drained, old_images, probe, secrets, services, walls
+from operations.node import alone, cause, certificate, drained, monitors, old_images, probe, secrets, services, walls
 from operations.node.commands import output, read
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -23,17 +23,19 @@ BUSY = {
 }
 
 
-def main(keep: Sequence[str] | None = None) -> dict[str, Any]:
-    """`rows`: one for each unit that is installed; `old_images`: those that nothing needs, where `keep` is known;
-    `topology`: what is deployed here, or nothing; `away`: {node: since when} as the canary sees the engine's others;
-    `alone`: since when this node serves alone in the place of a cluster, or nothing.
+def main(keep: Sequence[str] | None = None, declared: Sequence[str] = ()) -> dict[str, Any]:
+    """`rows`: one for each unit that is installed, and each that is `declared` and is not; `old_images`: those that
+    nothing needs, where `keep` is known; `topology`: what is deployed here, or nothing; `away`: {node: since when} as
+    the canary sees the engine's others; `alone`: since when this node serves alone in the place of a cluster, or
+    nothing.
     """
     found = services.main(services.UNITS)["units"]
     with ThreadPoolExecutor() as pool:
         rows = [pool.submit(_row, unit, state) for unit, state in found.items() if state.get("UnitFileState")]
+        lacking = [unit for unit in declared if not found[unit].get("UnitFileState")]
         images = [] if keep is None else old_images.main(keep)["images"]
         return {
-            "rows": [row.result() for row in rows],
+            "rows": [*(row.result() for row in rows), *map(_lacking, lacking)],
             "old_images": images,
             "topology": deployed(),
             "away": _away(),
@@ -91,12 +93,24 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     return row
 
 
+def _lacking(unit: str) -> dict[str, str]:
+    return {
+        "unit": unit,
+        "state": "is not here",
+        "health": "no: it is declared and not deployed",
+        "why": "`make apply` deploys it, and says what stands in the way",
+    }
+
+
 def _health(unit: str) -> str:
     """What a unit without a container has to say."""
     if unit == "tandem-walls":
         return walls.standing()["problem"] or "they stand"
     if unit == "tandem-fallback":
         return alone.says()
+    if unit in monitors.UNITS:
+        problem = monitors.problem(unit, ANSWER_S)
+        return f"no: {problem}" if problem else "answers"
     return "; ".join(_canary()) if unit == "tandem-canary" else ""
 
 

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from operations.node import (
     model_facts,
     model_files,
     modes,
+    monitors,
     netplan,
     packages,
     runtimes,
@@ -40,10 +42,12 @@ def main(
     hub: dict[str, Any],
     engine: str,
     address: str = "",
+    alarms: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the
-    image whose vocabulary is wanted, or nothing; `address`: one that is to be taken, or nothing.
+    image whose vocabulary is wanted, or nothing; `address`: one that is to be taken, or nothing;
+    `alarms`: kind, to, host and port of those whom alarms are sent to.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -53,6 +57,7 @@ def main(
         ports = pool.submit(listeners)
         software = pool.submit(runtimes.main)
         can_wall = pool.submit(walls.able)
+        heard = pool.submit(monitors.silent, alarms)
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         state = main_look(**look)
         info = docker.result()
@@ -64,6 +69,7 @@ def main(
             "management": management,
             "office": office,
             "claimed": claim.result() if claim else None,
+            "deaf": heard.result(),
             "ssh_port": int(came_in[3] or 22),
             "machine": platform.machine(),
             "kernel": platform.release(),
@@ -79,6 +85,7 @@ def main(
                 "store": _free(str(store)),
                 "docker": _free(info.get("DockerRootDir") or "/var/lib/docker"),
                 "files": _free("/etc/tandem"),
+                "metrics": _free(str(monitors.KEPT)) | {"kept": monitors.kept()},
             },
             "ports": ports.result(),
             "netplan": netplan.entries(),

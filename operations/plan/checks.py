@@ -16,6 +16,8 @@ from operations.plan.refusal import Finding
 GIB = 1 << 30
 #: GiB that a start or a deploy writes itself: Docker's files of a container, units, programs.
 SPARE_GIB = 0.1
+#: GiB that Prometheus' and Alertmanager's packages unpack to, with what they need.
+PACKAGES_GIB = 0.3
 #: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead.
 BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
@@ -123,6 +125,7 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
         ("store", sum(_still_to_come(recipe, survey))),
         ("docker", recipe.needs.image_disk_gib if missing_image else SPARE_GIB),
         ("files", SPARE_GIB),
+        *([("metrics", _metrics_gib(survey, knobs))] if knobs.keeps and node.is_head else []),
     ):
         disk = survey["disks"][name]
         path, so_far = wanted.get(disk["device"], (disk["path"], 0.0))
@@ -132,8 +135,17 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
             shared = disk["device"] == survey["disks"]["store"]["device"]
             yield (
                 f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
-                "make room" + (", or point model_store at another disk" if shared else ""),
+                "make room"
+                + (", or point model_store at another disk" if shared else "")
+                + (", or lower monitoring_gib" if name == "metrics" else ""),
             )
+
+
+def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
+    """GiB that Prometheus may still come to have, with those of its packages."""
+    packages = PACKAGES_GIB if survey["state"]["missing"] else 0
+    kept_gib: float = survey["disks"]["metrics"]["kept"] / GIB
+    return round(max(knobs.monitoring_gib - kept_gib, 0) + packages, 1)
 
 
 def _still_to_come(recipe: Recipe, survey: Survey) -> Iterator[float]:
@@ -171,6 +183,8 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
         wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     if knobs.monitoring != "off" and (is_head or knobs.topology != "solo"):
         wanted[knobs.monitoring_port] = "monitoring_port"
+    if knobs.keeps and is_head:
+        wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
     names: list[str] = []
     if knobs.topology == "cluster":
         # A node that serves alone answers there those who come back.

@@ -25,7 +25,7 @@ from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Service
 
 #: Knobs that say nothing about what is served.
-_NOT_SERVED = frozenset({"rollback", "accept_risk"})
+_NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib"})
 _REMEDY = "declare in group_data/all.py what you want, `make apply`"
 
 #: Local name of an image -> hash of its content, of those that are on the head.

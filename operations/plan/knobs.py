@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
+from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from operations.plan.alarms import read_alarms
 from operations.plan.refusal import Finding, Refusal, nearest
 
 Topology = Literal["solo", "cluster", "replicas"]
@@ -75,8 +77,13 @@ class Knobs(BaseModel):
     fallback: Literal["off", "solo"]
     fallback_after: float = Field(ge=30)
     fallback_returns: Literal["auto", "deploy"]
-    monitoring: Literal["off", "metrics"]
+    monitoring: Literal["off", "metrics", "prometheus"]
     monitoring_port: int = Field(ge=1024, le=65535)
+    prometheus_port: int = Field(ge=1024, le=65535)
+    alertmanager_port: int = Field(ge=1024, le=65535)
+    monitoring_days: int = Field(ge=1, le=3650)
+    monitoring_gib: int = Field(ge=1, le=1000)
+    alarms: tuple[dict[str, Any], ...]
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
 
@@ -159,6 +166,11 @@ class Knobs(BaseModel):
             raise ValueError('expected names of advisories: ["CVE-2026-12345", "GHSA-abcd-1234-wxyz"]')
         return tuple(words)
 
+    @field_validator("alarms", mode="before")
+    @classmethod
+    def _receivers(cls, receivers: Any) -> Any:
+        return read_alarms(receivers)
+
     @model_validator(mode="after")
     def _apart(self) -> Knobs:
         if self.proxy_address and self.proxy_address == self.proxy_bind:
@@ -170,10 +182,11 @@ class Knobs(BaseModel):
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + 300)
         inner = range(self.litellm_ports, self.litellm_ports + 5)
-        for name in ("proxy_port", "engine_port"):
-            if getattr(self, name) == self.monitoring_port:
-                raise ValueError(f"{name} and monitoring_port are both {self.monitoring_port}")
-        for name in ("proxy_port", "engine_port", "monitoring_port"):
+        single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port")
+        for first, second in combinations(single, 2):
+            if getattr(self, first) == getattr(self, second):
+                raise ValueError(f"{first} and {second} are both {getattr(self, first)}")
+        for name in single:
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
             if getattr(self, name) in inner:
@@ -189,6 +202,11 @@ class Knobs(BaseModel):
     def falls_back(self) -> bool:
         """Whether a cluster that lacks a node goes on as one engine."""
         return self.topology == "cluster" and self.fallback == "solo"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the head keeps what the nodes say, and sends alarms."""
+        return self.monitoring == "prometheus"
 
     @property
     def tls_files(self) -> tuple[str, ...]:
@@ -242,4 +260,6 @@ def _finding(error: dict[str, Any]) -> Finding:
     annotation = Knobs.model_fields[name].annotation
     choices = get_args(annotation) if get_origin(annotation) is Literal else ()
     expected = f"expected one of: {', '.join(choices)}" if choices else error["msg"].removeprefix("Value error, ")
-    return Finding("data", f"{name}={error['input']!r}: {expected}", f"change `{name}` in group_data/all.py or --data")
+    # An owner may have written a password there, which belongs into a file.
+    said = name if name == "alarms" else f"{name}={error['input']!r}"
+    return Finding("data", f"{said}: {expected}", f"change `{name}` in group_data/all.py or --data")

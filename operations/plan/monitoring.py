@@ -73,8 +73,12 @@ def targets(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:
     return {name: f"{first + 11 + index}:{knobs.monitoring_port}" for index, name in enumerate(names)}
 
 
+def scrape_job(of: Mapping[str, str]) -> dict[str, Any]:
+    """The job of a Prometheus that scrapes these targets."""
+    static = [{"targets": [target], "labels": {"node": name}} for name, target in of.items()]
+    return {"job_name": "tandem", "scrape_interval": "15s", "scrape_timeout": "10s", "static_configs": static}
+
+
 def scrape_config(of: Mapping[str, str]) -> str:
     """For the `scrape_configs` of a Prometheus on a node, as YAML."""
-    static = [{"targets": [target], "labels": {"node": name}} for name, target in of.items()]
-    job = {"job_name": "tandem", "scrape_interval": "15s", "scrape_timeout": "10s", "static_configs": static}
-    return yaml.safe_dump({"scrape_configs": [job]}, sort_keys=False)
+    return yaml.safe_dump({"scrape_configs": [scrape_job(of)]}, sort_keys=False)

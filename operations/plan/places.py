@@ -30,13 +30,18 @@ ALONE_SINCE = "/run/tandem/alone.json"
 
 #: What says how a node is, for Prometheus (files/exporter).
 EXPORTER = "tandem-exporter"
+#: On the head: what keeps what the exporters say, and what sends its alarms.
+PROMETHEUS = "tandem-prometheus"
+ALERTMANAGER = "tandem-alertmanager"
+#: Passwords and tokens of those whom alarms are sent to (operations/prometheus.py).
+ALARM_SECRETS = f"{ETC}/alertmanager/secrets"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+UNITS = (PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
@@ -68,6 +73,7 @@ SECRETS: tuple[dict[str, Any], ...] = (
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
     {"path": TLS, "user": PROXY_USER},
     {"path": f"{ETC}/ca", "user": 0},
+    {"path": ALARM_SECRETS, "user": 0},
     {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
 )
 

@@ -16,7 +16,20 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
-from operations.plan.places import ADDRESS, CANARY, ENGINE, EXPORTER, FALLBACK, GUARD, LITELLM, PROXY, WALLS
+from operations.plan.places import (
+    ADDRESS,
+    ALERTMANAGER,
+    CANARY,
+    ENGINE,
+    EXPORTER,
+    FALLBACK,
+    GUARD,
+    LITELLM,
+    PROMETHEUS,
+    PROXY,
+    WALLS,
+)
+from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -38,6 +51,8 @@ class NodePlan:
     guard: Program | None = None
     fallback: Program | None = None
     exporter: Program | None = None
+    prometheus: Program | None = None
+    alertmanager: Program | None = None
     walls: Program | None = None
 
     @property
@@ -46,6 +61,7 @@ class NodePlan:
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
         services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
+        services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager}
         return {**services, WALLS: self.walls}
 
 
@@ -149,5 +165,7 @@ def _node_plan(
         guard=upkeep.guard(knobs),
         fallback=fallback(recipe, knobs, node, ranks, engines[node.name]),
         exporter=exporter(recipe, knobs, node, engines[node.name], ranks[0] is node),
+        prometheus=prometheus(recipe, knobs, node, [each.name for each in serving]),
+        alertmanager=alertmanager(knobs, node),
         walls=walls(knobs, node, count),
     )

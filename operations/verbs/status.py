@@ -7,6 +7,7 @@ from pyinfra import host, inventory
 
 from operations import reach
 from operations.plan.images import needed
+from operations.plan.places import ALERTMANAGER, PROMETHEUS
 from operations.plan.refusal import Refusal
 from operations.plan.wanted import wanted
 from operations.verbs.report import absent_lines, everywhere, status_table
@@ -16,12 +17,14 @@ DEADLINE_S = 60
 
 if reach.speaks(host, inventory):
     keep: list[str] | None = None
-    topology = ""
+    topology, declared = "", dict[str, dict[str, list[str]]]()
     try:
         knobs, recipe = wanted(dict(host.data.dict()))
+        if knobs.keeps:
+            declared = {next(iter(inventory)).name: {"declared": [PROMETHEUS, ALERTMANAGER]}}
         keep, topology = needed(recipe, knobs), knobs.topology
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
-    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, keep=keep)
+    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, declared, keep=keep)
     status_table(answers, absent_lines(answers, topology))

@@ -70,6 +70,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "store": {"path": "/home/spark/.cache/huggingface/hub", "free": 900 << 30, "device": 1},
             "docker": {"path": "/var/lib/docker", "free": 900 << 30, "device": 1},
             "files": {"path": "/etc/tandem", "free": 900 << 30, "device": 1},
+            "metrics": {"path": "/var/lib", "free": 900 << 30, "device": 1, "kept": 0},
         },
         "ports": [],
         "netplan": [],
@@ -96,6 +97,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
             "alone": {},
+            "missing": [],
             "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},
         },
     }

@@ -25,6 +25,20 @@ CASES: dict[str, dict[str, Any]] = {
     "cluster-ray": {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"},
     "cluster-mp": {"topology": "cluster", "executor": "mp"},
     "cluster-mp-fallback": {"topology": "cluster", "executor": "mp", "fallback": "solo"},
+    "cluster-prometheus": {
+        "monitoring": "prometheus",
+        "alarms": [
+            {"webhook": "http://10.0.0.9/hook", "token_file": "hook.token"},
+            {"ntfy": "https://ntfy.example.org/topic"},
+            {
+                "email": "you@example.org",
+                "from": "spark@example.org",
+                "smtp": "mail.example.org:587",
+                "user": "spark",
+                "password_file": "smtp.password",
+            },
+        ],
+    },
     "replicas-metrics": {"topology": "replicas", "monitoring": "metrics"},
     "cluster-ray-3-nodes": {
         "topology": "cluster",

@@ -1,0 +1,114 @@
+"""Prometheus and Alertmanager on the head: their configurations and their units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from operations.plan.alarms import goes_to, receiver_config, secret_files
+from operations.plan.files import File, as_is, render
+from operations.plan.knobs import Knobs
+from operations.plan.monitoring import scrape_job, targets
+from operations.plan.nodes import Node
+from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of
+from operations.plan.recipe import Recipe
+from operations.plan.service import SPEC, Program, seal_program
+
+#: Where systemd puts what it gives to Alertmanager alone.
+CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
+#: The alarm of `make alarm-test` (operations/node/alarms.py).
+TEST_ALARM = "TandemTest"
+
+
+def prometheus(recipe: Recipe, knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
+    """Prometheus, on the head alone; `names`: of the nodes that serve. None: it is not wanted here."""
+    if not knobs.keeps or not node.is_head:
+        return None
+    folder = folder_of(PROMETHEUS)
+    config = prometheus_config(recipe.served_name, knobs, names, f"{folder}/rules.yml")
+    unit = render(
+        "monitoring/tandem-prometheus.service.j2",
+        folder=folder,
+        port=knobs.prometheus_port,
+        days=knobs.monitoring_days,
+        gib=knobs.monitoring_gib,
+        spec=SPEC,
+    )
+    files = [
+        File(f"{folder}/prometheus.yml", config),
+        File(f"{folder}/rules.yml", as_is("monitoring/rules.yml")),
+        File(f"/etc/systemd/system/{PROMETHEUS}.service", unit),
+    ]
+    return seal_program(PROMETHEUS, files)
+
+
+def prometheus_config(model: str, knobs: Knobs, names: Sequence[str], rules: str) -> str:
+    """Prometheus' configuration, as YAML. What it sends to Alertmanager names the model."""
+    config = {
+        "global": {"scrape_interval": "15s", "evaluation_interval": "15s", "external_labels": {"model": model}},
+        "rule_files": [rules],
+        "alerting": {
+            "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{knobs.alertmanager_port}"]}]}],
+        },
+        "scrape_configs": [scrape_job(targets(knobs, names))],
+    }
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def alertmanager(knobs: Knobs, node: Node) -> Program | None:
+    """Alertmanager, beside it."""
+    if not knobs.keeps or not node.is_head:
+        return None
+    folder = folder_of(ALERTMANAGER)
+    known = [goes_to(each) for each in knobs.alarms]
+    unit = render(
+        "monitoring/tandem-alertmanager.service.j2",
+        folder=folder,
+        secrets=ALARM_SECRETS,
+        names=sorted(secret_files(knobs.alarms)),
+        port=knobs.alertmanager_port,
+        spec=SPEC,
+    )
+    files = [
+        # A topic of ntfy's and the path of a webhook open them to whoever knows them.
+        File(f"{folder}/alertmanager.yml", alertmanager_config(knobs, CREDENTIALS), "600"),
+        File(f"{folder}/receivers.json", json.dumps(known, indent=1) + "\n"),
+        File(f"/etc/systemd/system/{ALERTMANAGER}.service", unit),
+    ]
+    return seal_program(ALERTMANAGER, files)
+
+
+def alertmanager_config(knobs: Knobs, secrets: str) -> str:
+    """Alertmanager's configuration, as YAML; `secrets`: the folder in which it finds passwords and tokens."""
+    test: dict[str, Any] = {
+        "matchers": [f'alertname="{TEST_ALARM}"'],
+        # Each test is told by itself and at once. A receiver that fails is tried for as long as `group_interval`.
+        "group_by": ["..."],
+        "group_wait": "0s",
+        "group_interval": "10s",
+    }
+    route = {
+        "receiver": "owner",
+        "group_by": ["node", "model"],
+        "group_wait": "30s",
+        "group_interval": "5m",
+        "repeat_interval": "4h",
+        "routes": [test],
+    }
+    config = {"route": route, "receivers": [receiver_config(knobs.alarms, secrets)]}
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
+    """What an owner should know before the first change, one line each; `head`: its survey."""
+    if not knobs.keeps:
+        return
+    if not knobs.alarms:
+        yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
+    for line in head.get("deaf", ()):
+        yield f"alarms: the head does not reach {line}; `make alarm-test` tries it again"
+    if missing := head["state"]["missing"]:
+        yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"

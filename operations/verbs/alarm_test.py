@@ -1,0 +1,34 @@
+"""`make alarm-test`: a test alarm through the head's Alertmanager, to all whom alarms are sent to.
+
+Ends with 1 where one of them could not be told.
+"""
+
+from pyinfra import host, inventory
+from pyinfra.api.exceptions import DeployError
+
+from operations import reach
+from operations.plan.wanted import wanted
+from operations.verbs.report import everywhere, refusals_told, say, the_head
+
+#: Seconds for the alarm to reach everybody, and for the head to say so.
+TOLD_S, DEADLINE_S = 30, 75
+
+if reach.speaks(host, inventory):
+    with refusals_told():
+        knobs, recipe = wanted(dict(host.data.dict()))
+    if not knobs.keeps:
+        raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
+    head = the_head()
+    name, model = head[0].name, recipe.served_name
+    (answer,) = everywhere(head, "alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S).values()
+    if "problem" in answer:
+        raise DeployError(f"{answer['problem']}: `make status` says why, `make apply` deploys it")
+    if not answer["receivers"]:
+        raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `make apply`")
+    say([f"{each['kind']}: {each['to']}" for each in answer["receivers"]])
+    if short := answer["failed"] or answer["waits"]:
+        short = ", ".join(f"{count} by {kind}" for kind, count in short.items())
+        failed = "could not be told" if answer["failed"] else f"not told within {TOLD_S} s"
+        why = answer["why"] or "no word of why in `journalctl -u tandem-alertmanager` on the head"
+        raise DeployError(f"of these {failed}: {short}; Alertmanager's last word: {why}")
+    say(["each of them has taken the test alarm; that it is over is sent within half a minute"])

@@ -1,0 +1,212 @@
+"""Prometheus and Alertmanager, the real ones, by the units and configurations of a plan: an alarm comes and ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from operations.node import alarm_test, monitors
+from operations.plan.prometheus import CREDENTIALS
+from operations.plan.service import Program
+from tests.node import receivers, watchers
+from tests.node.litellm_proxy import free_port
+from tests.node.receivers import Received
+from tests.plan.samples import plan
+
+#: Waiting that a test can't do.
+_SHORTER = {
+    "prometheus.yml": {"15s": "1s", "10s": "1s"},
+    "rules.yml": {"for: 1m": "for: 1s", "for: 2m": "for: 1s"},
+    "alertmanager.yml": {"30s": "1s", "5m": "2s"},
+}
+TOKEN = "hook-secret"
+
+
+@dataclass
+class Watch:
+    """What runs. `metrics`: what the node's exporter says."""
+
+    webhook: Received
+    ntfy: Received
+    mail: Received
+    root: Path
+    folder: Path
+    ports: dict[str, int]
+    metrics: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return watchers.unpacked(tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture(scope="module")
+def watch(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
+    folder = tmp_path_factory.mktemp("watch")
+    said: list[str] = ['tandem_unit_failed{unit="tandem-engine"} 0']
+    with (
+        receivers.webhook() as webhook,
+        receivers.webhook() as ntfy,
+        receivers.mail_server() as mail,
+        exporter(said) as scraped,
+    ):
+        ports = {"monitoring_port": scraped, "prometheus_port": free_port(), "alertmanager_port": free_port()}
+        (folder / "token").write_text(f"{TOKEN}\n")
+        alarms: list[dict[str, Any]] = [
+            {"webhook": f"http://127.0.0.1:{webhook.port}/hook", "token_file": str(folder / "token")},
+            {"ntfy": f"http://127.0.0.1:{ntfy.port}/topic"},
+            {"email": "you@x.org", "from": "a@x.org", "smtp": f"127.0.0.1:{mail.port}", "plain": True},
+        ]
+        head = plan(1, topology="solo", monitoring="prometheus", alarms=alarms, **ports).head
+        assert head.prometheus and head.alertmanager
+        put(folder, head.prometheus)
+        put(folder, head.alertmanager)
+        # What systemd gives to Alertmanager.
+        (folder / "alarm-0").write_text(TOKEN)
+        places = {"/etc/tandem/prometheus": str(folder), "/var/lib/tandem-prometheus": f"{folder}/kept"}
+        keeps = watchers.command(root, head.prometheus, places)
+        places = {"${CREDENTIALS_DIRECTORY}": str(folder), "/var/lib/tandem-alertmanager": f"{folder}/told"}
+        sends = watchers.command(root, head.alertmanager, places)
+        with (
+            watchers.running(sends, folder / "alertmanager.log", ports["alertmanager_port"]),
+            watchers.running(keeps, folder / "prometheus.log", ports["prometheus_port"]),
+        ):
+            yield Watch(webhook, ntfy, mail, root, folder, ports, said)
+
+
+def put(folder: Path, program: Program) -> None:
+    """The files of a unit, in the test's folder, with less waiting."""
+    for file in program.files:
+        content, name = file.content, file.path.rpartition("/")[2]
+        for long, short in _SHORTER.get(name, {}).items():
+            assert long in content, (name, long)
+            content = content.replace(long, short)
+        content = content.replace(CREDENTIALS, str(folder)).replace("/etc/tandem/prometheus", str(folder))
+        (folder / name).write_text(content)
+
+
+class exporter:  # noqa: N801
+    """Serves these lines as metrics; gives its port."""
+
+    def __init__(self, said: list[str]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write("".join(f"{line}\n" for line in said).encode())
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self) -> int:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return int(self._server.server_address[1])
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def until(found: Callable[[], Any], log: Path, within_s: float = 60) -> Any:
+    """What is found at last."""
+    deadline = time.monotonic() + within_s
+    while not (got := found()):
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.2)
+    return got
+
+
+def of(got: Received, name: str, status: str) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        each
+        for each in got.hooks
+        if any(alert["labels"]["alertname"] == name and alert["status"] == status for alert in each[2]["alerts"])
+    ]
+
+
+def test_prometheus_own_tools_take_the_configurations(watch: Watch) -> None:
+    for argv in (
+        ["promtool", "check", "config", str(watch.folder / "prometheus.yml")],
+        ["amtool", "check-config", str(watch.folder / "alertmanager.yml")],
+    ):
+        subprocess.run([str(watch.root / "usr/bin" / argv[0]), *argv[1:]], check=True, capture_output=True)
+
+
+def test_an_alarm_reaches_everybody_and_so_does_its_end(watch: Watch) -> None:
+    name, log = "TandemEngineGaveUp", watch.folder / "alertmanager.log"
+    watch.metrics[:] = ['tandem_unit_failed{unit="tandem-engine"} 1', 'tandem_plan_info{model="nemotron"} 1']
+    path, authorization, body = until(lambda: of(watch.webhook, name, "firing"), log)[0]
+    assert (path, authorization) == ("/hook", f"Bearer {TOKEN}")
+    (alarm,) = [each for each in body["alerts"] if each["labels"]["alertname"] == name]
+    assert alarm["labels"]["node"] == "spark-1" and alarm["annotations"]["model"] == "nemotron"
+    assert set(body["groupLabels"]) == {"node", "model"}
+    topic = until(lambda: of(watch.ntfy, name, "firing"), log)[0][0]
+    asked = parse_qs(urlsplit(topic).query)
+    assert urlsplit(topic).path == "/topic" and asked["tpl"] == ["1"] and "annotations.summary" in asked["m"][0]
+    subject, text = until(lambda: [m for m in watch.mail.mails if "has ended too often" in m[0]], log)[0]
+    assert "firing" in subject and "next: `make status`" in text and "model: nemotron" in text
+
+    watch.metrics[0] = 'tandem_unit_failed{unit="tandem-engine"} 0'
+    until(lambda: of(watch.webhook, name, "resolved"), log)
+    until(lambda: of(watch.ntfy, name, "resolved"), log)
+    until(lambda: [mail for mail in watch.mail.mails if f"alarm: {name}" in mail[1] and "resolved: " in mail[1]], log)
+
+
+@pytest.fixture
+def node(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """The node programs look where the test has put things."""
+    monkeypatch.setattr(monitors, "UNIT_FILES", watch.folder)
+    monkeypatch.setattr(alarm_test, "RECEIVERS", watch.folder / "receivers.json")
+    return watch
+
+
+def test_both_answer_that_they_are_ready(node: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert monitors.main(monitors.UNITS) == dict.fromkeys(monitors.UNITS, "")
+    monkeypatch.setattr(monitors, "UNIT_FILES", tmp_path)
+    assert all(monitors.main(monitors.UNITS).values())
+
+
+def test_a_test_alarm_is_told_to_all_of_them(node: Watch) -> None:
+    answer = alarm_test.main("spark-1", "nemotron")
+    assert (answer["waits"], answer["failed"]) == ({}, {}), answer
+    assert [each["kind"] for each in answer["receivers"]] == ["webhook", "ntfy", "email"]
+    assert of(node.webhook, "TandemTest", "firing") and of(node.ntfy, "TandemTest", "firing")
+    # Its end too: nobody has to wonder whether it is over.
+    until(lambda: of(node.webhook, "TandemTest", "resolved"), node.folder / "alertmanager.log")
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_a_receiver_that_refuses_is_told_within_half_a_minute(node: Watch, status: int) -> None:
+    node.webhook.status = status
+    try:
+        start = time.monotonic()
+        answer = alarm_test.main("spark-1", "nemotron")
+    finally:
+        node.webhook.status = 200
+    # The end of the alarm of the test before can't be told either.
+    assert (answer["waits"], set(answer["failed"])) == ({"webhook": 1}, {"webhook"}), answer
+    assert time.monotonic() - start < 31
+
+
+def test_where_none_is_deployed_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitors, "UNIT_FILES", tmp_path)
+    assert "no Alertmanager" in alarm_test.main("spark-1", "m")["problem"]
+
+
+def test_who_takes_no_connection_is_named(node: Watch) -> None:
+    receivers_of = json.loads((node.folder / "receivers.json").read_text())
+    assert monitors.silent(receivers_of) == []
+    dead = {"kind": "webhook", "to": "http://x/...", "host": "127.0.0.1", "port": free_port()}
+    assert monitors.silent([dead]) == ["webhook http://x/...: Connection refused"]
