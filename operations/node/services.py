@@ -13,7 +13,7 @@ from operations.node.commands import docker_inspect, output, read
 #: Tandem's units.
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: Those without a container.
-PROGRAMS = ("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter", "tandem-walls")
+PROGRAMS = ("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter", "tandem-page", "tandem-walls")
 UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")

@@ -171,6 +171,7 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
         wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     if knobs.monitoring != "off" and (is_head or knobs.topology != "solo"):
         wanted[knobs.monitoring_port] = "monitoring_port"
+        wanted[knobs.page_port] = "page_port"
     names: list[str] = []
     if knobs.topology == "cluster":
         # A node that serves alone answers there those who come back.

@@ -77,6 +77,7 @@ class Knobs(BaseModel):
     fallback_returns: Literal["auto", "deploy"]
     monitoring: Literal["off", "metrics"]
     monitoring_port: int = Field(ge=1024, le=65535)
+    page_port: int = Field(ge=1024, le=65535)
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
 
@@ -174,6 +175,9 @@ class Knobs(BaseModel):
             if getattr(self, name) == self.monitoring_port:
                 raise ValueError(f"{name} and monitoring_port are both {self.monitoring_port}")
         for name in ("proxy_port", "engine_port", "monitoring_port"):
+            if getattr(self, name) == self.page_port:
+                raise ValueError(f"{name} and page_port are both {self.page_port}")
+        for name in ("proxy_port", "engine_port", "monitoring_port", "page_port"):
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
             if getattr(self, name) in inner:

@@ -16,7 +16,8 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
-from operations.plan.places import ADDRESS, CANARY, ENGINE, EXPORTER, FALLBACK, GUARD, LITELLM, PROXY, WALLS
+from operations.plan.page import page
+from operations.plan.places import ADDRESS, CANARY, ENGINE, EXPORTER, FALLBACK, GUARD, LITELLM, PAGE, PROXY, WALLS
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -38,6 +39,7 @@ class NodePlan:
     guard: Program | None = None
     fallback: Program | None = None
     exporter: Program | None = None
+    page: Program | None = None
     walls: Program | None = None
 
     @property
@@ -46,7 +48,7 @@ class NodePlan:
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
         services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
-        return {**services, WALLS: self.walls}
+        return {**services, PAGE: self.page, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -149,5 +151,6 @@ def _node_plan(
         guard=upkeep.guard(knobs),
         fallback=fallback(recipe, knobs, node, ranks, engines[node.name]),
         exporter=exporter(recipe, knobs, node, engines[node.name], ranks[0] is node),
+        page=page(recipe, knobs, node, serving, engines[node.name]),
         walls=walls(knobs, node, count),
     )
