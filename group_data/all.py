@@ -130,7 +130,7 @@ rollback = "offer"
 # What each node says of itself to Prometheus, on the fabric (on loopback in solo): off | metrics (docs/monitoring.md).
 monitoring = "off"
 monitoring_port = 8020
-# With it each proxy has a page that says how the nodes are, at /tandem/ (docs/page.md); its program's port, on loopback:
+# With it each proxy has a page that says how the nodes are, at /tandem/ (docs/page.md); its program's port on loopback:
 page_port = 8023
 
 # --- What is accepted ---------------------------------------------------------------------------------------------

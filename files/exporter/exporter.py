@@ -2,7 +2,7 @@
 
 `GET /metrics` on one address, which is the fabric's or loopback's: nobody needs a key there, so nobody else gets there.
 A scrape looks at everything once; who asks again within a second gets the same answer. What a machine can't say is
-left out, and is never 0. `GET /events.json` is for Tandem's page (events.py).
+left out, and is never 0. `GET /events.json` is for Tandem's page (happened.py).
 
 Runs on the node as `exporter.py SPEC`; exporter.json beside it has
 
@@ -21,8 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import events
 import facts
+import happened
 import passed
 from text import Sample, rendered
 
@@ -53,11 +53,10 @@ class Exporter:
                 self._made = time.monotonic()
             return self._text
 
-
     def events(self) -> bytes:
         """For Tandem's page."""
         with self._lock:
-            return events.as_json()
+            return happened.as_json()
 
 
 def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:

@@ -8,7 +8,7 @@ A figure that can't be had is not there: of a counter that began anew, of a hist
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reading import Reading
@@ -53,8 +53,8 @@ def _gauge(panel: Panel, now: Readings) -> dict[str, float]:
     for node, reading in now.items():
         for labels, value in reading.all(panel["metric"]):
             found.setdefault(_named(panel, node, labels), []).append(value)
-    together = {"sum": sum, "max": max, "min": min}[panel["of"]]
-    return {name: float(together(values)) for name, values in found.items()}
+    together: dict[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
+    return {name: together[panel["of"]](values) for name, values in found.items()}
 
 
 def _grown(metric: str, now: Readings, before: Readings) -> Iterator[tuple[str, dict[str, str], float]]:

@@ -71,7 +71,9 @@ class Watch:
 
 def problems_of(said: Reading) -> list[str]:
     """What the canary holds against its parts, nodes that it misses, and rails without a carrier."""
-    found = [f"{labels['of']}: {labels['why']}" for labels, _ in said.all("tandem_problem") if {"of", "why"} <= {*labels}]
+    found = [
+        f"{labels['of']}: {labels['why']}" for labels, _ in said.all("tandem_problem") if {"of", "why"} <= {*labels}
+    ]
     found += [f"{labels.get('node', '?')} does not answer it" for labels, _ in said.all("tandem_node_away")]
     down = [labels.get("device", "?") for labels, value in said.all("tandem_rail_carrier") if not value]
     return found or [f"no carrier on the rail {device}" for device in down]

@@ -46,7 +46,7 @@ class Page:
         self._watch, self._memory = Watch(wanted), Memory(wanted["panels"])
         self._events = Events(
             [
-                Source(each["name"], f"{each['url']}/events.json", lambda text, when: read_events(as_json(text), when))
+                Source(each["name"], f"{each['url']}/events.json", lambda text, when: read_events(as_json(text)))
                 for each in wanted["nodes"]
             ]
         )

@@ -1,4 +1,4 @@
-"""The course of a panel: from Prometheus where one answers, else from this program's own memory, with what is missing."""
+"""The course of a panel: from Prometheus where one answers, else out of this program's own memory, with a note."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def _as_rows(values: Mapping[str, list[float | None]]) -> list[dict[str, Any]]:
     return [{"name": name, "values": values[name]} for name in sorted(values)]
 
 
-def _of_prometheus(
-    url: str, panel: Mapping[str, Any], span: str
-) -> tuple[list[float], dict[str, list[float | None]]]:
+def _of_prometheus(url: str, panel: Mapping[str, Any], span: str) -> tuple[list[float], dict[str, list[float | None]]]:
     length, step = SPANS[span]
     end = int(time.time() / step) * step
     # A rate over less than a step would leave out what lies between two points.

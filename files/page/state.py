@@ -70,9 +70,7 @@ def _model(
     return found
 
 
-def _serves(
-    answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]]
-) -> tuple[str, str]:
+def _serves(answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]]) -> tuple[str, str]:
     """A word and one sentence: since when, by how many, and what the others do."""
     alone = [node["name"] for node in nodes if node["state"] == "alone" and engines[node["name"]].state == "answers"]
     up = alone or [name for name in answers if engines[name].state == "answers"]

@@ -20,7 +20,7 @@ PAGES_KEY = Path("/run/credentials/tandem-page.service/key")
 def main() -> dict[str, Any]:
     """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `engines`: of the one whose
     engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written; `drained`:
-    those that HAProxy was told to send nothing more; `page_is_older`: whether the page has another key than the owner's.
+    those that HAProxy was told to send nothing more; `page_is_older`: whether the page has another key than that one.
     """
     words = read(LOADED).split()
     written = KEY.stat().st_mtime if KEY.exists() else 0.0

@@ -19,7 +19,7 @@ from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, Service, seal_program
 
-_PARTS = ("events", "exporter", "facts", "machine", "passed", "text")
+_PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
 _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"

@@ -45,9 +45,7 @@ def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engi
         "model": recipe.served_name,
         "spec": engine.spec,
         "load_minutes": recipe.load_minutes,
-        "nodes": [
-            {"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving
-        ],
+        "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
         "answers": [each.name for each in answering],
         "prometheus": _prometheus(knobs, serving[0]),
         "panels": panels(),
