@@ -23,9 +23,9 @@ from tests.plan.samples import plan
 
 KEY = "sk-the-owners"
 BASIS = {
-    "tandem_unit_active{{unit=\"tandem-engine\"}}": "1",
-    "tandem_unit_failed{{unit=\"tandem-engine\"}}": "0",
-    "tandem_unit_active_since_seconds{{unit=\"tandem-engine\"}}": "{since}",
+    'tandem_unit_active{{unit="tandem-engine"}}': "1",
+    'tandem_unit_failed{{unit="tandem-engine"}}': "0",
+    'tandem_unit_active_since_seconds{{unit="tandem-engine"}}': "{since}",
     'tandem_source_up{{source="engine"}}': "1",
     "tandem_memory_bytes": "137438953472.0",
     "tandem_memory_available_bytes": "42949672960.0",

@@ -69,7 +69,14 @@ def test_it_is_only_read_and_paths_are_those_of_a_list(two: Two) -> None:
     assert page.ask("/tandem/state.json")[2]["Cache-Control"] == "no-store"
     for path in (
         *("/tandem/../page.py", "/tandem/page.py", "/tandem/page.json", "/tandem/credentials/key", "/tandem//"),
-        *("/tandem/%2e%2e/page.py", "/tandem/./index.html", "/tandem/INDEX.HTML", "/tandemx", "/", "/tandem/index.html/"),
+        *(
+            "/tandem/%2e%2e/page.py",
+            "/tandem/./index.html",
+            "/tandem/INDEX.HTML",
+            "/tandemx",
+            "/",
+            "/tandem/index.html/",
+        ),
         *("/tandem/state.json/", "/tandem/..%2fpage.json", "/tandem/state.json%00"),
     ):
         assert page.ask(path)[0] == 404, path
@@ -117,7 +124,9 @@ def test_a_slow_exporter_keeps_nobody_waiting_and_is_not_taken_for_gone(two: Two
     assert page.told("state.json")["nodes"][1]["state"] == "ok"
     assert time.monotonic() - began < 1.8
     two.exporters["spark-2"].slow_s = 30
-    time.sleep(10)
+    time.sleep(3.5)
+    page.told("state.json")
+    time.sleep(6)
     assert page.told("state.json")["nodes"][1]["state"] == "dead"
 
 
@@ -183,6 +192,8 @@ def test_a_node_that_has_never_answered_has_no_figures(two: Two, tmp_path: Path)
     two.urls["spark-2"] = f"http://127.0.0.1:{free_port()}"
     said = two.start().told("state.json")
     assert said["nodes"][1] == {
-        **{"name": "spark-2", "state": "dead", "engine": {"state": "unknown"}},
+        "name": "spark-2",
+        "state": "dead",
+        "engine": {"state": "unknown"},
         "sentence": said["nodes"][1]["sentence"],
     }

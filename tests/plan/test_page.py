@@ -42,7 +42,9 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     said = config(of)
     assert "acl page path /tandem\n" in said and "acl page path_beg /tandem/\n" in said
     assert "use_backend page if page\n    default_backend litellm" in said
-    assert "server page 127.0.0.1:8023 " in said and said.count("bind ") == config(plan(topology=topology)).count("bind ")
+    assert "server page 127.0.0.1:8023 " in said and said.count("bind ") == config(plan(topology=topology)).count(
+        "bind "
+    )
     asked = {node["name"]: node["url"] for node in settings(of)["nodes"]}
     address = "127.0.0.1" if topology == "solo" else "192.168.177.11"
     assert asked["spark-1"] == f"http://{address}:8020" and len(asked) == len(of.serving)
@@ -64,7 +66,14 @@ def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
     assert mine
     unit = next(file.content for file in mine.files if file.path.endswith(f"{PAGE}.service"))
     for line in (
-        *("DynamicUser=yes", "MemoryMax=128M", "CPUQuota=20%", "OOMScoreAdjust=1000", "CapabilityBoundingSet=", "Nice=10"),
+        *(
+            "DynamicUser=yes",
+            "MemoryMax=128M",
+            "CPUQuota=20%",
+            "OOMScoreAdjust=1000",
+            "CapabilityBoundingSet=",
+            "Nice=10",
+        ),
         *("LoadCredential=key:/etc/tandem/proxy/secrets/master.key", "IPAddressDeny=any", "ProtectSystem=strict"),
         "IPAddressAllow=localhost 192.168.177.11/32 192.168.177.12/32",
     ):
