@@ -52,7 +52,8 @@ def handler(keyed: Keyed, files: Mapping[str, bytes], asks: Mapping[str, Ask]) -
             finally:
                 free.release()
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def _answer(self) -> None:
             path, _, query = self.path.partition("?")

@@ -6,7 +6,7 @@ Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTO
 
 - `port`, `name`: where it listens, and the node that it runs on
 - `topology`, `executor`, `recipe`, `model`, `spec`, `load_minutes`: of the plan
-- `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter. `answers`: those with an engine that answers
+- `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter. `answers`: those whose engine answers
 - `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
 """
 

@@ -38,7 +38,7 @@ def asked(query: Mapping[str, list[str]], panels: list[dict[str, Any]]) -> tuple
 def series(panel: Mapping[str, Any], span: str, prometheus: str, memory: Memory) -> dict[str, Any]:
     """`times`, `series` (name, values), `from`, and a `note` where something is missing."""
     told = {"panel": panel["id"], "title": panel["title"], "unit": panel["unit"], "span": span}
-    note = "no Prometheus is part of this plan"
+    note = "No Prometheus is part of this plan"
     if prometheus:
         try:
             times, values = _of_prometheus(prometheus, panel, span)

@@ -9,8 +9,8 @@ from operations.node import certificate, secrets, services
 
 
 def main() -> dict[str, Any]:
-    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `page` (its URL, or empty), `key`, `model`, and
-    `authority`: the certificate that clients have to know, or empty. An empty `url`: no proxy runs.
+    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `page` (its URL, or empty), `key`, `model`,
+    and `authority`: the certificate that clients have to know, or empty. An empty `url`: no proxy runs.
     """
     state = services.main(["tandem-proxy"])["units"]["tandem-proxy"]
     page = services.unit_states(["tandem-page"]).get("tandem-page", {}).get("ActiveState") == "active"

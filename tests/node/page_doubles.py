@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPMessage
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ class Page:
                 assert time.monotonic() < end and self.process.poll() is None
                 time.sleep(0.1)
 
-    def ask(self, path: str, key: str | None = f"Bearer {KEY}", method: str = "GET") -> tuple[int, bytes, HTTPMessage]:
+    def ask(self, path: str, key: str | None = f"Bearer {KEY}", method: str = "GET") -> tuple[int, bytes, Message]:
         headers = {} if key is None else {"Authorization": key}
         try:
             request = urllib.request.Request(f"{self.url}{path}", headers=headers, method=method)

@@ -25,15 +25,15 @@ from tests.plan.samples import ROOT
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
 #: Name, width, height, further flags: Chromium's `--headless` takes no window narrower than 500.
 WAYS = [
-    ("light", 1100, 2000, []),
-    ("dark", 1100, 2000, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
-    ("phone", 390, 3600, []),
+    ("light", 1100, 1800, []),
+    ("dark", 1100, 1800, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
+    ("phone", 390, 2700, []),
 ]
 
 
 class Door(ThreadingHTTPServer):
-    """In the browser's place for HAProxy: gives the key, which a command line can't type into a dialogue. A phone's page
-    is put into a frame as wide as a phone.
+    """In the browser's place for HAProxy: gives the key, which a command line can't type into a dialogue. A phone's
+    page is put into a frame as wide as a phone.
     """
 
     daemon_threads = True

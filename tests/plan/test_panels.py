@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,8 @@ def test_promtool_gives_what_the_page_gives(promtool: str, tmp_path: Path) -> No
         samples = []
         for name, value in found.items():
             words = dict(zip(panel["by"], name.split(" "), strict=True))
-            labels = ", ".join(f'{label}="{word}"' for label, word in sorted(words.items()))
-            samples.append({"labels": f"{{{labels}}}", "value": value})
+            written_labels = ", ".join(f'{label}="{word}"' for label, word in sorted(words.items()))
+            samples.append({"labels": f"{{{written_labels}}}", "value": value})
         # Rounded as far as ten steps a minute and a scale allow.
         expr = f"round({panel['expr']}, 0.0000000001)"
         samples = [{**sample, "value": round(sample["value"], 10)} for sample in samples]
@@ -73,8 +74,6 @@ def test_promtool_gives_what_the_page_gives(promtool: str, tmp_path: Path) -> No
 
 def _close(block: str) -> bool:
     """Whether promtool's complaint is of the last digits of numbers alone."""
-    import re
-
     exp, _, got = block.partition("got:")
     numbers = [[float(each) for each in re.findall(r"\} (\S+)", side)] for side in (exp, got)]
     if not numbers[0] or len(numbers[0]) != len(numbers[1]):

@@ -35,19 +35,33 @@ function links(nodes) {
   });
 }
 
-export function picture(state) {
-  const {nodes, plan} = state;
-  const columns = Math.min(nodes.length, 2), wide = 210, gap = 130, left = 12;
+// Where nodes are: two beside each other, or one below the other where the window is as narrow as a phone.
+function places(count) {
+  const narrow = window.innerWidth < 560, columns = narrow ? 1 : Math.min(count, 2);
+  const wide = 210, gap = 130, left = narrow ? 40 : 12, top = 100, high = narrow ? 150 : 130;
+  const at = (index) => [left + (index % columns) * (wide + gap), top + Math.floor(index / columns) * high];
   const width = left * 2 + columns * wide + (columns - 1) * gap;
-  const lines = Math.ceil(nodes.length / columns), top = 100, high = 130;
-  const rails = links(nodes);
-  const map = drawn("svg", {viewBox: `0 0 ${width} ${top + lines * high}`, "class": "map", role: "img"});
+  return {narrow, columns, wide, gap, left, at, width, height: top + Math.ceil(count / columns) * high - (high - 100)};
+}
+
+function rail(state, line, [x, y], place) {
+  const label = state === "down" ? "✕ rail down" : state === "up" ? "rail up" : "rail not known";
+  const across = y + 26 + line * 34, down = x + 20 + line * 95;
+  const path = place.narrow ? `M${down} ${y + 84} V${y + 150}` : `M${x + place.wide} ${across} h${place.gap}`;
+  const text = place.narrow ? {x: down + 6, y: y + 121} : {x: x + place.wide + 8, y: across - 5};
+  return [drawn("path", {d: path, "class": state === "down" ? "down" : "rail"}), drawn("text", {...text, "class": "sub"}, label)];
+}
+
+export function picture(state) {
+  const {nodes, plan} = state, place = places(nodes.length), rails = links(nodes);
+  const map = drawn("svg", {viewBox: `0 0 ${place.width} ${place.height}`, "class": "map", role: "img"});
   const said = nodes.map((node) => `${node.name} ${word(node.state)}, ${ENGINE[node.engine.state] ?? ""}`).join("; ");
   map.append(drawn("title", {}, `${plan.topology}: ${said}; rails: ${rails.join(", ") || "none"}`));
-  const middle = width / 2, model = state.models[0];
+  const middle = place.width / 2, model = state.models[0];
   nodes.forEach((node, index) => {
-    const x = left + (index % columns) * (wide + gap) + wide / 2, y = top + Math.floor(index / columns) * high;
-    map.append(drawn("path", {d: `M${middle} 56 L${x} ${y}`}));
+    const [x, y] = place.at(index);
+    const path = place.narrow ? `M${middle - 105} 32 H14 V${y + 42} H${x}` : `M${middle} 56 L${x + place.wide / 2} ${y}`;
+    map.append(drawn("path", {d: path}));
   });
   const door = drawn("g", {"class": model.state});
   door.append(
@@ -57,14 +71,9 @@ export function picture(state) {
   );
   map.append(door);
   nodes.forEach((node, index) => {
-    const x = left + (index % columns) * (wide + gap), y = top + Math.floor(index / columns) * high;
-    map.append(box(node, x, y, wide));
-    if (index % columns === 0 && index + 1 < nodes.length) {
-      rails.forEach((rail, line) => {
-        const at = y + 26 + line * 34;
-        map.append(drawn("path", {d: `M${x + wide} ${at} H${x + wide + gap}`, "class": rail === "down" ? "down" : "rail"}));
-        map.append(drawn("text", {x: x + wide + 8, y: at - 5, "class": "sub"}, rail === "down" ? "✕ rail down" : rail === "up" ? "rail up" : "rail not known"));
-      });
+    map.append(box(node, ...place.at(index), place.wide));
+    if (index + 1 < nodes.length && (place.narrow || index % 2 === 0)) {
+      map.append(...rails.flatMap((each, line) => rail(each, line, place.at(index), place)));
     }
   });
   return map;
