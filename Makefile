@@ -16,7 +16,7 @@ data = $(foreach pair,$(1),--data $(pair))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy manual manual-pages lock
+.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy manual manual-pages lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ scrape-config: $(VENV)/.deploy ## for a Prometheus on a node: where the nodes' m
 
 alarm-test: $(VENV)/.deploy ## a test alarm to all whom alarms are sent to, and whether each has taken it
 	$(call ask,alarm_test)
+
+grafana: $(VENV)/.deploy ## a dashboard for your Grafana's import, of the panels that the page at /tandem/ has (docs/page.md)
+	@PYTHONPATH=. $(BIN)/python -m operations.verbs.grafana
 
 down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
 	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py

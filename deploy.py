@@ -78,5 +78,7 @@ proxy.serve(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
 rollback.remember(plan, name="Verify | this plan has served")
 monitoring.export(plan, name="Monitoring | what each node says to Prometheus")
+monitoring.show(plan, name="Monitoring | the page behind each proxy")
+
 # A model that serves is worth more than what watches it.
 prometheus.watch(plan, name="Monitoring | Prometheus and Alertmanager, on the head", _ignore_errors=True)

@@ -134,6 +134,9 @@ rollback = "offer"
 #               packages, on loopback
 monitoring = "off"
 monitoring_port = 8020
+# With it each proxy has a page that says how the nodes are, at /tandem/ (docs/page.md); its program's port on loopback:
+page_port = 8023
+
 prometheus_port = 8021
 alertmanager_port = 8022
 

@@ -102,6 +102,7 @@ SERVING = Group(
         "Falling back": ("files/fallback/",),
         "The virtual address": ("files/address/",),
         "Metrics": ("files/exporter/",),
+        "The page": ("files/page/",),
         "Why a unit does not serve": ("operations/node/cause.py",),
     },
 )

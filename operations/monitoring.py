@@ -1,4 +1,4 @@
-"""What each node exports for Prometheus: started last, and nothing waits for it."""
+"""What each node exports for Prometheus, and the page that shows it: started last, and nothing waits for them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,34 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, units
-from operations.plan.places import EXPORTER
+from operations.plan.places import EXPORTER, PAGE
 from operations.plan.plan import Plan
 
 
 @looking.step
 def export(plan: Plan) -> Iterator[PyinfraCommand]:
     """The exporter of this node, as planned."""
-    exporter, found = plan.of(host.name).exporter, looking.at(host, plan)
-    if exporter is None:
-        if units.exists(found, EXPORTER):
-            yield from units.remove(EXPORTER)
+    yield from _run(plan, EXPORTER, "exports")
+
+
+@looking.step
+def show(plan: Plan) -> Iterator[PyinfraCommand]:
+    """The page of this node, as planned, with the owner's key as it is now."""
+    yield from _run(plan, PAGE, "is shown")
+
+
+def _run(plan: Plan, unit: str, well: str) -> Iterator[PyinfraCommand]:
+    program, found = plan.of(host.name).services[unit], looking.at(host, plan)
+    if program is None:
+        if units.exists(found, unit):
+            yield from units.remove(unit)
         else:
-            host.noop("nothing is exported here")
+            host.noop(f"no {unit} is wanted here")
         return
-    yield from units.place_service(exporter, found["files"])
-    if units.is_up(found, EXPORTER) and not units.is_stale(found, exporter):
-        host.noop("exports")
+    yield from units.place_service(program, found["files"])
+    is_stale = units.is_stale(found, program) or (unit == PAGE and found["proxy"].get("page_is_older"))
+    if units.is_up(found, unit) and not is_stale:
+        host.noop(well)
         return
-    yield units.stop(EXPORTER)
-    yield from units.start(EXPORTER)
+    yield units.stop(unit)
+    yield from units.start(unit)

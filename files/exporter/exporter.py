@@ -2,7 +2,7 @@
 
 `GET /metrics` on one address, which is the fabric's or loopback's: nobody needs a key there, so nobody else gets there.
 A scrape looks at everything once; who asks again within a second gets the same answer. What a machine can't say is
-left out, and is never 0.
+left out, and is never 0. `GET /events.json` is for Tandem's page (happened.py).
 
 Runs on the node as `exporter.py SPEC`; exporter.json beside it has
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import facts
+import happened
 import passed
 from text import Sample, rendered
 
@@ -52,6 +53,11 @@ class Exporter:
                 self._made = time.monotonic()
             return self._text
 
+    def events(self) -> bytes:
+        """For Tandem's page."""
+        with self._lock:
+            return happened.as_json()
+
 
 def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:
     """Answers one path."""
@@ -61,12 +67,13 @@ def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:
         timeout = 10
 
         def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
+            path = self.path.partition("?")[0]
+            if path not in ("/metrics", "/events.json"):
                 return self._say(404, b"there is /metrics\n")
             if not free.acquire(blocking=False):
                 return self._say(503, b"busy\n")
             try:
-                return self._say(200, exporter.text())
+                return self._say(200, exporter.text() if path == "/metrics" else exporter.events())
             finally:
                 free.release()
 

@@ -9,10 +9,11 @@ from operations.node import certificate, secrets, services
 
 
 def main() -> dict[str, Any]:
-    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `key`, `model`, and `authority`: the
-    certificate that clients have to know, or empty. An empty `url`: no proxy runs.
+    """`url` (with /v1), `address` (the URL at the virtual one, or empty), `page` (its URL, or empty), `key`, `model`,
+    and `authority`: the certificate that clients have to know, or empty. An empty `url`: no proxy runs.
     """
     state = services.main(["tandem-proxy"])["units"]["tandem-proxy"]
+    page = services.unit_states(["tandem-page"]).get("tandem-page", {}).get("ActiveState") == "active"
     key = Path(secrets.PATHS[1])
     if not state.get("url") or not key.exists():
         return {"url": ""}
@@ -21,6 +22,7 @@ def main() -> dict[str, Any]:
     return {
         "url": f"{state['url']}/v1",
         "address": shared,
+        "page": f"{state.get('address') or state['url']}/tandem/" if page else "",
         "key": key.read_text().strip(),
         "model": state["model"],
         "authority": authority,

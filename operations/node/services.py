@@ -15,7 +15,7 @@ LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: Those without a container.
 PROGRAMS = (
     *("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter"),
-    *("tandem-prometheus", "tandem-alertmanager", "tandem-walls"),
+    *("tandem-prometheus", "tandem-alertmanager", "tandem-page", "tandem-walls"),
 )
 UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).

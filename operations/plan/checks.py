@@ -183,6 +183,7 @@ def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
         wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     if knobs.monitoring != "off" and (is_head or knobs.topology != "solo"):
         wanted[knobs.monitoring_port] = "monitoring_port"
+        wanted[knobs.page_port] = "page_port"
     if knobs.keeps and is_head:
         wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
     names: list[str] = []

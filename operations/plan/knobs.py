@@ -84,6 +84,7 @@ class Knobs(BaseModel):
     monitoring_days: int = Field(ge=1, le=3650)
     monitoring_gib: int = Field(ge=1, le=1000)
     alarms: tuple[dict[str, Any], ...]
+    page_port: int = Field(ge=1024, le=65535)
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
 
@@ -182,7 +183,7 @@ class Knobs(BaseModel):
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + 300)
         inner = range(self.litellm_ports, self.litellm_ports + 5)
-        single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port")
+        single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port", "page_port")
         for first, second in combinations(single, 2):
             if getattr(self, first) == getattr(self, second):
                 raise ValueError(f"{first} and {second} are both {getattr(self, first)}")

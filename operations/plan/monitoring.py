@@ -14,12 +14,12 @@ from operations.plan.engines import ENGINES
 from operations.plan.files import FILES, File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, EXPORTER, TLS, UNITS, folder_of
+from operations.plan.places import ETC, EXPORTER, PAGE, TLS, UNITS, folder_of
 from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, Service, seal_program
 
-_PARTS = ("exporter", "facts", "machine", "passed", "text")
+_PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
 _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"
@@ -43,7 +43,7 @@ def exporter(recipe: Recipe, knobs: Knobs, node: Node, engine: Service, answerin
         "address": node.fabric,
         "port": knobs.monitoring_port,
         "facts": {
-            "units": [unit for unit in UNITS if unit != EXPORTER],
+            "units": [unit for unit in UNITS if unit not in (PAGE, EXPORTER)],
             "store": node.path(knobs.model_store),
             "rails": list(node.rails),
             "floor_mib": round(knobs.memory_floor_gib * 1024),

@@ -35,13 +35,15 @@ PROMETHEUS = "tandem-prometheus"
 ALERTMANAGER = "tandem-alertmanager"
 #: Passwords and tokens of those whom alarms are sent to (operations/prometheus.py).
 ALARM_SECRETS = f"{ETC}/alertmanager/secrets"
+#: What tells it to people, behind the proxy at /tandem/ (files/page).
+PAGE = "tandem-page"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+UNITS = (PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)

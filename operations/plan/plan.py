@@ -16,6 +16,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
+from operations.plan.page import page
 from operations.plan.places import (
     ADDRESS,
     ALERTMANAGER,
@@ -25,6 +26,7 @@ from operations.plan.places import (
     FALLBACK,
     GUARD,
     LITELLM,
+    PAGE,
     PROMETHEUS,
     PROXY,
     WALLS,
@@ -53,6 +55,7 @@ class NodePlan:
     exporter: Program | None = None
     prometheus: Program | None = None
     alertmanager: Program | None = None
+    page: Program | None = None
     walls: Program | None = None
 
     @property
@@ -61,7 +64,7 @@ class NodePlan:
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
         services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
-        services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager}
+        services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager, PAGE: self.page}
         return {**services, WALLS: self.walls}
 
 
@@ -167,5 +170,6 @@ def _node_plan(
         exporter=exporter(recipe, knobs, node, engines[node.name], ranks[0] is node),
         prometheus=prometheus(recipe, knobs, node, [each.name for each in serving]),
         alertmanager=alertmanager(knobs, node),
+        page=page(recipe, knobs, node, serving, engines[node.name]),
         walls=walls(knobs, node, count),
     )

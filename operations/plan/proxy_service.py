@@ -9,6 +9,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
+from operations.plan.page import ROOT as PAGE_ROOT
 from operations.plan.places import (
     ADMIN,
     LITELLM,
@@ -69,6 +70,8 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         buffer=BUFFER,
         asked=asked_at(knobs),
         exports=knobs.monitoring != "off",
+        page=PAGE_ROOT if knobs.monitoring != "off" else "",
+        page_port=knobs.page_port,
         connections_each=CONNECTIONS_EACH,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,

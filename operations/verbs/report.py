@@ -189,6 +189,8 @@ def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
         answer["url"] = address
     for name, url in also.items():
         print(f"# {name} alone: {url}")
+    if page := answer.get("page"):
+        print(f"# how the nodes are, in a browser (the key below is the password): {page}")
     for variable, key in (("OPENAI_BASE_URL", "url"), ("OPENAI_API_KEY", "key"), ("OPENAI_MODEL", "model")):
         print(f"{variable}={shlex.quote(answer[key])}")
     if authority := answer.get("authority"):

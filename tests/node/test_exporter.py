@@ -173,7 +173,7 @@ def test_names_that_are_wanted_are_passed_on(engine: tuple[str, type[FakeEngine]
 
 
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
-    for name in ("exporter", "facts", "machine", "passed", "text"):
+    for name in ("exporter", "facts", "happened", "machine", "passed", "text"):
         shutil.copy(FILES / f"exporter/{name}.py", tmp_path)
     mine = plan(monitoring="metrics").head.exporter
     assert mine

@@ -58,12 +58,16 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+#: Files that are shipped as they are.
+SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
+
+
 def as_text(of: Plan) -> str:
     """All files of all nodes, one after the other. Scripts that are shipped as they are show by name alone."""
     parts = []
     for node in of.nodes:
         for file in [*node.fabric, *(file for service in node.services.values() if service for file in service.files)]:
-            content = "(as in files/engine)\n" if file.path.endswith(".py") else file.content
+            content = "(as in files/engine)\n" if file.path.endswith(SHIPPED) else file.content
             parts.append(f"#### {node.node.name} {file.path} {file.mode}\n{content}\n")
     return "".join(parts)
 

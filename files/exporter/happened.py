@@ -1,0 +1,90 @@
+"""What happened on this node, out of what is kept here anyway: plans that have served, and the units' own lines.
+
+`GET /events.json`: {"events": [{when, kind, text}]}, the newest first. Whoever is on the fabric may read it, so of
+knobs only names are told, and values of those that are plain words.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+SERVED = Path("/var/lib/tandem/served.json")
+LOCK = Path("/run/tandem.lock")
+#: Seconds for journalctl, for which its answer is good, and days that are looked back.
+JOURNAL_S, GOOD_S, DAYS = 5.0, 15.0, 14
+#: Events that are told.
+MOST = 60
+#: Knobs whose values say what was chosen, and nothing of the owner's.
+_PLAIN = ("recipe", "topology", "executor", "fallback", "monitoring", "routing", "rollback", "proxy_port")
+#: Units whose lines begin with `tandem: ` and are few.
+_SAYING = {"tandem-canary": "canary", "tandem-guard": "guard", "tandem-fallback": "fallback"}
+#: systemd's own messages of a unit: one that failed, and one that is started again.
+_OF_SYSTEMD = ("d9b373ed55a64feb8242e02dbe79a49c", "5eb03494b6584870a536b337290809b3")
+
+_kept: tuple[float, bytes] = (0.0, b"")
+
+
+def as_json() -> bytes:
+    """All of them; who asks again soon gets the same. A source that can't be read is left out."""
+    global _kept
+    if _kept[1] and time.monotonic() - _kept[0] < GOOD_S:
+        return _kept[1]
+    found: list[dict[str, Any]] = []
+    for source in (_deploys, _journal):
+        try:
+            found += source()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, subprocess.SubprocessError):
+            continue
+    newest = sorted(found, key=lambda each: -float(each["when"]))[:MOST]
+    _kept = (time.monotonic(), json.dumps({"events": newest}).encode())
+    return _kept[1]
+
+
+def _deploys() -> Iterator[dict[str, Any]]:
+    plans = json.loads(SERVED.read_text()) if SERVED.exists() else []
+    for older, plan in zip([None, *plans], plans, strict=False):
+        when = datetime.strptime(plan["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
+        knobs = plan["knobs"]
+        text = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')} serves"
+        if older:
+            changes = list(_changes(older["knobs"], knobs))
+            text += f"; changed: {', '.join(changes) or 'no knob'}"
+        yield {"when": when, "kind": "deploy", "text": text}
+    if LOCK.exists() and (last := json.loads(LOCK.read_text() or "{}")):
+        # The zone's name is this node's own.
+        when = datetime.strptime(last["since"][:19], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+        text = f"{last.get('what', 'deploy')} begun by {last['owner']}"
+        yield {"when": when, "kind": "lock", "text": text}
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield f"{name} {old.get(name)} → {new.get(name)}" if name in _PLAIN else name
+
+
+def _journal() -> Iterator[dict[str, Any]]:
+    """By matches that the journal has an index of: an engine's own lines are many."""
+    matches = [word for unit in _SAYING for word in (f"_SYSTEMD_UNIT={unit}.service", "+")]
+    matches += [word for each in _OF_SYSTEMD for word in (f"MESSAGE_ID={each}", "+")]
+    argv = ["journalctl", "--quiet", "--no-pager", "-o", "json", "-n", "400", f"--since=-{DAYS}d", *matches[:-1]]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=JOURNAL_S, check=True).stdout
+    for line in said.splitlines():
+        entry = json.loads(line)
+        unit = str(entry.get("UNIT") or entry.get("_SYSTEMD_UNIT", "")).removesuffix(".service")
+        text = entry.get("MESSAGE")
+        if not unit.startswith("tandem-") or not isinstance(text, str):
+            continue
+        if "MESSAGE_ID" in entry:
+            kind = "restart"
+        elif text.startswith("tandem: "):
+            kind, text = _SAYING.get(unit, "unit"), text.removeprefix("tandem: ")
+        else:
+            continue
+        yield {"when": int(entry["__REALTIME_TIMESTAMP"]) / 1e6, "kind": kind, "text": f"{unit}: {text}"[:300]}

@@ -1,0 +1,51 @@
+"""What this program has seen in the last hour, in memory: a bounded ring of figures, and of looks for a minute."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from figures import SPAN_S, Readings, figures
+from reading import Reading
+
+#: Seconds between two looks, and how many figures of them are kept: an hour.
+EVERY_S, KEPT = 10.0, 360
+
+
+class Memory:
+    """Looks of the last minute, and figures of the last hour."""
+
+    def __init__(self, panels: list[dict[str, Any]]) -> None:
+        self._panels = panels
+        self._lock = threading.Lock()
+        self._looks: deque[dict[str, Reading]] = deque(maxlen=int(SPAN_S / EVERY_S) + 1)
+        self._ring: deque[tuple[float, dict[str, dict[str, float]]]] = deque(maxlen=KEPT)
+        self.began = time.time()
+
+    def figures(self, now: Readings) -> dict[str, dict[str, float]]:
+        """Of each panel, against what was a minute ago, or as long ago as there is a look of."""
+        with self._lock:
+            looks = list(self._looks)
+        before: dict[str, Reading] = {}
+        for look in looks:
+            for node, reading in look.items():
+                if node in now and 1 <= now[node].when - reading.when <= SPAN_S + EVERY_S + 1:
+                    before.setdefault(node, reading)
+        return {panel["id"]: figures(panel, now, before) for panel in self._panels}
+
+    def add(self, now: Readings) -> None:
+        """A look, which comes every EVERY_S."""
+        found = self.figures(now)
+        with self._lock:
+            self._looks.append(dict(now))
+            self._ring.append((time.time(), found))
+
+    def series(self, panel: str) -> tuple[list[float], dict[str, list[float | None]]]:
+        """Times, and the values of each series at them; None: it was not to be had."""
+        with self._lock:
+            ring = list(self._ring)
+        names = dict.fromkeys(name for _, found in ring for name in found.get(panel, {}))
+        values = {name: [found.get(panel, {}).get(name) for _, found in ring] for name in names}
+        return [round(when, 1) for when, _ in ring], values

@@ -1,0 +1,107 @@
+"""The page of Tandem: how the nodes are, for whoever has the owner's key. Listens on loopback; HAProxy is before it.
+
+Each of its paths wants the key, and says nothing without it. It reads and never changes anything.
+
+Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTORY/key; page.json beside it has
+
+- `port`, `name`: where it listens, and the node that it runs on
+- `topology`, `executor`, `recipe`, `model`, `spec`, `load_minutes`: of the plan
+- `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter. `answers`: those whose engine answers
+- `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from answers import handler
+from asking import Heard, Source, as_json, ask_all
+from events import Events, read_events
+from figures import names_of
+from keyed import Keyed
+from memory import EVERY_S, Memory
+from nodes import Watch
+from reading import read
+from series import asked, series
+from state import state
+
+
+class Page:
+    """What is told, out of one look at all nodes for all who ask."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        self.wanted = wanted
+        names = names_of(wanted["panels"])
+        self._nodes = [
+            Source(each["name"], f"{each['url']}/metrics", lambda text, when: read(text, when, ("tandem_",), names))
+            for each in wanted["nodes"]
+        ]
+        self._watch, self._memory = Watch(wanted), Memory(wanted["panels"])
+        self._events = Events(
+            [
+                Source(each["name"], f"{each['url']}/events.json", lambda text, when: read_events(as_json(text)))
+                for each in wanted["nodes"]
+            ]
+        )
+
+    def _heard(self) -> list[Heard]:
+        ask_all(self._nodes)
+        return [Heard(source.name, *source.heard()) for source in self._nodes]
+
+    def look(self) -> None:
+        """Into the memory."""
+        heard = self._heard()
+        self._memory.add({each.name: each.reading for each in heard if each.reading and not each.silent_since})
+        self._events.see(self._state(heard)["nodes"])
+
+    def _state(self, heard: list[Heard]) -> dict[str, Any]:
+        now = {each.name: each.reading for each in heard if each.reading and not each.silent_since}
+        return state(self.wanted, heard, self._watch, self._memory.figures(now))
+
+    def state(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        return self._state(self._heard())
+
+    def series(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        """Raises Wrong."""
+        panel, span = asked(query, self.wanted["panels"])
+        return series(panel, span, self.wanted["prometheus"], self._memory)
+
+    def events(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        return self._events.told()
+
+    def keep_looking(self) -> None:
+        """For ever; a look that fails is said once."""
+        said = ""
+        while True:
+            try:
+                self.look()
+            except Exception as error:
+                if said != (said := f"{type(error).__name__}: {error}"):
+                    print(f"tandem: a look at the nodes failed: {said}", file=sys.stderr, flush=True)
+            time.sleep(EVERY_S)
+
+
+def main() -> int:
+    """Listen, for ever; a port that is taken is waited for by systemd's next start."""
+    here = Path(__file__).parent
+    wanted = json.loads((here / "page.json").read_text())
+    key = (Path(os.environ["CREDENTIALS_DIRECTORY"]) / "key").read_text().strip()
+    page = Page(wanted)
+    files = {name: (here / name).read_bytes() for name in wanted["static"]}
+    asks = {"state.json": page.state, "series.json": page.series, "events.json": page.events}
+    server = ThreadingHTTPServer(("127.0.0.1", wanted["port"]), handler(Keyed(key), files, asks))
+    server.daemon_threads = True
+    threading.Thread(target=page.keep_looking, daemon=True).start()
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What is declared and what is, as one answer: state.json. What nobody knows is left out, and is never 0."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from asking import Heard
+from nodes import Engine, Watch
+from reading import Reading
+from words import clock, counted, joined
+
+#: Name in a node's part -> the metric.
+_NODE = {
+    "clock_hertz": "tandem_gpu_clock_hertz",
+    "power_watts": "tandem_gpu_power_watts",
+    "temperature_celsius": "tandem_gpu_temperature_celsius",
+    "busy_ratio": "tandem_gpu_busy_ratio",
+    "memory_bytes": "tandem_memory_bytes",
+    "memory_available_bytes": "tandem_memory_available_bytes",
+    "memory_floor_bytes": "tandem_memory_floor_bytes",
+    "swap_used_bytes": "tandem_swap_used_bytes",
+    "served_at": "tandem_plan_served_timestamp_seconds",
+}
+#: Panels whose figure is in a model's part.
+_MODEL = (
+    *("requests_running", "requests_waiting", "tokens_out", "tokens_in", "prefix_hits"),
+    *("ttft_p50", "ttft_p99", "between_p50", "between_p99"),
+)
+
+Figures = Mapping[str, Mapping[str, float]]
+
+
+def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figures: Figures) -> dict[str, Any]:
+    """All of it. `figures`: panel -> series -> value."""
+    engines = {each.name: watch.engine(each) for each in heard}
+    served = any(engine.state == "answers" for engine in engines.values())
+    rows = {each["name"]: each for each in wanted["nodes"]}
+    plan = {name: wanted[name] for name in ("topology", "executor", "recipe", "model", "spec")}
+    nodes = []
+    for each in heard:
+        word, sentence = watch.node(each, engines[each.name], served)
+        told = each.reading if each.silent_since is None else None
+        more = _machine(told, rows[each.name], figures) if told else {}
+        engine = {"state": engines[each.name].state}
+        nodes.append({"name": each.name, "state": word, "sentence": sentence, "engine": engine, **more})
+    deploy = [each.reading.one("tandem_deploy_under_way") for each in heard if each.reading and not each.silent_since]
+    return {
+        "when": round(time.time(), 1),
+        "clock": time.strftime("%H:%M:%S %Z"),
+        "asked_at": wanted["name"],
+        "plan": {**plan, "nodes": [{"name": row["name"], "rails": row["rails"]} for row in rows.values()]},
+        "deploy_under_way": any(deploy),
+        "models": [_model(plan["model"], wanted["answers"], engines, nodes, figures)],
+        "nodes": nodes,
+        "panels": [{name: panel[name] for name in ("id", "title", "unit", "kind")} for panel in wanted["panels"]],
+    }
+
+
+def _model(
+    name: str, answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]], figures: Figures
+) -> dict[str, Any]:
+    state, sentence = _serves(answers, engines, nodes)
+    found: dict[str, Any] = {"name": name, "state": state, "sentence": sentence}
+    for panel in _MODEL:
+        value = figures.get(panel, {}).get(name)
+        if value is not None:
+            found[panel] = round(value, 6)
+    return found
+
+
+def _serves(answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """A word and one sentence: since when, by how many, and what the others do."""
+    alone = [node["name"] for node in nodes if node["state"] == "alone" and engines[node["name"]].state == "answers"]
+    up = alone or [name for name in answers if engines[name].state == "answers"]
+    others = [] if alone else [name for name in answers if name not in up]
+    sentences = {node["name"]: node["sentence"] for node in nodes}
+    rest = joined([f"{name}: {sentences[name]}" for name in others])
+    if not up:
+        return "no", f"does not serve; {rest or 'no engine answers'}"
+    begun = [since for name in up if (since := engines[name].since)]
+    since = f" since {clock(min(begun))}" if begun else ""
+    if alone:
+        return "alone", f"serves{since} by {alone[0]} alone"
+    if others:
+        return "partly", f"serves{since} with {counted(len(up))} of {counted(len(answers))} engines; {rest}"
+    away = [node["name"] for node in nodes if node["state"] == "dead"]
+    count = f" with {counted(len(up))} engines" if len(up) > 1 else ""
+    # A rank that is gone ends the cluster's engine; until that is seen this says what was heard last.
+    return "serves", f"serves{since}{count}" + (f"; no word from {joined(away)}" if away else "")
+
+
+def _machine(said: Reading, row: Mapping[str, Any], figures: Figures) -> dict[str, Any]:
+    name = row["name"]
+    found: dict[str, Any] = {key: value for key, metric in _NODE.items() if (value := said.one(metric)) is not None}
+    if (fill := figures.get("kv_fill", {}).get(name)) is not None:
+        found["kv_fill"] = fill
+    found["disks"] = [
+        {"path": labels["path"], "bytes": size, "free_bytes": free}
+        for labels, size in said.all("tandem_disk_bytes")
+        if (free := said.one("tandem_disk_free_bytes", path=labels["path"])) is not None
+    ]
+    found["rails"] = [_rail(said, name, device, figures) for device in row["rails"]]
+    return found
+
+
+def _rail(said: Reading, node: str, device: str, figures: Figures) -> dict[str, Any]:
+    rail: dict[str, Any] = {"device": device}
+    for key, metric in (("carrier", "carrier"), ("speed_bits", "speed_bits"), ("mtu_bytes", "mtu_bytes")):
+        if (value := said.one(f"tandem_rail_{metric}", device=device)) is not None:
+            rail[key] = value
+    for key in ("rail_in", "rail_out"):
+        if (value := figures.get(key, {}).get(f"{node} {device}")) is not None:
+            rail[f"{key[5:]}_gbits"] = value
+    return rail

@@ -1,0 +1,74 @@
+"""The page of a node: how all nodes are, on loopback, behind the node's proxy at /tandem/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from operations.plan.files import File, as_is, render
+from operations.plan.knobs import Knobs
+from operations.plan.monitoring import targets
+from operations.plan.nodes import Node
+from operations.plan.panels import panels
+from operations.plan.places import ETC, PAGE, PROXY_KEY, folder_of
+from operations.plan.recipe import Recipe
+from operations.plan.service import SPEC, Program, Service, seal_program
+
+#: Where clients find it, behind the proxy's URL.
+ROOT = "/tandem"
+_PARTS = (
+    *("answers", "asking", "events", "figures", "keyed", "memory", "nodes", "page", "reading", "series", "state"),
+    "words",
+)
+#: What a browser gets.
+STATIC = (
+    *("index.html", "page.css", "page.js", "courses.js", "picture.js", "tell.js", "icon.svg"),
+    *("uplot.js", "uplot.css", "uplot.LICENSE"),
+)
+#: Where a Prometheus of Tandem's listens on the head.
+PROMETHEUS_PORT = 8021
+
+
+def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engine: Service) -> Program | None:
+    """The page of a node that serves; None: nobody wants one."""
+    if knobs.monitoring == "off":
+        return None
+    folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
+    answering = serving if knobs.topology == "replicas" else serving[:1]
+    wanted: dict[str, Any] = {
+        "port": knobs.page_port,
+        "name": node.name,
+        "topology": knobs.topology,
+        "executor": knobs.executor if knobs.topology == "cluster" else "",
+        "recipe": recipe.name,
+        "model": recipe.served_name,
+        "spec": engine.spec,
+        "load_minutes": recipe.load_minutes,
+        "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
+        "answers": [each.name for each in answering],
+        "prometheus": _prometheus(knobs, serving[0]),
+        "panels": panels(),
+        "static": list(STATIC),
+    }
+    unit = render(
+        "page/tandem-page.service.j2",
+        etc=ETC,
+        spec=SPEC,
+        key=PROXY_KEY,
+        asks=["localhost", *(f"{each.fabric}/32" for each in serving)],
+    )
+    files = [
+        *(File(f"{folder}/{part}.py", as_is(f"page/{part}.py")) for part in _PARTS),
+        *(File(f"{folder}/{name}", as_is(f"page/static/{name}")) for name in STATIC),
+        File(f"{folder}/page.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"),
+        File(f"/etc/systemd/system/{PAGE}.service", unit),
+    ]
+    return seal_program(PAGE, files)
+
+
+def _prometheus(knobs: Knobs, head: Node) -> str:
+    """Its URL; empty: the owner's own, if any, is not known here."""
+    if knobs.monitoring in ("off", "metrics"):
+        return ""
+    return f"http://{head.fabric}:{getattr(knobs, 'prometheus_port', PROMETHEUS_PORT)}"

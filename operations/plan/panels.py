@@ -1,0 +1,88 @@
+"""What is drawn: the panels of files/monitoring/panels.yml with their PromQL, and a Grafana dashboard of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from operations.plan.files import FILES
+
+PANELS = FILES / "monitoring/panels.yml"
+#: Grafana's names of our units.
+_UNITS = {
+    "requests": "short",
+    "requests/s": "reqps",
+    "tokens/s": "short",
+    "s": "s",
+    "%": "percent",
+    "GiB": "gbytes",
+    "MHz": "rotmhz",
+    "W": "watt",
+    "°C": "celsius",
+    "Gbit/s": "Gbits",
+}
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def panels(window: str = "1m") -> list[dict[str, Any]]:
+    """All of them, with `expr`; `window`: over what a rate is taken."""
+    listed: list[dict[str, Any]] = yaml.safe_load(PANELS.read_text())
+    return [{**panel, "expr": expression(panel, window)} for panel in listed]
+
+
+def expression(panel: Mapping[str, Any], window: str) -> str:
+    """PromQL that gives what files/page/figures.py makes of the same."""
+    by, metric = ", ".join(panel["by"]), panel["metric"]
+    kind = panel["kind"]
+    if kind == "gauge":
+        expr = f"{panel['of']} by ({by}) ({metric})"
+    elif kind == "rate":
+        expr = _rate(metric, by, window)
+    elif kind == "ratio":
+        # Nothing to nothing would be NaN, and is left out.
+        expr = f"{_rate(metric, by, window)} / ({_rate(panel['over'], by, window)} > 0)"
+    else:
+        expr = f"histogram_quantile({panel['quantile']}, {_rate(f'{metric}_bucket', f'le, {by}', window)})"
+    scale = panel.get("scale")
+    return expr if scale is None else f"({expr}) * {scale:.16g}"
+
+
+def _rate(metric: str, by: str, window: str) -> str:
+    return f"sum by ({by}) (rate({metric}[{window}]))"
+
+
+def dashboard() -> dict[str, Any]:
+    """For Grafana's import: two beside each other, and a variable for the data source."""
+    rows = [_panel(index, panel) for index, panel in enumerate(panels("$__rate_interval"))]
+    variable = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    return {
+        "title": "Tandem",
+        "uid": "tandem",
+        "tags": ["tandem"],
+        "schemaVersion": 41,
+        "version": 1,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": [variable]},
+        "annotations": {"list": []},
+        "links": [],
+        "panels": rows,
+    }
+
+
+def _panel(index: int, panel: Mapping[str, Any]) -> dict[str, Any]:
+    legend = " ".join(f"{{{{{label}}}}}" for label in panel["by"])
+    return {
+        "id": index + 1,
+        "type": "timeseries",
+        "title": panel["title"],
+        "datasource": _SOURCE,
+        "gridPos": {"h": 8, "w": 12, "x": 12 * (index % 2), "y": 8 * (index // 2)},
+        "fieldConfig": {"defaults": {"unit": _UNITS[panel["unit"]], "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": [{"refId": "A", "datasource": _SOURCE, "expr": panel["expr"], "legendFormat": legend}],
+    }

@@ -1,0 +1,156 @@
+"""The page in a real browser, light, dark and as wide as a phone: what it shows is what state.json says.
+
+`PAGE_PICTURES=1 pytest tests/node/test_page_browser.py` writes its pictures to docs/assets/page-*.png as well.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.page_doubles import CHROMIUM, KEY, Exporter, Page
+from tests.plan.samples import ROOT
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
+#: Name, width, height, further flags: Chromium's `--headless` takes no window narrower than 500.
+WAYS = [
+    ("light", 1100, 1800, []),
+    ("dark", 1100, 1800, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
+    ("phone", 390, 2700, []),
+]
+
+
+class Door(ThreadingHTTPServer):
+    """In the browser's place for HAProxy: gives the key, which a command line can't type into a dialogue. A phone's
+    page is put into a frame as wide as a phone.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, page: Page) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path.startswith("/frame/"):
+                    width, height = self.path.split("/")[2:]
+                    body = (
+                        f'<body style="margin:0"><iframe src="/tandem/" width={width} height={height} style="border:0">'
+                    )
+                    return self._say(200, body.encode(), "text/html", None)
+                request = urllib.request.Request(f"{page.url}{self.path}", headers={"Authorization": f"Bearer {KEY}"})
+                try:
+                    with urllib.request.urlopen(request, timeout=10) as answer:
+                        policy = answer.headers["Content-Security-Policy"].replace(
+                            "ancestors 'none'", "ancestors 'self'"
+                        )
+                        self._say(200, answer.read(), answer.headers["Content-Type"], policy)
+                except OSError:
+                    self._say(502, b"", "text/plain", None)
+
+            def _say(self, status: int, body: bytes, kind: str, policy: str | None) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                if policy:
+                    self.send_header("Content-Security-Policy", policy)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                """Nothing."""
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str, Path]]:
+    folder = tmp_path_factory.mktemp("page")
+    exporters = {name: Exporter() for name in ("spark-1", "spark-2")}
+    exporters["spark-2"].changes = {
+        'tandem_source_up{source="engine"}': "0",
+        'tandem_rail_carrier{device="enP2p1s0f0np0"}': "0",
+        # Frozen, so that the page and state.json are asked about the same.
+        'vllm:generation_tokens_total{model_name="nemotron"}': "100",
+    }
+    page = Page(folder, {name: f"http://127.0.0.1:{each.server_port}" for name, each in exporters.items()})
+    door = Door(page)
+    time.sleep(23)
+    yield page, f"http://127.0.0.1:{door.server_port}", folder
+    door.shutdown()
+    page.end()
+    for each in exporters.values():
+        each.end()
+
+
+def browse(folder: Path, *flags: str) -> str:
+    """What Chromium prints of a page that had ten seconds of its own time."""
+    argv = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"]
+    argv += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000", *flags]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def values(dom: str) -> list[tuple[str, str]]:
+    """(label, what is shown), in the page's order."""
+    return [
+        (html.unescape(label), html.unescape(value))
+        for label, value in re.findall(r'data-of="([^"]*)"[^>]*>([^<]*)', dom)
+    ]
+
+
+def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) -> None:
+    page, url, folder = shown
+    dom = browse(folder, "--dump-dom", f"{url}/tandem/")
+    said = page.told("state.json")
+    assert 'data-state="told"' in dom and 'class="old"' not in dom
+    text = html.unescape(re.sub(r"<[^>]*>", " ", dom))
+    for each in (*said["models"], *said["nodes"]):
+        assert each["sentence"] in text, each
+    found = values(dom)
+    of = dict(found)
+    model, nodes = said["models"][0], said["nodes"]
+    assert float(of["Requests that run"]) == model["requests_running"] == 6
+    assert float(of["Tokens made"].split()[0]) == pytest.approx(model["tokens_out"], rel=0.15)
+    assert float(of["Between tokens, p50"].split()[0]) == pytest.approx(model["between_p50"] * 1000, abs=5)
+    assert of["First token, p50"] == of["Power"] == of["Prefix cache hits"] == "not known"
+    shown_gib = [float(value.split()[0]) for label, value in found if label == "Memory to be had"]
+    assert shown_gib == [round(node["memory_available_bytes"] / 2**30, 1) for node in nodes]
+    clocks = [value for label, value in found if label == "Clock"]
+    assert clocks == [f"{node['clock_hertz'] / 1e6:.0f} MHz" for node in nodes]
+    assert ("✕ rail down" in text and "rail up" in text and "◐ starting" in text) or "▲ problem" in text
+    # What a node says is never markup.
+    assert "<b>killed" not in dom and "&lt;b&gt;killed" in dom
+    assert "u-over" in dom, "the course was not drawn"
+
+
+@pytest.mark.parametrize(("name", "width", "height", "flags"), WAYS, ids=[way[0] for way in WAYS])
+def test_a_picture_of_it(
+    shown: tuple[Page, str, Path], name: str, width: int, height: int, flags: list[str], tmp_path: Path
+) -> None:
+    _, url, folder = shown
+    file = tmp_path / f"page-{name}.png"
+    at = f"{url}/frame/{width}/{height}" if width < 500 else f"{url}/tandem/"
+    browse(folder, *flags, f"--window-size={width},{height}", f"--screenshot={file}", at)
+    found = pixels(file)
+    assert (found["width"], found["height"]) == (width, height)
+    assert (found["light"] > 0.5) == (name != "dark")
+    if os.environ.get("PAGE_PICTURES"):
+        (ROOT / f"docs/assets/page-{name}.png").write_bytes(file.read_bytes())
+
+
+def pixels(file: Path) -> dict[str, Any]:
+    """Size of a picture, and how light its corner is."""
+    import matplotlib.image
+
+    image = matplotlib.image.imread(file)
+    return {"height": image.shape[0], "width": image.shape[1], "light": float(image[:20, :5, :3].mean())}

@@ -1,0 +1,72 @@
+"""The real HAProxy, configured as a deploy renders it, before the real page: alive, dead, and with no LiteLLM left."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from operations.plan.places import PROXY_CONFIG, PROXY_RUN
+from tests.node.litellm_proxy import free_port, free_ports
+from tests.node.page_doubles import KEY, Exporter, Page
+from tests.plan.samples import plan
+
+
+def asked(url: str, key: str = "") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_door_sends_it_what_is_its_own_and_says_plainly_where_it_is_dead(tmp_path: Path) -> None:
+    exporter, inner = Exporter(), free_ports(5)
+    urls = {f"spark-{number}": f"http://127.0.0.1:{exporter.server_port}" for number in (1, 2)}
+    (tmp_path / "page").mkdir()
+    page = Page(tmp_path / "page", urls)
+    port, page_port = free_port(), int(page.url.rpartition(":")[2])
+    mine = plan(
+        topology="solo", monitoring="metrics", proxy_port=port, litellm_ports=inner, page_port=page_port
+    ).head.proxy
+    assert mine
+    config = next(file.content for file in mine.files if file.path == PROXY_CONFIG)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(tmp_path / "run")))
+    haproxy = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        end = time.monotonic() + 20
+        while True:
+            try:
+                assert asked(f"{url}/tandem/") == (401, "")
+                break
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        # No LiteLLM is up here: the service is down, and the page says how it is.
+        assert asked(f"{url}/tandem/state.json", KEY)[0] == 200
+        assert "<title>Tandem</title>" in asked(f"{url}/tandem", KEY)[1]
+        for path in ("/tandemx", "/v1/tandem/", "/%74andem/", "//tandem/", "/Tandem/"):
+            status, text = asked(f"{url}{path}", KEY)
+            assert status == 503 and "the service starts, or is down" in text, path
+        page.end()
+        status, text = asked(f"{url}/tandem/", KEY)
+        assert status == 503 and "the page of Tandem does not run here" in text
+    finally:
+        haproxy.terminate()
+        haproxy.wait()
+        page.end()
+        exporter.end()
+
+
+def test_where_nobody_wants_it_the_path_is_litellm_s() -> None:
+    mine = plan(topology="solo").head.proxy
+    assert mine
+    with pytest.raises(ValueError):
+        next(file.content for file in mine.files if file.path == PROXY_CONFIG).index("backend page")

@@ -1,0 +1,134 @@
+"""What a deploy gives the page: unit, route at the door, panels, and nothing of it where nobody wants it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.plan.checks import listens
+from operations.plan.files import FILES
+from operations.plan.page import STATIC
+from operations.plan.panels import dashboard, panels
+from operations.plan.places import PAGE, PROXY_CONFIG
+from operations.plan.plan import Plan
+from operations.plan.refusal import Refusal
+from tests.node.page_doubles import sources
+from tests.node.shipped import part
+from tests.plan.samples import ROOT, knobs, plan
+from tests.plan.test_walls import elements, text
+
+
+def config(of: Plan) -> str:
+    assert of.head.proxy
+    return next(file.content for file in of.head.proxy.files if file.path == PROXY_CONFIG)
+
+
+def settings(of: Plan, index: int = 0) -> dict[str, Any]:
+    mine = of.nodes[index].page
+    assert mine
+    found: dict[str, Any] = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
+    return found
+
+
+@pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
+def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str) -> None:
+    of = plan(topology=topology, monitoring="metrics")
+    assert [bool(node.page) for node in of.nodes] == [bool(node.engine) for node in of.nodes]
+    said = config(of)
+    assert "acl page path /tandem\n" in said and "acl page path_beg /tandem/\n" in said
+    assert "use_backend page if page\n    default_backend litellm" in said
+    assert "server page 127.0.0.1:8023 " in said and said.count("bind ") == config(plan(topology=topology)).count(
+        "bind "
+    )
+    asked = {node["name"]: node["url"] for node in settings(of)["nodes"]}
+    address = "127.0.0.1" if topology == "solo" else "192.168.177.11"
+    assert asked["spark-1"] == f"http://{address}:8020" and len(asked) == len(of.serving)
+    assert settings(of)["answers"] == list(of.endpoints)
+    assert "8023" in elements(text(of, 0, "tandem.nft"), "given")
+
+
+def test_where_monitoring_is_off_there_is_nothing_of_it() -> None:
+    of = plan()
+    assert all(node.page is None for node in of.nodes)
+    assert "/tandem\n" not in config(of) and "8023" not in config(of)
+    assert 8023 not in listens(0, of.knobs, 2)
+    after = plan(monitoring="metrics")
+    assert of.head.proxy and after.head.proxy and of.head.proxy.spec == after.head.proxy.spec
+
+
+def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
+    mine = plan(monitoring="metrics").head.page
+    assert mine
+    unit = next(file.content for file in mine.files if file.path.endswith(f"{PAGE}.service"))
+    for line in (
+        *(
+            "DynamicUser=yes",
+            "MemoryMax=128M",
+            "CPUQuota=20%",
+            "OOMScoreAdjust=1000",
+            "CapabilityBoundingSet=",
+            "Nice=10",
+        ),
+        *("LoadCredential=key:/etc/tandem/proxy/secrets/master.key", "IPAddressDeny=any", "ProtectSystem=strict"),
+        "IPAddressAllow=localhost 192.168.177.11/32 192.168.177.12/32",
+    ):
+        assert f"\n{line}\n" in unit, line
+    named = {Path(file.path).name for file in mine.files}
+    assert {f"{name}.py" for name in sources()} <= named
+    assert {file.name for file in (FILES / "page/static").iterdir()} == {*STATIC, "uplot.json"}
+
+
+def test_two_programs_on_one_port_are_refused() -> None:
+    with pytest.raises(Refusal, match="monitoring_port and page_port are both 8020"):
+        knobs(page_port=8020)
+    with pytest.raises(Refusal, match="page_port lies within the five ports that begin at litellm_ports"):
+        knobs(page_port=8012)
+
+
+def test_what_is_vendored_is_what_its_publisher_has() -> None:
+    folder = FILES / "page/static"
+    told = json.loads((folder / "uplot.json").read_text())
+    for name, each in told["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == each["sha256"], name
+    assert f"(v{told['version']})" in (folder / "uplot.js").read_text()[:400]
+
+
+def test_nothing_of_the_page_is_inline_or_from_elsewhere() -> None:
+    folder = FILES / "page/static"
+    html = (folder / "index.html").read_text()
+    assert re.findall(r"<script(?![^>]*src=)|<style|\son\w+=|\sstyle=", html) == []
+    for name in STATIC:
+        said = (folder / name).read_text()
+        assert name.startswith("uplot") or "innerHTML" not in said
+        outside = re.findall(r"https?://[^\s\"'`)]+", said)
+        assert name.startswith("uplot") or set(outside) <= {"http://www.w3.org/2000/svg"}, name
+
+
+def test_each_panel_has_a_name_of_its_own_and_metrics_that_somebody_says() -> None:
+    listed = panels()
+    assert len({panel["id"] for panel in listed}) == len(listed)
+    exported = "".join(file.read_text() for file in (FILES / "exporter").glob("*.py"))
+    documented = (ROOT / "docs/page.md").read_text()
+    for panel in listed:
+        for metric in {panel["metric"], panel.get("over", panel["metric"])}:
+            if metric.startswith("tandem_"):
+                assert f'"{metric.removeprefix("tandem_")}"' in exported, metric
+            else:
+                assert f"`{metric}`" in documented, metric
+    figures = part("page", "state")
+    assert {*figures._MODEL, "kv_fill", "rail_in", "rail_out"} <= {panel["id"] for panel in listed}
+
+
+def test_grafana_gets_every_panel_with_a_source_of_its_reader_s() -> None:
+    told = dashboard()
+    assert told["schemaVersion"] >= 36 and told["templating"]["list"][0]["type"] == "datasource"
+    assert [panel["title"] for panel in told["panels"]] == [panel["title"] for panel in panels()]
+    for panel in told["panels"]:
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert "[1m]" not in panel["targets"][0]["expr"]
+    assert len({panel["id"] for panel in told["panels"]}) == len(told["panels"])
