@@ -130,13 +130,12 @@ rollback = "offer"
 # Metrics and alarms (docs/monitoring.md).
 #   off
 #   metrics     each node says how it is in Prometheus' format, on the fabric (on loopback in solo)
-#   prometheus  the same, and the head keeps it and raises alarms: Prometheus and Alertmanager, of its distribution's
-#               packages, on loopback
+#   prometheus  the same, and the head keeps it (on the fabric, too) and raises alarms (on loopback): Prometheus and
+#               Alertmanager, of its distribution's packages
+# With each of them every proxy has a page that says how the nodes are, at /tandem/ (docs/page.md): on loopback behind it.
 monitoring = "off"
 monitoring_port = 8020
-# With it each proxy has a page that says how the nodes are, at /tandem/ (docs/page.md); its program's port on loopback:
 page_port = 8023
-
 prometheus_port = 8021
 alertmanager_port = 8022
 

@@ -26,8 +26,6 @@ STATIC = (
     *("index.html", "page.css", "page.js", "courses.js", "picture.js", "tell.js", "icon.svg"),
     *("uplot.js", "uplot.css", "uplot.LICENSE"),
 )
-#: Where a Prometheus of Tandem's listens on the head.
-PROMETHEUS_PORT = 8021
 
 
 def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engine: Service) -> Program | None:
@@ -69,6 +67,4 @@ def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engi
 
 def _prometheus(knobs: Knobs, head: Node) -> str:
     """Its URL; empty: the owner's own, if any, is not known here."""
-    if knobs.monitoring in ("off", "metrics"):
-        return ""
-    return f"http://{head.fabric}:{getattr(knobs, 'prometheus_port', PROMETHEUS_PORT)}"
+    return f"http://{head.fabric}:{knobs.prometheus_port}" if knobs.keeps else ""

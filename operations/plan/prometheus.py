@@ -32,6 +32,8 @@ def prometheus(recipe: Recipe, knobs: Knobs, node: Node, names: Sequence[str]) -
     unit = render(
         "monitoring/tandem-prometheus.service.j2",
         folder=folder,
+        # Each node's page asks it.
+        address=node.fabric,
         port=knobs.prometheus_port,
         days=knobs.monitoring_days,
         gib=knobs.monitoring_gib,

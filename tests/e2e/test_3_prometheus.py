@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]
 
 BOTH = (PROMETHEUS, ALERTMANAGER)
 PORTS = {PROMETHEUS: 8021, ALERTMANAGER: 8022}
+ADDRESSES = {PROMETHEUS: "192.168.177.11", ALERTMANAGER: "127.0.0.1"}
 TOKEN = "t0ken-of-the-lab"
 #: A unit that ends stays down while this is there.
 STAYS_DOWN = f"/run/systemd/system/{ENGINE}.service.d/test.conf"
@@ -95,9 +96,9 @@ def test_with_the_programs_both_run_and_the_distribution_s_do_not(
     assert (again.code, again.changes) == (0, 0), again.text
 
 
-def test_both_listen_on_loopback_alone_unprivileged_and_bounded(watched: Watched) -> None:
+def test_they_listen_on_fabric_and_loopback_alone_unprivileged_and_bounded(watched: Watched) -> None:
     for unit, port in PORTS.items():
-        assert on(HEAD, f"ss -Hltn sport = :{port}").split()[3] == f"127.0.0.1:{port}"
+        assert on(HEAD, f"ss -Hltn sport = :{port}").split()[3] == f"{ADDRESSES[unit]}:{port}"
         names = "MainPID,MemoryMax,CPUQuotaPerSecUSec,OOMScoreAdjust,NRestarts"
         lines = on(HEAD, f"systemctl show {unit} --property={names}").splitlines()
         said = dict(line.split("=", 1) for line in lines)
@@ -116,11 +117,13 @@ def test_both_listen_on_loopback_alone_unprivileged_and_bounded(watched: Watched
 
 def test_every_node_is_scraped_and_the_rules_are_there(watched: Watched) -> None:
     def up() -> set[str]:
-        said = json.loads(on(HEAD, "curl -sf 'http://127.0.0.1:8021/api/v1/query?query=up%7Bjob=%22tandem%22%7D==1'"))
+        said = json.loads(
+            on(HEAD, "curl -sf 'http://192.168.177.11:8021/api/v1/query?query=up%7Bjob=%22tandem%22%7D==1'")
+        )
         return {each["metric"]["node"] for each in said["data"]["result"]}
 
     wait_for(lambda: up() == {HEAD.name, WORKER.name}, 60)
-    rules = json.loads(on(HEAD, "curl -sf http://127.0.0.1:8021/api/v1/rules"))["data"]["groups"][0]["rules"]
+    rules = json.loads(on(HEAD, "curl -sf http://192.168.177.11:8021/api/v1/rules"))["data"]["groups"][0]["rules"]
     assert all(rule["health"] in ("ok", "unknown") for rule in rules) and len(rules) > 10
 
 
