@@ -128,11 +128,11 @@ fallback_returns = "auto"
 rollback = "offer"
 
 # Metrics and alarms (docs/monitoring.md).
-#   off
+#   off         nothing of this
 #   metrics     each node says how it is in Prometheus' format, on the fabric (on loopback in solo)
 #   prometheus  the same, and the head keeps it (on the fabric, too) and raises alarms (on loopback): Prometheus and
 #               Alertmanager, of its distribution's packages
-# With each of them every proxy has a page that says how the nodes are, at /tandem/ (docs/page.md): on loopback behind it.
+# With each of them every proxy has a page that says how the nodes are, at /tandem/ (docs/page.md).
 monitoring = "off"
 monitoring_port = 8020
 page_port = 8023

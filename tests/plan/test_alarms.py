@@ -107,10 +107,10 @@ def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: st
     assert config["global"]["external_labels"] == {"model": of.recipe.served_name}
 
 
-def test_both_listen_on_loopback_are_bounded_and_keep_what_the_knobs_say() -> None:
+def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_say() -> None:
     head = watching(monitoring_days=7, monitoring_gib=2, prometheus_port=9321).head
     unit = file_of(head.prometheus, "tandem-prometheus.service")
-    assert "--web.listen-address=127.0.0.1:9321" in unit
+    assert f"--web.listen-address={head.node.fabric}:9321" in unit and head.node.rails
     assert "retention.time=7d" in unit and "retention.size=2GB" in unit
     sends = file_of(head.alertmanager, "tandem-alertmanager.service")
     assert "--web.listen-address=127.0.0.1:8022 --cluster.listen-address= " in sends
