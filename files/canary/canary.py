@@ -38,14 +38,14 @@ from watch import Watch
 #: Seconds between two looks at the rails.
 LOOK_S = 1.0
 STATE = Path("/run/tandem/canary.json")
-#: There while this node serves alone (files/fallback).
-ALONE = Path("/run/tandem/alone.json")
+#: Both are there while this node serves alone (files/fallback).
+ALONE = (Path("/run/tandem/alone.json"), Path("/run/systemd/system/tandem-engine.service.d/tandem-alone.conf"))
 
 
 def main() -> int:
     """Look, for ever."""
     wanted = json.loads(Path(__file__).with_name("canary.json").read_text())
-    if ALONE.exists():
+    if all(file.exists() for file in ALONE):
         wanted.update(wanted.get("alone", {}))
     rails = Rails(wanted["rails"], wanted["peers"])
     rails.look()

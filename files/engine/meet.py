@@ -73,7 +73,10 @@ class Peer:
             data = self.connection.recv(65536)
             *lines, self._buffer = (self._buffer + data).split(b"\n")
             self.gone = "" if data else "is gone"
-            return [json.loads(line) for line in lines if line]
+            messages = [json.loads(line) for line in lines if line]
+            if all(isinstance(each, dict) for each in messages):
+                return messages
+            self.gone = "says what is no message"
         except BlockingIOError:
             return []
         except OSError as error:
@@ -119,7 +122,9 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
             if select.select([caller.connection], [], [], 0)[0]:
                 messages = caller.receive()
                 if messages:
-                    _admit(caller, messages[0], spec, present, alone)
+                    _admit(caller, messages[0], spec, range(1, ranks), present, alone)
+                if caller.gone:
+                    caller.connection.close()
                 if messages or caller.gone:
                     callers.remove(caller)
         for rank, peer in list(present.items()):
@@ -140,18 +145,26 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
 
 
 def _admit(
-    caller: Peer, message: dict[str, object], spec: str, present: dict[int, Peer], alone: dict[int, Peer]
+    caller: Peer,
+    message: dict[str, object],
+    spec: str,
+    ranks: range,
+    present: dict[int, Peer],
+    alone: dict[int, Peer],
 ) -> None:
-    if message.get("alone"):
-        rank = int(str(message["rank"]))
-        alone[rank] = caller
-        say(f"rank {rank}'s node serves alone until it comes")
+    rank = message.get("rank")
+    if not isinstance(rank, int) or rank not in ranks:
+        say(f"somebody calls who is none of the ranks: {str(rank)[:20]}")
+        caller.connection.close()
         return
     if message.get("spec") != spec:
         say(f"rank {message.get('rank')} has another spec, {message.get('spec')}: a deploy is still on its way")
         caller.connection.close()
         return
-    rank = int(str(message["rank"]))
+    if message.get("alone"):
+        alone[rank] = caller
+        say(f"rank {rank}'s node serves alone until it comes")
+        return
     present[rank] = caller
     say(f"rank {rank} is here")
 

@@ -35,6 +35,10 @@ LOOK_S = 1.0
 STAGGER_S = 5.0
 #: Looks in a row that show all other ranks waiting and no request under way, before it goes back.
 IDLE_LOOKS = 5
+#: Seconds for which the ranks have to stay together before a return counts as one that held. A node that dies in each
+#: load would otherwise end who serves alone again and again: after a return that did not hold the next one waits this
+#: long, then twice as long, and so on.
+HOLD_S = 1800.0
 UNIT = "tandem-engine"
 #: systemd reads it: what is started in the place of the rank.
 DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
@@ -53,17 +57,24 @@ class Fallback:
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.wanted, self.rank = wanted, int(wanted["rank"])
         self.names = [each["name"] for each in wanted["ranks"]]
-        self.others = Others(self.rank, [each["address"] for each in wanted["ranks"]], wanted["port"])
+        self.others = Others(self.rank, [each["address"] for each in wanted["ranks"]], wanted["port"], wanted["spec"])
         self.under_way = UnderWay(wanted["ranks"][self.rank]["address"], wanted["engine_port"])
         #: Since when ranks are missing, by the monotonic clock, and by the wall's.
         self.lacking_since: float | None = None
         self.lacking_from = ""
         self.idle_looks = 0
+        #: Since when the ranks are together, and how long after a return the next one may be; monotonic.
+        self.together_since: float | None = None
+        self.hold_s, self.returned_at = 0.0, 0.0
+        #: What systemd would not do is asked of it again.
+        self.is_switched = True
         self.told = ""
 
     def look(self) -> None:
         """Look once, and act on it."""
-        if ALONE.exists():
+        if not self.is_switched:
+            self.switch()
+        if is_alone():
             self.alone()
         else:
             self.others.close()
@@ -71,16 +82,21 @@ class Fallback:
 
     def together(self) -> None:
         """This node runs a rank, or waits to."""
-        said = read_json(Path(self.wanted["meeting"])) if is_active(UNIT) else {}
+        state = state_of(UNIT)
+        # What its container has said is of this start only while it runs.
+        said = read_json(Path(self.wanted["meeting"])) if state == "active" else {}
         self.idle_looks = 0
-        if said.get("met"):
-            remember(MET, self.wanted["spec"])
+        self.settle(bool(said.get("met")))
         missing = [rank for rank in said.get("missing", []) if rank != self.rank]
+        if state == "failed":
+            # A rank that dies in each load takes the others' starts along, until systemd gives all of them up.
+            said, missing = {"met": False}, [rank for rank in range(len(self.names)) if rank != self.rank]
         if said.get("met", True) or not missing or read(MET) != self.wanted["spec"]:
             self.lacking_since = None
             self.tell("the ranks are together" if said.get("met") else "waits for the ranks to meet")
             return
         names = " and ".join(self.names[rank] for rank in missing)
+        lacks = "this node's rank has given up" if state == "failed" else f"{names} is missing"
         if said.get("alone"):
             self.lacking_since = None
             serving = " and ".join(self.names[rank] for rank in said["alone"])
@@ -91,11 +107,21 @@ class Fallback:
         after_s = self.wanted["after_s"]
         left_s = self.lacking_since + after_s + self.rank * STAGGER_S - time.monotonic()
         if left_s > 0:
-            self.tell(f"{names} is missing since {self.lacking_from}; after {after_s:g} s this node serves alone")
+            self.tell(f"{lacks} since {self.lacking_from}; after {after_s:g} s this node serves alone")
         elif serving := self.others.who_serves_alone():
             self.tell(f"{' and '.join(self.names[rank] for rank in serving)} serves alone")
         else:
-            self.begin(f"{names} is missing since {self.lacking_from}")
+            self.begin(f"{lacks} since {self.lacking_from}")
+
+    def settle(self, have_met: bool) -> None:
+        """Remember a cluster that has met, and one that has stayed together after a return."""
+        if not have_met:
+            self.together_since = None
+            return
+        remember(MET, self.wanted["spec"])
+        self.together_since = self.together_since or time.monotonic()
+        if time.monotonic() - self.together_since > HOLD_S:
+            self.hold_s = 0.0
 
     def begin(self, why: str) -> None:
         """From now on this node serves alone."""
@@ -107,8 +133,14 @@ class Fallback:
 
     def alone(self) -> None:
         """This node serves alone, until all other ranks wait for it and nobody needs it."""
-        self.lacking_since = None
-        about, missing = read_json(ALONE), self.others.missing()
+        self.lacking_since = self.together_since = None
+        about = read_json(ALONE)
+        if state_of(UNIT) == "failed":
+            # Another node may serve, and the cluster be tried again: nobody is kept waiting by an engine that is none.
+            self.others.close()
+            self.tell(f"would serve alone since {about.get('since', '?')}, but its engine has given up: `make apply`")
+            return
+        missing = self.others.missing()
         begun = f"serves alone since {about.get('since', '?')}, because {about.get('why', '?')}"
         names = " and ".join(self.names[rank] for rank in missing)
         is_busy = self.under_way.any()
@@ -117,6 +149,10 @@ class Fallback:
             self.tell(f"{begun}; {names} does not wait for it yet")
         elif self.wanted["returns"] == "deploy":
             self.tell(f"{begun}; all nodes are back: `make apply` makes a cluster of them again")
+        elif (left_s := self.returned_at + self.hold_s - time.monotonic()) > 0:
+            self.tell(
+                f"{begun}; all nodes are back, but the last return did not hold: again in {left_s / 60:.0f} minutes"
+            )
         elif self.idle_looks < IDLE_LOOKS:
             self.tell(f"{begun}; all nodes are back: a cluster again as soon as no request is under way")
         else:
@@ -125,36 +161,50 @@ class Fallback:
     def end(self) -> None:
         """The cluster again: the other ranks wait for this node's."""
         say("all nodes are back and no request is under way: this node's rank joins the cluster again")
+        self.returned_at, self.hold_s = time.monotonic(), max(HOLD_S, 2 * self.hold_s)
         DROP_IN.unlink(missing_ok=True)
         ALONE.unlink(missing_ok=True)
         # Whoever called here has to call the rank.
         self.others.close()
-        self.switch()
+        if state_of(UNIT) == "inactive":
+            # Its owner has stopped it: so it stays.
+            run("daemon-reload")
+        else:
+            self.switch()
 
     def switch(self) -> None:
         """The engine as the drop-in has it or as its unit has it, and the canary that looks at that."""
-        run("daemon-reload")
         run("reset-failed", f"{UNIT}.service")
-        run("restart", "--no-block", f"{UNIT}.service", "tandem-canary.service")
+        self.is_switched = run("daemon-reload") and run(
+            "restart", "--no-block", f"{UNIT}.service", "tandem-canary.service"
+        )
 
     def tell(self, text: str) -> None:
         """For `make status`: written when it changes."""
         if text != self.told:
-            write(STATE, json.dumps({"says": text, "alone": ALONE.exists()}))
+            write(STATE, json.dumps({"says": text, "alone": is_alone()}))
             self.told = text
 
 
-def is_active(unit: str) -> bool:
-    """Whether it runs, and does not only wait for its start; what its container has said is then of this start."""
+def is_alone() -> bool:
+    """Whether this node serves alone. What `make down` or a lost write leaves of the one file without the other is no
+    such node.
+    """
+    return ALONE.exists() and DROP_IN.exists()
+
+
+def state_of(unit: str) -> str:
+    """systemd's word: `active` runs, and does not only wait for its start; `failed` is started no more."""
     done = subprocess.run(["systemctl", "is-active", f"{unit}.service"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() == "active"
+    return done.stdout.strip()
 
 
-def run(*words: str) -> None:
-    """systemctl; what it refuses is in the journal, and looked at again."""
+def run(*words: str) -> bool:
+    """systemctl; what it refuses is in the journal."""
     done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
     if done.returncode and words[0] != "reset-failed":
         say(f"systemctl {' '.join(words)}: {done.stderr.strip()}")
+    return done.returncode == 0
 
 
 def read(path: Path) -> str:

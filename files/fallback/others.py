@@ -1,8 +1,8 @@
 """The other nodes of a cluster, for one that serves alone: who waits for it, and who serves alone as well.
 
 It speaks where the ranks meet (files/engine/meet.py), whose words these are: it answers who calls here in place of its
-rank with `{"alone": true}`, and calls rank 0 with the same. A connection that stands is a rank that waits; the kernels
-ask each other every second whether it does.
+rank with `{"alone": true}`, its rank and its spec, and calls rank 0 with the same. A connection that stands is a rank
+that waits; the kernels ask each other every second whether it does.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Caller:
 
 
 class Others:
-    """`addresses`: of all ranks on the fabric, by rank."""
+    """`addresses`: of all ranks on the fabric, by rank. `spec`: of this plan; who has another one would not meet."""
 
-    def __init__(self, rank: int, addresses: list[str], port: int) -> None:
-        self.rank, self.addresses, self.port = rank, addresses, port
+    def __init__(self, rank: int, addresses: list[str], port: int, spec: str) -> None:
+        self.rank, self.addresses, self.port, self.spec = rank, addresses, port, spec
         self.listener: socket.socket | None = None
         self.callers: list[Caller] = []
         #: Our own call to rank 0.
@@ -69,7 +69,7 @@ class Others:
     def missing(self) -> list[int]:
         """Ranks that do not wait for this node's. To ask is to be there: from now on who calls here is answered."""
         self._hear()
-        waiting = {int(each.said["rank"]) for each in self.callers if _is_a_rank(each.said)}
+        waiting = {int(each.said["rank"]) for each in self.callers if self._is_a_rank(each.said)}
         if self.rank:
             waiting |= self._at_the_head()
         return [rank for rank in range(len(self.addresses)) if rank != self.rank and rank not in waiting]
@@ -108,7 +108,7 @@ class Others:
                 caller = Caller(self.listener.accept()[0])
             except OSError:
                 break
-            caller.say({"alone": True, "rank": self.rank})
+            caller.say(self._alone())
             self.callers.append(caller)
         for caller in self.callers:
             caller.read()
@@ -141,10 +141,12 @@ class Others:
         except OSError:
             return None
         caller = Caller(connection)
-        caller.say({"alone": True, "rank": self.rank})
+        caller.say(self._alone())
         return caller
 
+    def _alone(self) -> dict[str, object]:
+        return {"alone": True, "rank": self.rank, "spec": self.spec}
 
-def _is_a_rank(said: dict[str, Any]) -> bool:
-    """Whether that is a rank that waits, and not a node that serves alone as well."""
-    return isinstance(said.get("rank"), int) and "spec" in said
+    def _is_a_rank(self, said: dict[str, Any]) -> bool:
+        """Whether that is a rank of this plan that waits, and not a node that serves alone as well."""
+        return isinstance(said.get("rank"), int) and said.get("spec") == self.spec and not said.get("alone")

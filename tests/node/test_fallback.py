@@ -52,8 +52,12 @@ class Node:
         self.module.HERE, self.module.DROP_IN = self.folder, self.folder / "engine.d/tandem-alone.conf"
         self.module.ALONE, self.module.STATE = self.folder / "alone.json", self.folder / "fallback.json"
         self.module.MET, self.module.STAGGER_S = self.folder / "met", 1.0
-        self.module.run, self.module.is_active = self._systemctl, lambda _: self.process is not None
+        self.module.run, self.module.state_of = self._systemctl, lambda _: self.state
         self.process: subprocess.Popen[bytes] | None = None
+        #: The rank and the lone engine die until systemd starts them no more.
+        self.rank_is_sick, self.engine_is_sick = False, False
+        #: systemd does nothing that it is asked.
+        self.refuses = False
         self.on = False
 
     def power_on(self) -> None:
@@ -87,6 +91,18 @@ class Node:
     def says(self) -> str:
         return str(self.module.read_json(self.module.STATE).get("says", ""))
 
+    @property
+    def state(self) -> str:
+        is_alone = self.module.is_alone()
+        if self.engine_is_sick if is_alone else self.rank_is_sick:
+            return "failed"
+        return "active" if self.process or is_alone else "activating"
+
+    def falls_sick(self) -> None:
+        """Its rank has died in each of its starts."""
+        self.rank_is_sick = True
+        self._stop()
+
     def has_met(self) -> bool:
         return bool(self.module.read_json(Path(self.wanted["meeting"])).get("met")) and self.process is not None
 
@@ -94,18 +110,21 @@ class Node:
         fallback = self.module.Fallback(self.wanted)
         while self.on:
             fallback.look()
-            if self.process and self.process.poll() is not None:
+            if self.process and self.process.poll() is not None and not self.rank_is_sick:
                 # Restart=always
                 self._start()
             time.sleep(0.05)
         fallback.others.close()
 
-    def _systemctl(self, *words: str) -> None:
+    def _systemctl(self, *words: str) -> bool:
+        if self.refuses:
+            return False
         if words[0] == "restart":
             assert words[1:] == ("--no-block", "tandem-engine.service", "tandem-canary.service")
             self._stop()
             if not self.module.DROP_IN.exists():
                 self._start()
+        return True
 
     def _start(self) -> None:
         self.process = subprocess.Popen([sys.executable, str(self.folder / "meet.py"), "one"])
@@ -252,6 +271,97 @@ def test_of_several_that_serve_alone_one_after_the_other_goes_back(cluster: Clus
     assert comes(lambda: all(node.says.endswith("does not wait for it yet") for node in workers))
     head.power_on()
     assert comes(lambda: all(node.has_met() for node in nodes), 15), [node.says for node in nodes]
+
+
+def test_ranks_that_have_given_up_leave_one_engine(cluster: Cluster) -> None:
+    """One that dies in each load uses up the other's starts with its own."""
+    head, worker = cluster()
+    head.falls_sick()
+    worker.falls_sick()
+    assert comes(lambda: head.is_alone), head.says
+    assert comes(lambda: "because this node's rank has given up since" in head.says), head.says
+    assert comes(lambda: worker.says == "spark-1 serves alone"), worker.says
+    time.sleep(1.5)
+    assert not worker.is_alone
+
+
+def test_a_lone_engine_that_has_given_up_keeps_nobody_waiting(cluster: Cluster) -> None:
+    head, worker = cluster(returns="deploy")
+    worker.falls_sick()
+    head.falls_sick()
+    head.engine_is_sick = True
+    assert comes(lambda: "but its engine has given up: `make apply`" in head.says), head.says
+    assert comes(lambda: worker.is_alone), worker.says
+
+
+def test_a_return_that_did_not_hold_is_not_tried_again_at_once(cluster: Cluster) -> None:
+    head, worker = cluster()
+    for again in (False, True):
+        worker.power_off()
+        assert comes(lambda: head.is_alone), head.says
+        worker.power_on()
+        if not again:
+            assert comes(lambda: head.has_met() and worker.has_met()), head.says
+            assert comes(lambda: head.says == "the ranks are together")
+    assert comes(lambda: head.says.endswith("the last return did not hold: again in 30 minutes")), head.says
+    time.sleep(1)
+    assert head.is_alone
+
+
+def test_what_is_left_of_a_node_that_served_alone_makes_it_no_such_node(cluster: Cluster) -> None:
+    """As after `make down`, which takes the unit's folder away."""
+    head, worker = cluster()
+    for node in (head, worker):
+        node.module.write(node.module.ALONE, json.dumps({"since": "then"}))
+    time.sleep(0.5)
+    assert head.has_met() and worker.has_met()
+    assert head.says == worker.says == "the ranks are together"
+
+
+def test_a_rank_of_another_plan_is_not_waited_for(cluster: Cluster) -> None:
+    head, worker = cluster()
+    worker.power_off()
+    assert comes(lambda: head.says.endswith("spark-2 does not wait for it yet")), head.says
+    with socket.create_connection(("127.0.0.1", head.wanted["port"])) as other:
+        other.sendall(b'{"rank": 1, "spec": "two"}\n')
+        time.sleep(1)
+        assert head.is_alone and head.says.endswith("spark-2 does not wait for it yet")
+
+
+def test_what_systemd_refuses_is_asked_of_it_again(cluster: Cluster) -> None:
+    head, worker = cluster()
+    head.refuses = True
+    worker.power_off()
+    assert comes(lambda: head.is_alone), head.says
+    assert head.process is not None
+    head.refuses = False
+    assert comes(lambda: head.process is None)
+
+
+def test_who_says_what_is_no_message_to_a_rank_that_waits_is_nobody(cluster: Cluster) -> None:
+    head, worker = cluster(meets=False)
+    head.power_on()
+    rank = head.process
+    address = ("127.0.0.1", head.wanted["port"])
+    assert comes(lambda: read_mark(head).get("missing") == [1])
+    for words in (b"[1]\n", b'{"alone": true}\n', b'{"alone": true, "rank": 7, "spec": "one"}\n', b'{"rank": []}\n'):
+        assert is_sent_away(address, words)
+    worker.power_on()
+    assert comes(lambda: head.has_met() and worker.has_met())
+    assert head.process is rank
+
+
+def read_mark(node: Node) -> dict[str, Any]:
+    """What its rank has written."""
+    found: dict[str, Any] = node.module.read_json(Path(node.wanted["meeting"]))
+    return found
+
+
+def is_sent_away(address: tuple[str, int], words: bytes) -> bool:
+    """Whether it hangs up on whoever says that."""
+    with socket.create_connection(address, timeout=5) as stranger:
+        stranger.sendall(words)
+        return stranger.recv(100) == b""
 
 
 def test_who_says_what_is_no_message_is_nobody(cluster: Cluster) -> None:
