@@ -98,10 +98,14 @@ def _request(user: int) -> str:
     return _openssl("req", "-new", "-key", str(KEY), "-subj", f"/CN={os.uname().nodename[:60]}")
 
 
+def _for_root_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _signed(asks: str, names: Sequence[str]) -> str:
     """The certificate and the authority's."""
     AUTHORITY.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (AUTHORITY / "lock").open("w") as lock, tempfile.TemporaryDirectory() as folder:
+    with open(AUTHORITY / "lock", "w", opener=_for_root_alone) as lock, tempfile.TemporaryDirectory() as folder:
         # Two nodes may ask at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         own, key = AUTHORITY / "ca.crt", AUTHORITY / "ca.key"

@@ -53,8 +53,11 @@ def render(template: str, **values: Any) -> str:
 
 
 def as_is(name: str) -> str:
-    """A file of files/ that is shipped without rendering."""
-    return (FILES / name).read_text()
+    """A file of files/ that is shipped without rendering. Its last line ends: what goes to a node through pyinfra's
+    standard input does, and would differ from its plan at each deploy.
+    """
+    text = (FILES / name).read_text()
+    return text if text.endswith("\n") or not text else f"{text}\n"
 
 
 def digest(files: Iterable[File], *more: str) -> str:

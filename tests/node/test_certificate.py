@@ -150,3 +150,9 @@ def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: t
     assert status(f"http://127.0.0.1:{asked}/health/liveliness") in (200, 503)
     with pytest.raises(urllib.error.HTTPError, match="503"):
         probe.ask(f"https://127.0.0.1:{port}/v1/models", None, "", 5)
+
+
+def test_what_the_authority_keeps_is_root_s_alone(node: Path) -> None:
+    sign(NAMES)
+    for file in certificate.AUTHORITY.iterdir():
+        assert not file.stat().st_mode & 0o077 or file.suffix == ".crt", file

@@ -132,3 +132,11 @@ def test_grafana_gets_every_panel_with_a_source_of_its_reader_s() -> None:
         assert panel["datasource"]["uid"] == "${datasource}"
         assert "[1m]" not in panel["targets"][0]["expr"]
     assert len({panel["id"] for panel in told["panels"]}) == len(told["panels"])
+
+
+def test_every_file_of_a_node_ends_with_its_last_line() -> None:
+    """What is written through pyinfra's standard input does: one that did not would be written at each deploy."""
+    for of in plan(2, topology="replicas", monitoring="prometheus").nodes:
+        for program in of.services.values():
+            for file in program.files if program else ():
+                assert file.content.endswith("\n"), file.path
