@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -48,7 +48,7 @@ def has_proven_itself(name: str) -> bool:
 
 
 def await_engine(plan: Plan, where: Host) -> str:
-    """Wait until the engine that answers on this node gives a token; else returns why not, with the end of its log.
+    """Wait until the engine that answers on this node gives a token; else returns why not, from its log.
 
     One that this run has started, or that has never served, is judged too, and stopped when it is not the one that was
     meant. Any other is only waited for: it may be busy with a long prompt, and its first lines are not kept for ever.
@@ -142,7 +142,7 @@ def _await(
     plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "", watch: Watch | None = None
 ) -> str:
     wait, said = Wait(patience_s), time.monotonic()
-    others = [each for each in parts(plan, where) if each.name != where.name] if unit == ENGINE else []
+    ranks = [each for each in parts(plan, where) if each.name != where.name] if unit == ENGINE else []
     while True:
         answer = _probe(plan, where, unit, url, plan.recipe.served_name, key_file)
         if watch and (problem := watch.look()):
@@ -150,12 +150,13 @@ def _await(
             return f"{problem}. The engine is stopped"
         if answer["ok"]:
             return ""
-        found = [(where, answer), *((other, ask(other, "unit", unit=unit)) for other in others)]
+        found = [(where, answer), *((rank, ask(rank, "unit", unit=unit)) for rank in ranks)]
         for each, part in found:
             if why := wait.see(each.name, part["state"]):
-                return _failure(each, unit, url, f"{why} ({answer['problem']})")
+                others = [other for other, _ in found if other is not each]
+                return _failure([each, *others], unit, url, f"{why} ({answer['problem']})")
         if why := wait.is_over():
-            return _failure(where, unit, url, f"{why} ({answer['problem']})")
+            return _failure([each for each, _ in found], unit, url, f"{why} ({answer['problem']})")
         if time.monotonic() - said >= 10:
             said = time.monotonic()
             each, part = next((pair for pair in found if waits_to_start(pair[1]["state"])), found[0])
@@ -172,6 +173,12 @@ def _probe(plan: Plan, where: Host, unit: str, url: str, model: str, key_file: s
     return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, **asked)
 
 
-def _failure(where: Host, unit: str, url: str, why: str) -> str:
-    tail = "\n".join(f"    {line}" for line in ask(where, "unit", unit=unit, lines=25)["log"])
-    return f"{where.name}: {url} does not serve: {why}. The end of its log (journalctl -u {unit}):\n{tail}"
+def _failure(parts: Sequence[Host], unit: str, url: str, why: str) -> str:
+    """`parts`: the nodes that it runs on, the one first that has failed. Ranks end with one another, so the log is that
+    of the one that says why by itself.
+    """
+    logs = {each.name: ask(each, "unit", unit=unit, lines=25, why=True) for each in parts}
+    name = next((name for name, log in logs.items() if log["told"]), parts[0].name)
+    tail = "\n".join(f"    {line}" for line in logs[name]["log"])
+    of = "its log" if name == parts[0].name else f"the log of {name}"
+    return f"{parts[0].name}: {url} does not serve: {why}. From {of} (journalctl -u {unit}):\n{tail}"

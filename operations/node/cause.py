@@ -47,6 +47,17 @@ def telling(lines: Sequence[str], kinds: Sequence[str]) -> str:
     return ""
 
 
+def excerpt(lines: Sequence[str], count: int) -> tuple[str, list[str]]:
+    """The line in which an engine itself says why it ended, and `count` lines around it: what restarts have logged
+    behind it is no end of the story. Without one: nothing, and the last lines.
+    """
+    own = telling(lines, KINDS[1:2])
+    where = next((number for number in reversed(range(len(lines))) if own and own in lines[number]), len(lines) - 1)
+    # What an exception says in further lines comes behind it.
+    first = max(0, min(where - count // 2, len(lines) - count))
+    return own, list(lines[first : first + count])
+
+
 def _of_this_start(lines: Sequence[str]) -> str:
     """Why one that runs does not answer: it waits for other ranks, or has an error, or loads."""
     met = max((number for number, line in enumerate(lines, 1) if line.startswith(_MET)), default=0)

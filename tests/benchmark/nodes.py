@@ -160,7 +160,7 @@ def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[st
             "look": json.dumps(state),
             "fabric": json.dumps({"problems": [], "kept": True}),
             "probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": []}),
+            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
             "files": json.dumps({}),
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),

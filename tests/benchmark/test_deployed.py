@@ -79,11 +79,11 @@ def test_an_engine_that_was_started_anew_has_counted_nothing() -> None:
 
 def test_the_words_of_pyinfra_come_down_to_a_line() -> None:
     failed = (
-        "    [spark-1] noop: x\n    [spark-1] http://a:8001 does not serve: its unit is failed. The end of its log:\n"
+        "    [spark-1] noop: x\n    [spark-1] http://a:8001 does not serve: its unit is failed. From its log:\n"
         "    ValueError: no room\n    [spark-1] Error: executed 0 commands\n"
         "--> pyinfra error: Over 0% of hosts failed (50%)\n"
     )
-    assert why(failed) == "http://a:8001 does not serve: its unit is failed. The end of its log: ValueError: no room"
+    assert why(failed) == "http://a:8001 does not serve: its unit is failed. From its log: ValueError: no room"
     refused = (
         "--> pyinfra error in /x/report.py line 32: \n    data  no knob is named `x`\n          -> did you mean `y`?\n"
     )

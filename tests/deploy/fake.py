@@ -149,7 +149,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             "look": json.dumps(state),
             "fabric": json.dumps({"problems": [], "kept": True}),
             "probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": []}),
+            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
             "files": json.dumps({}),
             "vocabulary": json.dumps({}),
             "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),

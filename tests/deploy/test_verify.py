@@ -12,6 +12,7 @@ from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden, Proof
 from tests.plan.samples import plan
 
+FAILED = {"state": {"ActiveState": "failed"}, "log": [], "told": ""}
 OK = {"ok": True, "seconds": 0.1}
 BUSY = {"problem": "timed out", "judged": False}
 
@@ -27,7 +28,7 @@ class ScriptedNodes:
         self.answers: dict[str, list[dict[str, Any]]] = {
             "probe": [OK],
             "answer": [{"problem": "", "judged": True}],
-            "unit": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": []}],
+            "unit": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": [], "told": ""}],
             "journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
 
@@ -161,10 +162,17 @@ def test_a_count_of_restarts_that_is_set_back_counts_from_there(nodes: ScriptedN
 
 
 def test_a_rank_that_has_failed_ends_the_wait_with_its_name_and_its_log(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-2 unit"] = [{"state": {"ActiveState": "failed"}, "log": ["No space left on device"]}]
+    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["No space left on device"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "its unit is failed" in said and "No space left on device" in said
     assert nodes.now < 10
+
+
+def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_says_why(nodes: ScriptedNodes) -> None:
+    nodes.answers["spark-1 unit"] = [FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}]
+    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
+    said = served(nodes, down(), topology="cluster")
+    assert said.startswith("spark-2: ") and "From the log of spark-1" in said and "9999999" in said
 
 
 def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> None:

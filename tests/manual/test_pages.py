@@ -115,7 +115,7 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
         "is gated: accept its terms on the Hub",
         "its unit is &lt;activestate&gt;",
         "no engine answers at the moment; it starts by itself",
-        "does not serve: &lt;why&gt;. The end of its log",
+        "does not serve: &lt;why&gt;. From its log",
         "Remark: the image `<image>` is not pinned by a digest",
         "MemAvailable is &lt;available mib&gt; MiB",
         "NAME= is empty<br>→ say whose key it is: NAME=alice",

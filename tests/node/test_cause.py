@@ -64,3 +64,12 @@ def test_a_unit_that_stays_down_says_after_how_many_starts_and_what_to_do() -> N
         "tandem-engine", DOWN, ["ValueError: no such model", "restart 5 in a row: waiting 120 s before it"]
     )
     assert said == "it stays down after 6 starts: ValueError: no such model. Mend it, then `make apply`"
+
+
+def test_of_several_starts_the_lines_around_an_engine_s_own_last_word_are_shown() -> None:
+    said = ["(APIServer pid=7) ValidationError: 1 validation error: ", "  Value error, 9999999 is too large"]
+    start = ["Starting tandem-engine.service", *("loads" for _ in range(40))]
+    told, shown = cause.excerpt([*start, *said, *start, "tandem: waiting for 1 more ranks"], 25)
+    assert told == said[0].strip() and len(shown) == 25 and shown[12:14] == said
+    assert cause.excerpt(["a", "b", "c"], 2) == ("", ["b", "c"])
+    assert cause.excerpt([], 2) == ("", [])
