@@ -30,7 +30,6 @@ from operations import (
     verify,
     walls,
 )
-from operations.plan.places import ENGINE, PROXY
 
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
 plan = preflight.settle(advice=against)
@@ -40,17 +39,17 @@ fabric.rails(plan, name="Fabric | addresses and MTU of both rails")
 fabric.prove(plan, name="Fabric | full frames reach every node")
 
 # Downloads and copies: the old topology still serves.
-image.obtain(plan, ENGINE, name="Image | the engine's, on the head")
+image.obtain(plan, "engine", name="Image | the engine's, on the head")
 judging.understood(plan, name="Recipe | the image knows every word of it")
-image.obtain(plan, PROXY, name="Image | the proxy's, on the head")
-image.copy(plan, ENGINE, name="Image | the engine's, on the other nodes")
-image.copy(plan, PROXY, name="Image | the proxy's, on the other nodes")
+image.obtain(plan, "proxy", name="Image | the proxy's, on the head")
+image.copy(plan, "engine", name="Image | the engine's, on the other nodes")
+image.copy(plan, "proxy", name="Image | the proxy's, on the other nodes")
 model.obtain(plan, name="Model | on the head")
 model.copy(plan, name="Model | on the other nodes")
 
-# The switch. The head's rank goes first and comes last: the workers' have nothing to do without it.
-engine.retire(plan, on_head=True, name="Engine | stop what is not the plan's, on the head")
-engine.retire(plan, on_head=False, name="Engine | stop what is not the plan's, on the other nodes")
+# The switch. A cluster's first rank goes first and comes last: the others have nothing to do without it.
+engine.retire(plan, first=True, name="Engine | stop what is not the plan's, on the head")
+engine.retire(plan, first=False, name="Engine | stop what is not the plan's, on the other nodes")
 # What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
 walls.stand(plan, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
 secrecy.kept(plan, name="Secrets | whose they are, and who may read them")
@@ -58,18 +57,17 @@ engine.files(plan, name="Engine | files")
 engine.ray_token(plan, name="Engine | Ray's token")
 upkeep.files(plan, name="Upkeep | files")
 upkeep.run(plan, name="Upkeep | memory guard and canary")
-engine.start(plan, on_head=False, name="Engine | start on the other nodes")
-started = engine.start(plan, on_head=True, name="Engine | start on the head")
+engine.start(plan, first=False, name="Engine | start on the other nodes")
+started = engine.start(plan, first=True, name="Engine | start on the head")
 proxy.keys(plan, name="Proxy | the same keys on all nodes")
 tls.certificates(plan, name="Proxy | a certificate for each")
 proxy.serve(plan, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, plan))
-if plan.knobs.topology == "replicas":
-    # One at a time, so that the proxy always has a live engine.
-    for each in host.loop(plan.nodes):
-        engine.stand_in(plan, each.node.name, name=f"Engine | another one serves while {each.node.name} is renewed")
-        # The one that serves then may do so at another address than before.
-        proxy.serve(plan, name="Engine | the proxies, before the next one stops", _if=engine.proxy_follows)
-        engine.renew(plan, each.node.name, name=f"Engine | renew {each.node.name}")
+# One at a time, so that the proxy always has a live engine.
+for served, node in host.loop(plan.turns):
+    engine.stand_in(plan, served, node, name=f"Engine | another one serves while {node}{served.suffix} is renewed")
+    # The one that serves then may do so at another address than before.
+    proxy.serve(plan, name="Engine | the proxies, before the next one stops", _if=engine.proxy_follows)
+    engine.renew(plan, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(plan, name="Engine | a token from each")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(plan, name="Verify | every node is in the Ray cluster", _if=started.did_change)

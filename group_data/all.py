@@ -20,6 +20,20 @@ topology = "cluster"
 #   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
 executor = "mp"
 
+# Several models, by names of your own; none: the one that `recipe`, `topology` and `executor` declare. Each has a recipe,
+# and what it does not say is as it is said in this file.
+#   recipe, topology, executor, canary_deadline, engine_image_from, model_from, model_revision, model_revisions
+#   nodes         those that it lies on, its first rank's first; without it solo lies on the head, all else on all nodes
+#   memory_gib    what it may have of each of these nodes; models of one node that do not fit together are refused
+#   served_name   what clients call it, in place of the recipe's name
+# The first ones are worth the most: where memory runs out the last one of a node is killed first. For one run:
+# `--data models.coder.topology=solo`. More in docs/models.md.
+#   models = {
+#       "chat": {"recipe": "nemotron-3-super-nvfp4-auto", "topology": "cluster", "nodes": ["spark-1", "spark-2"]},
+#       "coder": {"recipe": "qwen3.6-35b-a3b-nvfp4", "topology": "replicas", "nodes": ["spark-3", "spark-4"]},
+#   }
+models = {}
+
 # How the proxy chooses among engines.
 #   balanced        the one with the fewest requests under way; a conversation goes where its beginning is cached, as
 #                   long as reading it anew would take longer than to wait behind the others there

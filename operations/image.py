@@ -18,20 +18,24 @@ from operations.patience import fail, patiently, quietly
 from operations.plan import mods
 from operations.plan.images import Image, by_content
 from operations.plan.plan import Plan
-from operations.plan.service import Service
 from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 
 
 @looking.step
-def obtain(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
-    """On the head: pull, load or build a unit's image if it is not there; it gets its local name."""
-    mine = plan.of(host.name)
-    service = mine.services[unit]
-    if not isinstance(service, Service) or not mine.node.is_head:
+def obtain(plan: Plan, role: str) -> Iterator[PyinfraCommand]:
+    """On the head: pull, load or build the images of engines, or of the proxy, that are not there; each gets its local
+    name.
+    """
+    if not plan.of(host.name).node.is_head:
         host.noop("the head gets it")
         return
-    image = service.image
+    for image in looking.images_at(plan, host.name):
+        if image.role == role:
+            yield from _obtained(plan, image)
+
+
+def _obtained(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
     found = looking.at(host, plan)["images"][image.local]
     if found["image"] and not found["replaced"]:
         host.noop(f"{image.reference} is there as {image.local}")
@@ -87,14 +91,17 @@ def _check_architecture(plan: Plan, where: Host, image: Image) -> None:
 
 
 @looking.step
-def copy(plan: Plan, unit: str) -> Iterator[PyinfraCommand]:
-    """On the other nodes: take the head's image over the fabric unless the same content is here already."""
+def copy(plan: Plan, role: str) -> Iterator[PyinfraCommand]:
+    """On the other nodes: take the head's images over the fabric unless the same content is here already."""
     mine = plan.of(host.name)
-    service = mine.services[unit]
-    if not isinstance(service, Service) or mine.node.is_head:
+    images = [] if mine.node.is_head else [each for each in looking.images_at(plan, host.name) if each.role == role]
+    for image in images:
+        yield from _copied(plan, image)
+    if not images:
         host.noop("not needed here")
-        return
-    image = service.image
+
+
+def _copied(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
     head = head_of(plan)
     wanted = _content(plan, head, image)
     if wanted and _content(plan, host, image) == wanted:

@@ -15,12 +15,13 @@ from operations.image import without_tag
 from operations.patience import fail
 from operations.plan import holes
 from operations.plan.files import as_is
-from operations.plan.images import Image
+from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.lint import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, as_table
+from operations.plan.served_model import ServedModel
 from operations.remote import ask, ask_or_none
 
 #: What images have told before the preflight, which has judged by it, by their local names. One run in a process.
@@ -41,16 +42,18 @@ def errors(remarks: Any, name: str) -> list[Finding]:
 @looking.step
 def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the head: every word of the recipe against the image, unless the preflight knew already what it says."""
-    mine = plan.of(host.name)
-    if mine.engine is None or not mine.node.is_head or plan.recipe.engine != "vllm":
+    if not plan.of(host.name).node.is_head:
         host.noop("the head's image is asked")
         return
-    image = mine.engine.image
-    told = {} if image.local in _known or not state.is_executing else vocabulary(host, image)
-    if "error" in told:
-        host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
-    remarks = lint(plan.recipe, plan.knobs, image=told, nodes=len(plan.serving)) if told else []
-    if found := errors(remarks, plan.recipe.name):
+    found = []
+    for model in plan.models:
+        asked = model.recipe.engine == "vllm" and model.image.local not in _known and state.is_executing
+        told = vocabulary(host, model.image) if asked else {}
+        if "error" in told:
+            host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
+        remarks = lint(model.recipe, model.knobs, image=told, nodes=len(model.nodes)) if told else []
+        found += errors(remarks, model.recipe.name)
+    if found:
         yield fail(f"the image does not understand the recipe; the engines were not touched:{as_table(tuple(found))}")
         return
     host.noop("the image knows every word of the recipe")
@@ -85,11 +88,12 @@ def script() -> str:
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
     """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
     # A node without sudo or python3 has told that and nothing else.
-    states = survey.get("state", {}).get("models", [{} for _ in recipe.models])
+    states = survey.get("state", {}).get("models", {})
     if recipe.needs.gpu:
-        model, *further = map(_weighed, recipe.models, states)
+        model, *further = (_weighed(each, states.get(each.key, {})) for each in recipe.models)
         recipe = recipe.model_copy(update={"model": model, "further_models": tuple(further)})
-    return lint(recipe, knobs, image=survey.get("vocabulary") or None, nodes=nodes, mtp=survey.get("mtp"))
+    told = survey.get("vocabulary", {}).get(engine_image(recipe, knobs).local)
+    return lint(recipe, knobs, image=told or None, nodes=nodes, mtp=survey.get("mtp", {}).get(recipe.model.key))
 
 
 def _weighed(model: Model, state: dict[str, Any]) -> Model:
@@ -109,13 +113,16 @@ def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, An
 
 def checked(where: Host, plan: Plan) -> list[str]:
     """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
-    engine = plan.head.engine
-    told = {}
-    if engine and plan.recipe.engine == "vllm":
-        told = _known.get(engine.image.local) or vocabulary(where, engine.image)
-    remarks = lint(plan.recipe, plan.knobs, image=told or None, nodes=len(plan.serving))
-    if found := errors(remarks, plan.recipe.name):
+    return [line for model in plan.models for line in _checked(where, model)]
+
+
+def _checked(where: Host, model: ServedModel) -> list[str]:
+    recipe, knobs, told = model.recipe, model.knobs, {}
+    if recipe.engine == "vllm":
+        told = _known.get(model.image.local) or vocabulary(where, model.image)
+    remarks = lint(recipe, knobs, image=told or None, nodes=len(model.nodes))
+    if found := errors(remarks, recipe.name):
         raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
-    by = f"the image itself (vLLM {told['version']})" if told.get("version") else judge_of(plan.recipe, plan.knobs)
-    lines = [f"{plan.recipe.name}, {plan.knobs.topology} on {len(plan.serving)} node(s): ok by {by}"]
+    by = f"the image itself (vLLM {told['version']})" if told.get("version") else judge_of(recipe, knobs)
+    lines = [f"{recipe.name}, {knobs.topology} on {len(model.nodes)} node(s): ok by {by}"]
     return [*lines, *(f"remark: {remark}" for remark in remarks)]

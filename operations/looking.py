@@ -2,48 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.places import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
+from operations.plan.served_model import unit_of
 from operations.plan.service import Service
 from operations.remote import ask
 
 P = ParamSpec("P")
 
+
+class Named(Protocol):
+    """A model, declared or planned."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+
 #: Looks of this run, by node. There is one run in a process.
 _looks: dict[str, dict[str, Any]] = {}
 
 
-def arguments(recipe: Recipe, knobs: Knobs, archives: dict[str, str]) -> dict[str, Any]:
-    """What a look needs to know; `archives`: local image name -> archive on that node, or empty."""
+def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> dict[str, Any]:
+    """What a look needs to know; `models`: those with a part on that node; `archives`: local image name -> archive on
+    it, or empty.
+    """
+    places = {each.key: each.place for model in models for each in model.recipe.models}
     return {
         "store": knobs.model_store,
-        "models": [model.place for model in recipe.models],
+        "models": places,
         "archives": archives,
         "paths": [*FABRIC, *UNIT_FILES],
         "folders": list(SECRETS),
+        "engines": [unit_of(each.name) for each in models],
     }
 
 
 def at(host: Host, plan: Plan) -> dict[str, Any]:
     """The state of a node; asked anew when something has been changed since."""
     if host.name not in _looks:
-        services = plan.of(host.name).services.values()
-        images = [service.image for service in services if isinstance(service, Service)]
-        archives = {image.local: image.archive if host.name == plan.head.node.name else "" for image in images}
-        look = arguments(plan.recipe, plan.knobs, archives)
-        _looks[host.name] = ask(host, "look", **look)
+        is_head = host.name == plan.head.node.name
+        archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
+        # The head has all models' files: the others get them from there.
+        models = plan.models if is_head else plan.on(host.name)
+        _looks[host.name] = ask(host, "look", **arguments(plan.knobs, models, archives))
     return _looks[host.name]
+
+
+def images_at(plan: Plan, name: str) -> list[Image]:
+    """The images that a node is to have: those of its services, and on the head all that others get from there."""
+    nodes = plan.nodes if name == plan.head.node.name else [plan.of(name)]
+    found = [service.image for node in nodes for service in node.services.values() if isinstance(service, Service)]
+    return list({image.local: image for image in found}.values())
 
 
 def remember(name: str, state: dict[str, Any]) -> None:

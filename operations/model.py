@@ -5,7 +5,7 @@ The served one first, then what the recipe needs beside it: a draft, adapters, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from operations.plan.engines import missing_files
 from operations.plan.files import as_is
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model
+from operations.plan.served_model import ServedModel
 from operations.remote import ask
 from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
@@ -32,37 +33,42 @@ def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("the head gets it")
         return
     states = looking.at(host, plan)["models"]
-    lacking = [
-        model for model, state in zip(plan.recipe.models, states, strict=True) if not _is_whole(plan, model, state)
-    ]
+    lacking = [(model, each) for model, each in _files(plan.models) if not _is_whole(model, each, states[each.key])]
     if not lacking:
         host.noop("the store has the whole revision")
         return
     store = plan.head.node.path(plan.knobs.model_store)
-    if plan.knobs.model_from == "hub":
+    if any(model.knobs.model_from == "hub" for model, _ in lacking):
         home = QuoteString(plan.head.node.home)
         # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
-    for model in lacking:
-        if plan.knobs.model_from == "hub":
+    for model, each in lacking:
+        if model.knobs.model_from == "hub":
             # The Hub's client takes a file that is there for a whole one.
-            yield quietly(partial(_set_aside, model, store))
-            yield quietly(_download(plan, model, store))
+            yield quietly(partial(_set_aside, each, store))
+            yield quietly(_download(plan, model, each, store))
         else:
-            yield quietly(_install(plan, model, store))
-        yield quietly(partial(_prove, plan, model, store))
+            yield quietly(_install(model, each, store))
+        yield quietly(partial(_prove, model, each, store))
+
+
+def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
+    """Every set of files that models need, each once, with the model that needs it."""
+    found = {each.key: (model, each) for model in models for each in model.recipe.models}
+    return list(found.values())
 
 
 @looking.step
 def copy(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the other nodes: every file of the head's revisions, proven by its hash."""
     mine = plan.of(host.name)
-    if mine.engine is None or mine.node.is_head:
+    if not mine.engines or mine.node.is_head:
         host.noop("not needed here")
         return
-    pairs = zip(looking.at(head_of(plan), plan)["models"], looking.at(host, plan)["models"], strict=True)
+    heads, here = looking.at(head_of(plan), plan)["models"], looking.at(host, plan)["models"]
     lacking = []
-    for model, (wanted, found) in zip(plan.recipe.models, pairs, strict=True):
+    for _, model in _files(plan.on(host.name)):
+        wanted, found = heads[model.key], here[model.key]
         is_whole = found["present"] and found["proven"] and not found["problems"]
         if not is_whole or found["files"] != wanted["files"]:
             _tell(host, found)
@@ -78,11 +84,11 @@ def _copy(plan: Plan, model: Model, _state: State, where: Host) -> None:
     copy_from_head(plan, where, "model", **model.place)
 
 
-def _is_whole(plan: Plan, model: Model, state: dict[str, Any]) -> bool:
-    """Whether nothing is to be done for a model on the head; says what had drifted."""
+def _is_whole(served: ServedModel, model: Model, state: dict[str, Any]) -> bool:
+    """Whether nothing is to be done for files on the head; says what had drifted."""
     _tell(host, state)
     is_whole = state["present"] and state["proven"] and not state["problems"]
-    return bool(is_whole and not missing_files(plan.recipe, model, state["files"]))
+    return bool(is_whole and not missing_files(served.recipe, model, state["files"]))
 
 
 def _tell(where: Host, state: dict[str, Any]) -> None:
@@ -93,12 +99,12 @@ def _tell(where: Host, state: dict[str, Any]) -> None:
         where.log(f"{name} has been changed since it was proven")
 
 
-def _prove(plan: Plan, model: Model, store: str, _state: State, where: Host) -> bool:
+def _prove(served: ServedModel, model: Model, store: str, _state: State, where: Host) -> bool:
     state = ask(where, "model_files", store=store, **model.place, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
-    if missing := missing_files(plan.recipe, model, state["files"]):
+    if missing := missing_files(served.recipe, model, state["files"]):
         named = " and ".join(missing)
         raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe's flags name it")
     return True
@@ -109,15 +115,15 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
         where.log(f"{name} is not whole: set aside, fetched again")
 
 
-def _install(plan: Plan, model: Model, store: str) -> Any:
-    source, is_served = plan.knobs.model_from, model == plan.recipe.model
+def _install(served: ServedModel, model: Model, store: str) -> Any:
+    source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
     return _followed(
         f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
     )
 
 
-def _download(plan: Plan, model: Model, store: str) -> Any:
+def _download(plan: Plan, served: ServedModel, model: Model, store: str) -> Any:
     """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
     knobs = plan.knobs
     argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
@@ -128,8 +134,7 @@ def _download(plan: Plan, model: Model, store: str) -> Any:
         settings.append("HF_TOKEN_PATH=/hub-token")
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
-    image = plan.head.engine.image.local if plan.head.engine else ""
-    argv += ["--entrypoint", "python3", image, "-", model.repo, str(model.revision), *model.ignore]
+    argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
     asked = {"argv": argv, "script": as_is("model/download.py"), "owner": plan.head.node.home}
     return _followed(f"{model.repo} from the Hub", "hub", store=store, **model.place, **asked)
 

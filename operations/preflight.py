@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gevent
@@ -21,13 +22,15 @@ from operations.plan.absence import Absence
 from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
-from operations.plan.images import Image, engine_image, proxy_image
+from operations.plan.declared import Declared, DeclaredModel, images_of
+from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
-from operations.plan.plan import Plan, check_topology, make_plan
+from operations.plan.plan import Plan, as_a_whole, check_topology, make_plan, served_models
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.served_model import ServedModel
 from operations.remote import Survey, programs
 from operations.sharing import head_of
 
@@ -36,7 +39,7 @@ _one_at_a_time = BoundedSemaphore()
 
 
 def settle(advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
-    """The plan of this run: knobs, recipe and survey of all nodes, checked; the same object for every host.
+    """The plan of this run: knobs, recipes and survey of all nodes, checked; the same object for every host.
 
     `advice`: what is to be said against a plan for so many nodes, or nothing. Where the plan is what serves it is not
     asked. Raises DeployError with all findings in one table.
@@ -60,69 +63,93 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     if everyone[0].name in absent:
         # Its data and its disk are where everything begins.
         raise Refusal(*(_needed(absence) for absence in absent.values()))
-    knobs, recipe = rollback.wanted_now(everyone[0])
-    check_topology(recipe, knobs, len(everyone))
-    missed = [] if knobs.topology == "solo" else [_needed(each, recipe, everyone[0]) for each in absent.values()]
+    declared, names = rollback.wanted_now(everyone[0]), [host.name for host in everyone]
+    check_topology(declared, names)
+    knobs, needed = as_a_whole(declared, names), declared.serving(names)
+    missed = [_needed(each, declared.first.recipe, everyone[0]) for each in absent.values() if each.name in needed]
     for absence in () if missed else absent.values():
         logger.warning(
             f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
             "until a deploy finds it"
         )
     hosts = reach.answering(state.inventory)
-    engine = engine_image(recipe, knobs)
-    if found := mods.findings(engine.mods):
+    if found := [each for recipe, own in declared.pairs for each in mods.findings(engine_image(recipe, own).mods)]:
         raise Refusal(*found)
     if knobs.routing == "least-busy":
         logger.warning(
             "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
             "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
         )
-    images = [engine, proxy_image(recipe, knobs)]
-    surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
+    surveys = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
-    head = surveys[hosts[0]]
-    if recipe.engine == "vllm" and head.get("docker", {}).get("version") and not head.get("vocabulary"):
-        head["vocabulary"] = judging.asked_first(hosts[0], engine)
-    judging.remember(engine, head.get("vocabulary", {}))
-    remarks = judging.judge(recipe, knobs, head, len(everyone))
-    for remark in remarks:
-        if not remark.error:
-            logger.warning(f"{recipe.name}: {remark}")
+    head, slots = surveys[hosts[0]], _slots(surveys.values())
+    models = served_models(declared, nodes, names, slots)
+    remarks = {model.recipe.name: _judged(hosts[0], head, model) for model in models}
+    for name, each in remarks.items():
+        for remark in each:
+            if not remark.error:
+                logger.warning(f"{name}: {remark}")
     for host, survey in surveys.items():
         for place in survey.get("foreign", []):
             logger.warning(
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
-    for node in nodes if knobs.topology == "cluster" else nodes[:0]:
-        if not node.engine_group:
+    in_clusters = {node.name for model in models if model.knobs.topology == "cluster" for node in model.nodes}
+    for node in nodes:
+        if node.name in in_clusters and not node.engine_group:
             logger.warning(
                 f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an "
                 "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
-    findings = [*missed, *judging.errors(remarks, recipe.name), *_unpinned(recipe, head)]
-    findings += _holes(recipe, knobs, {host.name: survey for host, survey in surveys.items()}, everyone[0])
+    findings = [*missed, *(each for name, told in remarks.items() for each in judging.errors(told, name))]
+    findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
+    for recipe, own in declared.pairs:
+        findings += _holes(recipe, own, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(node, surveys[host], head, recipe, knobs, images, count=len(everyone))
+        for finding in check_survey(
+            node, surveys[host], head, [each for each in models if each.lies_on(node.name)], knobs, len(everyone)
+        )
     ]
-    serving = nodes[:1] if knobs.topology == "solo" else nodes
+    serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
     findings += check_alarms(knobs.alarms) if knobs.keeps else []
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
-        raise Refusal(*findings)
+        raise Refusal(*dict.fromkeys(findings))
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
     for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head)):
         logger.warning(line)
-    plan = make_plan(recipe, knobs, nodes, away=head["peers"] if absent else ())
+    plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
     rollback.tell_changes(plan)
-    if not rollback.served_last(plan, head_of(plan)) and (against := advice(recipe, knobs, len(everyone))):
-        logger.warning(against)
+    if not rollback.served_last(plan, head_of(plan)):
+        for model in plan.models:
+            if against := advice(model.recipe, model.knobs, len(model.nodes)):
+                logger.warning(against)
     return plan
+
+
+def _slots(surveys: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Which ports models have already, by the first node that says so."""
+    found: dict[str, int] = {}
+    for survey in surveys:
+        for name, slot in survey.get("state", {}).get("slots", {}).items():
+            found.setdefault(name, slot)
+    return found
+
+
+def _judged(where: Host, head: dict[str, Any], model: ServedModel) -> list[Any]:
+    """Remarks on a model's recipe, by what its image says where it can be asked."""
+    told = head.get("vocabulary", {}).get(model.image.local, {})
+    if model.recipe.engine == "vllm" and head.get("docker", {}).get("version") and not told:
+        told = judging.asked_first(where, model.image)
+        head.setdefault("vocabulary", {})[model.image.local] = told
+    judging.remember(model.image, told)
+    return judging.judge(model.recipe, model.knobs, head, len(model.nodes))
 
 
 def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = None) -> Finding:
@@ -160,27 +187,41 @@ def _holes(recipe: Recipe, knobs: Knobs, surveys: dict[str, dict[str, Any]], hea
     return []
 
 
-def _survey(hosts: list[Host], knobs: Knobs, recipe: Recipe, images: list[Image]) -> list[dict[str, Any]]:
+def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequence[str]) -> list[dict[str, Any]]:
     """One round trip to each node, all at once."""
-
-    unpinned = {model.repo: model.folder for model in recipe.models if model.revision is None}
+    files = [each for model in declared.models for each in model.recipe.models]
+    unpinned = {model.repo: model.folder for model in files if model.revision is None}
+    sources = {model.knobs.model_from for model in declared.models if model.knobs.model_from != "hub"}
 
     def ask(index: int, host: Host) -> dict[str, Any]:
-        on_head = index == 0
-        here = images if on_head or knobs.topology != "solo" else images[:1]
+        on_head, serves = index == 0, host.name in declared.serving(names)
+        models = declared.models if on_head else [each for each in declared.models if host.name in each.lies_on(names)]
+        images = images_of(replace(declared, models=tuple(models))) if models else []
+        here = images if serves or on_head else []
         arguments = {
-            "look": looking.arguments(recipe, knobs, {image.local: image.archive if on_head else "" for image in here}),
+            "look": looking.arguments(knobs, models, {image.local: image.archive if on_head else "" for image in here}),
             "references": {image.local: image.reference for image in here},
-            "model_source": knobs.model_from if on_head and knobs.model_from != "hub" else "",
+            "sources": _sources_of(models) if on_head and sources else {},
             "token_file": knobs.hub_token_file if on_head else "",
             "hub": {"endpoint": knobs.hub_endpoint, "unpinned": unpinned} if on_head and unpinned else {},
-            "engine": images[0].local if on_head else "",
+            "engines": [engine_image(each.recipe, each.knobs).local for each in models] if on_head else [],
+            "served": {each.recipe.model.key: each.recipe.model.place for each in models},
             "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
-            "address": knobs.proxy_address if on_head or knobs.topology != "solo" else "",
+            "address": knobs.proxy_address if serves else "",
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
     return [task.get() for task in [gevent.spawn(ask, index, host) for index, host in enumerate(hosts)]]
+
+
+def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, Any]:
+    """Folders that files shall come from, by the files' keys; `plain`: they may lie in the folder itself."""
+    return {
+        each.key: {"source": model.knobs.model_from, "plain": each is model.recipe.model}
+        for model in models
+        for each in model.recipe.models
+        if model.knobs.model_from != "hub"
+    }
 
 
 def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
@@ -203,4 +244,5 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
         engine_group=engine_group(survey.get("walls", {})),
         office=survey.get("office", {}).get("address", ""),
         office_device=survey.get("office", {}).get("device", ""),
+        memory_mib=survey.get("memory", {}).get("total_mib", 0),
     )

@@ -18,12 +18,10 @@ from pyinfra.api.host import Host
 from operations import held, looking
 from operations.patience import quietly
 from operations.plan import history
-from operations.plan.images import engine_image, proxy_image
-from operations.plan.knobs import Knobs
-from operations.plan.places import ENGINE
+from operations.plan.declared import Declared, images_of
 from operations.plan.plan import Plan
-from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.served_model import ServedModel
 from operations.plan.wanted import wanted
 from operations.remote import ask
 from operations.sharing import head_of
@@ -34,7 +32,7 @@ ASKED = "_rollback"
 _back_to: list[Mapping[str, Any]] = []
 
 
-def wanted_now(head: Host) -> tuple[Knobs, Recipe]:
+def wanted_now(head: Host) -> Declared:
     """What the inventory's data declares; with `_rollback`, what served before it. Raises Refusal."""
     data = dict(head.data.dict())
     if not data.get(ASKED):
@@ -48,23 +46,20 @@ def wanted_now(head: Host) -> tuple[Knobs, Recipe]:
     found = history.previous(past.plans, past.now, past.contents)
     if found is None:
         raise Refusal(Finding("rollback", "no other plan has served yet", "there is nothing to go back to"))
-    knobs, recipe = history.restore(found, data, past.contents)
+    restored = history.restore(found, data, past.contents)
     logger.info(f"going back to {history.title(found)}; group_data still declares what it did: edit it to stay there")
     _back_to.append(found)
-    return knobs, recipe
+    return restored
 
 
 class _Past:
     """What has served from the head: `plans`, the `contents` of images that are there, and `now`, what is declared."""
 
-    def __init__(self, head: Host, declared: tuple[Knobs, Recipe] | None) -> None:
+    def __init__(self, head: Host, declared: Declared | None) -> None:
         archives: dict[str, str] = {}
         try:
             if declared:
-                knobs, recipe = declared
-                archives = {
-                    each.local: each.archive for each in (engine_image(recipe, knobs), proxy_image(recipe, knobs))
-                }
+                archives = {each.local: each.archive for each in images_of(declared)}
         except Refusal:
             declared = None
         told = ask(head, "served", archives=archives)
@@ -73,7 +68,7 @@ class _Past:
         self.contents = {name: state["image"]["content"] for name, state in states.items() if state["image"]}
         # What an archive held before it was replaced is not what is declared.
         current = {name: content for name, content in self.contents.items() if not states[name]["replaced"]}
-        self.now = history.declared(*declared, current) if declared else None
+        self.now = history.declared(declared, current) if declared else None
 
 
 def tell_changes(plan: Plan) -> None:
@@ -105,18 +100,21 @@ def served_last(plan: Plan, where: Host) -> bool:
     return bool(looking.at(where, plan)["served"] == _record(plan)["id"])
 
 
-def has_served(plan: Plan, where: Host) -> bool:
-    """Whether the engine that the plan has on this node has served before, as it is and from the image of today."""
+def has_served(plan: Plan, model: ServedModel, where: Host) -> bool:
+    """Whether the engine of a model on this node has served before, as it is and from the image of today."""
     if served_last(plan, where):
         return True
     now = _record(plan)
     past = ask(where, "served")["plans"]
-    return any(_engine(each, where.name) == _engine(now, where.name) for each in past if "services" in each)
+    return any(
+        _engine(each, model, where.name) == _engine(now, model, where.name) for each in past if "services" in each
+    )
 
 
-def _engine(served: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    """What a plan that served had for an engine on a node: its spec, and the image by content."""
-    return served["services"].get(name, {}).get(ENGINE, {}).get("spec"), served["serves"].get("engine")
+def _engine(served: Mapping[str, Any], model: ServedModel, name: str) -> tuple[Any, Any]:
+    """What a plan that served had for a model's engine on a node: its spec, and the image by content."""
+    spec = served["services"].get(name, {}).get(model.unit, {}).get("spec")
+    return spec, served["serves"].get(history.role_of(model.name))
 
 
 def _record(plan: Plan) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def after(plan: Plan, problem: str) -> str:
     head = head_of(plan)
     if head.data.get(ASKED):
         return problem
-    past = _Past(head, (plan.knobs, plan.recipe))
+    past = _Past(head, plan.declared)
     assert past.now is not None
     last = past.plans[-1] if past.plans else None
     if last and history.is_same(last, past.now, past.contents) and (changed := history.changed(last, plan)):

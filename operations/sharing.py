@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             addresses=list(head.rail_addresses),
             port=port,
             **{**arguments, "store": node.path(plan.knobs.model_store)},
-            **(_among_workers(plan, node) if what == "model" else {}),
+            **(_among_workers(plan, node, arguments) if what == "model" else {}),
         )
         try:
             with _all_together(" ".join(map(str, (what, *arguments.values())))):
@@ -57,9 +57,14 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
         server.close()
 
 
-def _among_workers(plan: Plan, node: Node) -> dict[str, Any]:
-    """Where a worker hands on what it has, and where it finds what the others have."""
-    workers = [each.node for each in plan.serving if not each.node.is_head]
+def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a worker hands on what it has of the files of this `place`, and where it finds what the others have."""
+    workers = [
+        each.node
+        for each in plan.serving
+        if not each.node.is_head
+        and any(files.place == place for model in plan.on(each.node.name) for files in model.recipe.models)
+    ]
 
     def served_at(each: Node) -> dict[str, Any]:
         port = plan.knobs.copy_port(each.index)

@@ -11,21 +11,32 @@ from pyinfra.api.operation import operation
 
 from operations import held
 from operations.placing import differs, place
-from operations.plan.places import folder_of
+from operations.plan.places import ENGINE, folder_of
 from operations.plan.service import Program, Service
 from operations.remote import ask
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
 
+def of(state: dict[str, Any], unit: str) -> dict[str, Any]:
+    """What a look says of a unit; nothing of one that is not here."""
+    found: dict[str, Any] = state["services"]["units"].get(unit, {})
+    return found
+
+
+def engines(state: dict[str, Any]) -> list[str]:
+    """Units of engines that are on a node, of whatever plan."""
+    return [unit for unit in state["services"]["units"] if unit.startswith(ENGINE) and exists(state, unit)]
+
+
 def is_running(state: dict[str, Any], unit: str) -> bool:
     """Whether systemd has it up, or is about to."""
-    return state["services"]["units"][unit].get("ActiveState") in RUNNING
+    return of(state, unit).get("ActiveState") in RUNNING
 
 
 def is_up(state: dict[str, Any], unit: str) -> bool:
     """Whether it runs now, and will after a reboot."""
-    return is_running(state, unit) and state["services"]["units"][unit].get("UnitFileState") == "enabled"
+    return is_running(state, unit) and of(state, unit).get("UnitFileState") == "enabled"
 
 
 def is_stale(state: dict[str, Any], service: Program) -> bool:
@@ -35,7 +46,7 @@ def is_stale(state: dict[str, Any], service: Program) -> bool:
     on disk by now. A unit between two starts has no spec: its next start is from the files that are there, so it is
     judged by them. (Left alone, a rank that met nobody for a moment came up with the files of the plan before.)
     """
-    unit = state["services"]["units"][service.unit]
+    unit = of(state, service.unit)
     if not is_running(state, service.unit):
         return False
     if "spec" not in unit:
@@ -82,12 +93,12 @@ def remove(unit: str) -> Iterator[PyinfraCommand]:
 
 def exists(state: dict[str, Any], unit: str) -> bool:
     """Whether the node knows the unit at all."""
-    return bool(state["services"]["units"][unit].get("UnitFileState"))
+    return bool(of(state, unit).get("UnitFileState"))
 
 
 def has_restarted(state: dict[str, Any], unit: str) -> bool:
     """Whether systemd has started it again since somebody last asked for it."""
-    return int(state["services"]["units"][unit].get("NRestarts") or 0) > 0
+    return int(of(state, unit).get("NRestarts") or 0) > 0
 
 
 def forgive(unit: str) -> StringCommand:
@@ -103,8 +114,11 @@ def start(unit: str) -> Iterator[StringCommand]:
 
 @operation()
 def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
-    """Remove units that are here."""
-    here = [name for name in names if ask(host, "services", units=[name])["units"][name].get("UnitFileState")]
+    """Remove units that are here, all engines with the one of that name."""
+    found = ask(host, "services", units=names, every_engine=ENGINE in names)["units"]
+    engines = [name for name in found if name.startswith(f"{ENGINE}-")]
+    order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
+    here = [name for name in order if found[name].get("UnitFileState")]
     for name in here:
         yield from held.guarded(remove(name))
     if not here:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import gevent
@@ -12,13 +12,15 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
-from operations import looking, rollback, stopwatch
+from operations import looking, rollback, stopwatch, units
 from operations.patience import fail
 from operations.plan.engines import ENGINES
 from operations.plan.environment import MOUNT
-from operations.plan.places import ADDRESS, ENGINE, PROXY, PROXY_KEY
+from operations.plan.places import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy import shared_url
+from operations.plan.recipe import Recipe
+from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.remote import ask
 from operations.waiting import Wait, waits_to_start
 from operations.watching import Watch, parts
@@ -33,37 +35,39 @@ PROXY_S = 120
 ADDRESS_S = 60
 #: Seconds in which what an engine has logged arrives in the journal.
 LOG_S = 5
-#: Engines that this run has started, by the node that answers: whether they are proven. There is one run in a process.
-_started: dict[str, bool] = {}
+#: Engines that this run has started, by their unit and the node that answers: whether they are proven. There is one run
+#: in a process.
+_started: dict[tuple[str, str], bool] = {}
 
 
-def was_started(plan: Plan, name: str) -> None:
+def was_started(model: ServedModel, name: str) -> None:
     """The engine, or this rank of it, has been started: whatever it was, it has to prove itself."""
-    _started[name if name in plan.endpoints else plan.head.node.name] = False
+    _started[model.unit, name if name in model.endpoints else model.leader.name] = False
 
 
-def has_proven_itself(name: str) -> bool:
+def has_proven_itself(model: ServedModel, name: str) -> bool:
     """Whether this run has started the engine that answers on this node, and found it to be the one that was meant."""
-    return _started.get(name, False)
+    return _started.get((model.unit, name), False)
 
 
-def await_engine(plan: Plan, where: Host) -> str:
+def await_engine(plan: Plan, model: ServedModel, where: Host) -> str:
     """Wait until the engine that answers on this node gives a token; else returns why not, from its log.
 
     One that this run has started, or that has never served, is judged too, and stopped when it is not the one that was
     meant. Any other is only waited for: it may be busy with a long prompt, and its first lines are not kept for ever.
     """
-    url, patience_s = plan.endpoints[where.name], plan.recipe.load_minutes * 60
-    proven = _started[where.name] if where.name in _started else rollback.has_served(plan, where)
-    watch = None if proven else Watch(plan, where)
-    problem = _await(plan, where, ENGINE, url, patience_s, watch=watch)
+    url, patience_s = model.endpoints[where.name], model.recipe.load_minutes * 60
+    mine = model.unit, where.name
+    proven = _started[mine] if mine in _started else rollback.has_served(plan, model, where)
+    watch = None if proven else Watch(model, where)
+    problem = _await(Asked(model.recipe, model.unit, url), where, patience_s, parts(model, where), watch)
     if watch and not problem:
-        problem = _proof(plan, where, watch)
-        _started[where.name] = not problem
+        problem = _proof(model, where, watch)
+        _started[mine] = not problem
     return problem
 
 
-def _proof(plan: Plan, where: Host, watch: Watch) -> str:
+def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
     """Why an engine that gives tokens is still not the one that was meant; empty: it is."""
     deadline = time.monotonic() + LOG_S
     while problem := watch.look() or "".join(f"its log never said: {pattern}" for pattern in watch.missing()[:1]):
@@ -71,9 +75,9 @@ def _proof(plan: Plan, where: Host, watch: Watch) -> str:
             watch.stop()
             return f"{where.name}: {problem}. The engine is stopped"
         gevent.sleep(1)
-    proof, url, model = plan.recipe.proof, plan.endpoints[where.name], plan.recipe.served_name
-    asked = {"url": url, "model": model, "reasoning": proof.reasoning, "text": proof.text}
-    asked["answers"] = plan.recipe.answers
+    proof, url, recipe = model.recipe.proof, model.endpoints[where.name], model.recipe
+    asked = {"url": url, "model": recipe.served_name, "reasoning": proof.reasoning, "text": proof.text}
+    asked["answers"] = recipe.answers
     deadline = time.monotonic() + WORDS_S
     while (answer := ask(where, "answer", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
         if time.monotonic() > deadline:
@@ -85,31 +89,40 @@ def _proof(plan: Plan, where: Host, watch: Watch) -> str:
     return ""
 
 
-def is_live(plan: Plan, where: Host) -> bool:
-    """Whether the engine that runs on this node, be it the plan's or an older one, serves: at once, or when it can."""
-    runs = looking.at(where, plan)["services"]["units"][ENGINE]
-    url, model = runs.get("url") or plan.endpoints[where.name], runs.get("model") or plan.recipe.served_name
-    answer = _probe(plan, where, ENGINE, url, model, "")
+def is_live(plan: Plan, model: ServedModel, where: Host) -> bool:
+    """Whether the engine of a model that runs on this node, be it the plan's or an older one, serves: at once, or when
+    it can.
+    """
+    runs = units.of(looking.at(where, plan), model.unit)
+    url, name = runs.get("url") or model.endpoints[where.name], runs.get("model") or model.recipe.served_name
+    answer = _probe(replace(Asked(model.recipe, model.unit, url), model=name), where)
     return bool(answer["ok"] or answer["listens"])
 
 
 def await_proxy(plan: Plan, where: Host) -> str:
-    """Wait until the proxy of this node gives a token; else returns why not."""
-    return _await(plan, where, PROXY, plan.urls[where.name], PROXY_S, key_file=PROXY_KEY)
+    """Wait until the proxy of this node gives a token of each model; else returns why not."""
+    return _await_each(plan, where, PROXY, plan.urls[where.name], PROXY_S)
 
 
 def await_address(plan: Plan, where: Host) -> str:
-    """Wait until a token comes from the virtual address, where there is one, whoever has it; else returns why not."""
+    """The same of the virtual address, where there is one, whoever has it."""
     url = shared_url(plan.knobs)
-    return _await(plan, where, ADDRESS, url, ADDRESS_S, key_file=PROXY_KEY) if url else ""
+    return _await_each(plan, where, ADDRESS, url, ADDRESS_S) if url else ""
+
+
+def _await_each(plan: Plan, where: Host, unit: str, url: str, patience_s: float) -> str:
+    asked = (Asked(each.recipe, unit, url, PROXY_KEY) for each in plan.models)
+    return next(filter(None, (_await(each, where, patience_s) for each in asked)), "")
 
 
 @looking.step
 def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
-    """In a Ray cluster: as many alive nodes as the plan has."""
-    if _on_head(plan) and plan.knobs.topology == "cluster" and plan.knobs.executor == "ray":
-        count = len(plan.serving)
-        command = f"docker exec {ENGINE} python3 {MOUNT}/ray_nodes.py {count} 20"
+    """In each Ray cluster: as many alive nodes as the plan has."""
+    for model in plan.on(host.name) if state.is_executing else ():
+        if not joins_by_ray(model) or model.leader.name != host.name:
+            continue
+        count = len(model.nodes)
+        command = f"docker exec {model.unit} python3 {MOUNT}/ray_nodes.py {count} 20"
         done, output = host.run_shell_command(command, _sudo=True)
         if not done:
             yield fail(f"Ray has not the {count} nodes of the plan: {' / '.join(output.stderr_lines[-3:])}")
@@ -129,7 +142,8 @@ def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
     if _on_head(plan) and (away := stopwatch.switch_report()):
         host.log(away)
     if host.name in plan.urls:
-        host.noop(f"{plan.urls[host.name]} serves {plan.recipe.served_name}")
+        names = ", ".join(each.recipe.served_name for each in plan.models)
+        host.noop(f"{plan.urls[host.name]} serves {names}")
     else:
         host.noop("no proxy here")
 
@@ -138,13 +152,23 @@ def _on_head(plan: Plan) -> bool:
     return bool(state.is_executing and plan.of(host.name).node.is_head)
 
 
-def _await(
-    plan: Plan, where: Host, unit: str, url: str, patience_s: float, key_file: str = "", watch: Watch | None = None
-) -> str:
-    wait, said = Wait(patience_s), time.monotonic()
-    ranks = [each for each in parts(plan, where) if each.name != where.name] if unit == ENGINE else []
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for a token: a unit at its URL, under the name of a model (the recipe's)."""
+
+    recipe: Recipe
+    unit: str
+    url: str
+    key_file: str = ""
+    model: str = ""
+
+
+def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] = (), watch: Watch | None = None) -> str:
+    """`parts`: the nodes that it runs on."""
+    wait, said, unit, url = Wait(patience_s), time.monotonic(), asked.unit, asked.url
+    ranks = [each for each in parts if each.name != where.name]
     while True:
-        answer = _probe(plan, where, unit, url, plan.recipe.served_name, key_file)
+        answer = _probe(asked, where)
         if watch and (problem := watch.look()):
             watch.stop()
             return f"{problem}. The engine is stopped"
@@ -166,11 +190,12 @@ def _await(
         gevent.sleep(1)
 
 
-def _probe(plan: Plan, where: Host, unit: str, url: str, model: str, key_file: str) -> dict[str, Any]:
+def _probe(asked: Asked, where: Host) -> dict[str, Any]:
     """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
-    question = ENGINES[plan.recipe.engine].QUESTIONS.get(plan.recipe.answers)
-    asked = {"question": asdict(question)} if question else {}
-    return ask(where, "probe", unit=unit, url=url, model=model, key_file=key_file, deadline_s=ANSWER_S, **asked)
+    recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
+    more: dict[str, Any] = {"question": asdict(question)} if question else {}
+    more |= {"unit": asked.unit, "url": asked.url, "key_file": asked.key_file}
+    return ask(where, "probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
 
 
 def _failure(parts: Sequence[Host], unit: str, url: str, why: str) -> str:

@@ -8,9 +8,8 @@ from pyinfra import state
 from pyinfra.api.host import Host
 
 from operations.plan import nccl
-from operations.plan.places import ENGINE
-from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden
+from operations.plan.served_model import ServedModel
 from operations.remote import ask
 
 #: Of every vLLM on a GPU: the recipe need not say it.
@@ -23,20 +22,19 @@ ALWAYS = (
 )
 
 
-def parts(plan: Plan, where: Host) -> list[Host]:
-    """The nodes that have a part in the engine that answers on this one."""
-    names = [each.node.name for each in plan.serving] if plan.knobs.topology == "cluster" else [where.name]
-    return [state.inventory.get_host(name) for name in names]
+def parts(model: ServedModel, where: Host) -> list[Host]:
+    """The nodes that have a part in the engine of a model that answers on this one."""
+    return [state.inventory.get_host(each.name) for each in model.ranks(model.on(where.name))]
 
 
 class Watch:
     """The log of one engine on all nodes that have a part in it, read on and on."""
 
-    def __init__(self, plan: Plan, where: Host) -> None:
-        self.hosts = parts(plan, where)
-        proof = plan.recipe.proof
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
-        self.expected = (*proof.expect, *nccl.expected(plan.recipe, plan.knobs))
+    def __init__(self, model: ServedModel, where: Host) -> None:
+        self.hosts, self.unit = parts(model, where), model.unit
+        recipe, proof = model.recipe, model.recipe.proof
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if recipe.needs.gpu else ()))}
+        self.expected = (*proof.expect, *nccl.expected(recipe, model.knobs))
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
         self._places: dict[str, dict[str, Any]] = {}
@@ -65,14 +63,14 @@ class Watch:
     def stop(self) -> None:
         """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""
         for host in self.hosts:
-            host.run_shell_command(f"systemctl disable --now --no-block {ENGINE}.service", _sudo=True)
+            host.run_shell_command(f"systemctl disable --now --no-block {self.unit}.service", _sudo=True)
 
     def _read(self, host: Host) -> dict[str, str]:
         place = self._places.get(host.name, {})
         answer = ask(
             host,
             "journal",
-            unit=ENGINE,
+            unit=self.unit,
             patterns=[*self.forbidden, *self.expected],
             invocation=place.get("invocation", ""),
             cursor=place.get("cursor", ""),

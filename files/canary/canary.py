@@ -1,6 +1,6 @@
-"""The canary: looks at the engine, the proxy and the rails of its node, and kills the container of what hangs.
+"""The canary: looks at the engines, the proxy and the rails of its node, and kills the container of what hangs.
 
-systemd starts what was killed anew, the engine a bounded number of times; after ten minutes of service that count
+systemd starts what was killed anew, an engine a bounded number of times; after ten minutes of service that count
 begins at nothing. Each watch has a thread of its own: an engine that takes its time must not hide a proxy that hangs.
 
 An engine that can't be reached because its rail is gone is left alone, and so is one whose other ranks can't be
@@ -8,14 +8,14 @@ reached: if they stay away, the ranks' meeting sees it and ends them all.
 
 Runs on the node as `canary.py SPEC`; canary.json beside it has
 
-- `engine`: `url`, `model`; `question`: {path, body, pattern} where a token is not asked for; `acts`: whether
-  this node's container is the one that answers; `deadline_s`; `silence_s` and `mute_s`: for how long one with and one
-  without signs of life in its metrics may give none; `start_s`; `signs`: {path, pattern}; `meeting`: {mark, ranks} in a
-  cluster, else null
+- `engines`: by their units, `url`, `model`; `question`: {path, body, pattern} where a token is not asked for; `acts`:
+  whether this node's container is the one that answers; `deadline_s`; `silence_s` and `mute_s`: for how long one with and
+  one without signs of life in its metrics may give none; `start_s`; `signs`: {path, pattern}; `meeting`: {mark, ranks} in
+  a cluster, else null; `peers`: {name: address} of the nodes with its other ranks
 - `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit
-- `rails`: {device: {address, mtu}}, and `peers`: {name: address} of the nodes with the engine's other ranks
-- `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engine` and `peers` while this
-  node serves alone. Whoever begins or ends that starts the canary anew.
+- `rails`: {device: {address, mtu}}
+- `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engines` while this node serves
+  alone. Whoever begins or ends that starts the canary anew.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def main() -> int:
     wanted = json.loads(Path(__file__).with_name("canary.json").read_text())
     if all(file.exists() for file in ALONE):
         wanted.update(wanted.get("alone", {}))
-    rails = Rails(wanted["rails"], wanted["peers"])
+    rails = Rails(wanted["rails"], {k: v for each in wanted["engines"].values() for k, v in each["peers"].items()})
     rails.look()
-    watches: list[Watch] = [Engine(wanted["engine"], rails), Proxy(wanted["proxy"])]
+    watches: list[Watch] = [Engine(each, rails, unit) for unit, each in wanted["engines"].items()]
+    watches.append(Proxy(wanted["proxy"]))
     watches += [LiteLLM(unit, url) for unit, url in wanted["litellm"].items()]
     for watch in watches:
         threading.Thread(target=keep, args=(watch,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""The watch over the engine: its signs of life, and a token where it shows none.
+"""The watch over an engine: its signs of life, and a token where it shows none.
 
 `/health` is no sign of life: vLLM's own launcher answers 200 for minutes after a rank has died. A token is one, and so
 is whatever an engine says of its own work while it works: which metrics those are is known to its class
@@ -77,12 +77,12 @@ class Signs:
 
 
 class Engine(Watch):
-    """The engine of which this node has a rank."""
+    """An engine of which this node has a rank, by its unit."""
 
-    NAME = "engine"
     SETTLED_S = 600.0
 
-    def __init__(self, wanted: dict[str, Any], rails: Rails) -> None:
+    def __init__(self, wanted: dict[str, Any], rails: Rails, unit: str = "tandem-engine") -> None:
+        self.NAME = unit.removeprefix("tandem-")
         self.wanted, self.rails, self.url = wanted, rails, wanted["url"]
         super().__init__(wanted["deadline_s"], wanted["silence_s"], wanted["start_s"], acts=wanted["acts"])
 
@@ -167,7 +167,8 @@ class Engine(Watch):
 
     def excuse(self, sight: Sight) -> str:
         """It is the rail and not the engine, or the node with another rank: the ranks' meeting ends those."""
-        away = f"is not judged while {' and '.join(self.rails.away)} is away" if self.rails.away else ""
+        missed = [name for name in self.rails.away if name in self.wanted["peers"]]
+        away = f"is not judged while {' and '.join(missed)} is away" if missed else ""
         return self.rails.lost(self.url) or ("" if sight.alive else away)
 
     def _forget(self, now: float) -> None:

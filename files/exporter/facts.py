@@ -1,8 +1,8 @@
 """What Tandem knows of this node, as samples: units, what canary and fallback say, what serves, and the machine itself.
 
 Asked for (`facts` of exporter.json): `units`; `store`, a folder; `rails`, device names; `floor_mib` of the guard;
-`starts` that systemd allows an engine; `recipe`, `topology`, `model` and `spec` of the plan; `certificate`, a file or
-nothing.
+`starts` that systemd allows an engine; `plans`: `recipe`, `topology`, `model` and `spec` of each model that the plan
+has here; `certificate`, a file or nothing.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def all_of(wanted: dict[str, Any]) -> list[Sample]:
 
 
 def _plan(wanted: dict[str, Any]) -> Iterator[Sample]:
-    labels = {name: wanted[name] for name in ("recipe", "topology", "model", "spec")}
-    yield Sample("plan_info", "What is declared for this node.", 1.0, labels)
+    for labels in wanted["plans"]:
+        yield Sample("plan_info", "What is declared for this node.", 1.0, labels)
     if plans := json.loads(SERVED.read_text()) if SERVED.exists() else []:
         when = datetime.strptime(plans[-1]["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
         yield Sample("plan_served_timestamp_seconds", "When a deploy last saw a plan serve.", when)

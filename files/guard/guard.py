@@ -1,11 +1,12 @@
-"""The memory guard: kills the engine's container before unified memory runs out, because then the whole node freezes.
+"""The memory guard: kills an engine's container before unified memory runs out, because then the whole node freezes.
 
 The kernel's own OOM killer and earlyoom choose a process by what it has resident. What a GPU has of unified memory is
 in no process's figure, so they may take sshd, or one of the engine's processes, whose others stay and keep the memory.
-And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only the engine's container is ever
-killed, all of it at once.
+And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only an engine's container is ever
+killed, all of it at once. Of several engines the owner's last one goes first.
 
-Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`.
+Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, and `containers`: by the engines' units, in the
+order in which they are killed, the file that says which container it is.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ LOOK_S = 0.1
 PAUSE_S = 10
 #: Seconds that Docker may take for a kill.
 DOCKER_S = 5
-CONTAINER_ID = Path("/run/tandem/engine.cid")
 CGROUPS = Path("/sys/fs/cgroup")
 _MCL_CURRENT_AND_FUTURE = 3
 
 
 def main() -> int:
     """Look, for ever."""
-    floor = int(json.loads(Path(__file__).with_name("guard.json").read_text())["floor_mib"])
+    wanted = json.loads(Path(__file__).with_name("guard.json").read_text())
+    floor = int(wanted["floor_mib"])
+    containers = {unit.removeprefix("tandem-"): Path(file) for unit, file in wanted["containers"].items()}
     # A guard that has to be read back from swap comes too late.
     ctypes.CDLL(None).mlockall(_MCL_CURRENT_AND_FUTURE)
     meminfo = os.open("/proc/meminfo", os.O_RDONLY)
-    say(f"the engine is killed when less than {floor} MiB are available")
+    say(f"the {', then the '.join(containers)} is killed when less than {floor} MiB are available")
     while True:
         left = available_mib(os.pread(meminfo, 4096, 0).decode())
         if left >= floor:
             time.sleep(LOOK_S)
-        elif kill(CONTAINER_ID, CGROUPS):
-            say(f"MemAvailable was {left} MiB, less than {floor} MiB: the engine's container is killed")
+        elif unit := next((unit for unit, file in containers.items() if kill(file, CGROUPS)), ""):
+            say(f"MemAvailable was {left} MiB, less than {floor} MiB: the {unit}'s container is killed")
             time.sleep(PAUSE_S)
         else:
             # No engine to kill: it is somebody else who has the memory.
@@ -57,7 +59,7 @@ def available_mib(meminfo: str) -> int:
 
 
 def kill(container_id: Path, cgroups: Path) -> bool:
-    """SIGKILL to all of the engine's container at once; whether there was one.
+    """SIGKILL to all of an engine's container at once; whether there was one.
 
     Docker is asked last: it may hang when memory is short.
     """
@@ -97,7 +99,7 @@ def _docker_kills(identity: str) -> bool:
     try:
         return subprocess.run(["docker", "kill", identity], capture_output=True, timeout=DOCKER_S).returncode == 0
     except (OSError, subprocess.TimeoutExpired) as error:
-        say(f"Docker does not kill the engine's container: {error}")
+        say(f"Docker does not kill the container {identity}: {error}")
         return False
 
 

@@ -10,7 +10,7 @@ from operations.node.commands import output
 #: A line that says why, the most telling kind first; of several the last one counts.
 KINDS = (
     # What Tandem's own programs say before a start, and of a kill.
-    r"waiting \(\d+ s so far\): |the engine's container is killed|restart \d+ in a row",
+    r"waiting \(\d+ s so far\): |the engine\S*'s container is killed|restart \d+ in a row",
     # Python's last word on an exception.
     r"^(?:\([^)]*\) |ERROR [^\]]*\] |\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)\b.*: ",
     r"(?i)\berror\b|\bfailed\b|\bno such\b|unable to|cannot|can't",

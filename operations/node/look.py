@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -22,28 +23,32 @@ from operations.node import (
     walls,
 )
 
-#: Where planned files can lie; what else lies there belongs to an older plan.
-FOLDERS = tuple(f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in services.UNITS)
-
 
 def main(
     store: str,
-    models: list[dict[str, str]],
+    models: dict[str, dict[str, str]],
     archives: dict[str, str],
     paths: list[str],
     folders: list[dict[str, Any]],
+    engines: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """See the keys. `models`: folder, revision and kind of each; `archives`: local image name -> archive on this node,
-    or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes them.
+    """See the keys. `models`: folder, revision and kind of each, by what it is asked for by; `archives`: local image
+    name -> archive on this node, or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes
+    them; `engines`: units that are planned here. Those of other plans are found.
     """
     store = expand(store)
+    units = services.with_engines(engines)
+    # Where planned files can lie; what else lies there belongs to an older plan.
+    places = [f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in units]
+    files_of = [*paths, *(f"/etc/systemd/system/{unit}.service" for unit in engines)]
     with ThreadPoolExecutor() as pool:
         tasks: dict[str, Future[Any]] = {
-            "services": pool.submit(services.main, services.UNITS),
+            "services": pool.submit(services.main, units),
             "images": pool.submit(images.states, archives),
-            "files": pool.submit(files.main, paths, FOLDERS),
+            "files": pool.submit(files.main, files_of, places),
             "links": pool.submit(links.links),
-            "models": pool.submit(lambda: [_model(store, **model) for model in models]),
+            "models": pool.submit(lambda: {key: _model(store, **model) for key, model in models.items()}),
+            "slots": pool.submit(services.slots),
             "secrets": pool.submit(secrets.hashes),
             "modes": pool.submit(modes.main, folders),
             "served": pool.submit(served.newest),

@@ -18,17 +18,24 @@ PROGRAMS = (
     *("tandem-prometheus", "tandem-alertmanager", "tandem-page", "tandem-walls"),
 )
 UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
+#: How the units of engines begin: of a model among several its name follows.
+ENGINE = "tandem-engine"
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/hub.py).
 _NAMES = (*UNITS, "tandem-download")
+#: Which ports an engine has that is one of several.
+_SLOTS = Path("/etc/tandem")
+_UNIT_FILES = Path("/etc/systemd/system")
 #: Where a program that takes no word of ours has its spec.
 _SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
-def main(units: Sequence[str]) -> dict[str, Any]:
-    """`units`: name -> systemd's properties, with the spec that it was started from, and topology and image id of its
-    container where it has one; `strays`: containers of Tandem's, or under its names, that no unit has.
+def main(units: Sequence[str], every_engine: bool = False) -> dict[str, Any]:
+    """Of these units, and with `every_engine` of all engines that lie here. `units`: name -> systemd's properties, with
+    the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
+    of Tandem's, or under its names, that no unit has.
     """
+    units = list(dict.fromkeys([*units, *(engines() if every_engine else [])]))
     containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
     states = unit_states(units)
     for unit, state in states.items():
@@ -39,6 +46,23 @@ def main(units: Sequence[str]) -> dict[str, Any]:
             state.update(waits or _spec_of(state.get("MainPID", "0")))
     own = {unit for unit, state in states.items() if state.get("UnitFileState")}
     return {"units": states, "strays": sorted(set(containers) - own)}
+
+
+def engines() -> list[str]:
+    """Units of engines that lie here, of whatever plan."""
+    return sorted(file.stem for file in _UNIT_FILES.glob(f"{ENGINE}*.service"))
+
+
+def with_engines(planned: Sequence[str] = ()) -> tuple[str, ...]:
+    """Tandem's units, those of engines that are planned or lie here among them."""
+    more = [unit for unit in dict.fromkeys([*planned, *engines()]) if unit != ENGINE]
+    return (UNITS[0], *more, *UNITS[1:])
+
+
+def slots() -> dict[str, int]:
+    """Which ports the models have whose engines lie here, by the models' names."""
+    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _SLOTS.glob("engine-*/slot")}
+    return {name: int(text) for name, text in found.items() if text.isdecimal()}
 
 
 def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -23,16 +23,17 @@ BUSY = {
 }
 
 
-def main(keep: Sequence[str] | None = None, declared: Sequence[str] = ()) -> dict[str, Any]:
-    """`rows`: one for each unit that is installed, and each that is `declared` and is not; `old_images`: those that
+def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Any]:
+    """`rows`: one for each unit that is installed (where `only` names some, of these), and each that is `declared` and
+    is not; `old_images`: those that
     nothing needs, where `keep` is known; `topology`: what is deployed here, or nothing; `away`: {node: since when} as
     the canary sees the engine's others; `alone`: since when this node serves alone in the place of a cluster, or
     nothing.
     """
-    found = services.main(services.UNITS)["units"]
+    found = services.main(only or services.with_engines(declared))["units"]
     with ThreadPoolExecutor() as pool:
         rows = [pool.submit(_row, unit, state) for unit, state in found.items() if state.get("UnitFileState")]
-        lacking = [unit for unit in declared if not found[unit].get("UnitFileState")]
+        lacking = [unit for unit in declared if not found.get(unit, {}).get("UnitFileState")]
         images = [] if keep is None else old_images.main(keep)["images"]
         return {
             "rows": [*(row.result() for row in rows), *map(_lacking, lacking)],
@@ -49,11 +50,14 @@ def deployed(run: Path = Path("/etc/tandem/engine/run.sh")) -> str:
     return found.group(1) if found else ""
 
 
-def asked(canary: Path = Path("/etc/tandem/canary/canary.json")) -> dict[str, Any] | None:
-    """What the engine that lies here is asked; None: a token. The canary beside it is told the same."""
+def asked(unit: str, canary: Path = Path("/etc/tandem/canary/canary.json")) -> dict[str, Any] | None:
+    """What an engine that lies here is asked, or the proxy: as the first of its engines; None: a token. The canary
+    beside it is told the same.
+    """
     try:
-        question: dict[str, Any] | None = json.loads(read(canary))["engine"].get("question")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        engines = json.loads(read(canary))["engines"]
+        question: dict[str, Any] | None = engines.get(unit, next(iter(engines.values()))).get("question")
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return None
     return question
 
@@ -72,7 +76,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
         row["state"] += f", {restarts} restarts"
     if state.get("url"):
         key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
-        answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked())
+        answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked(unit))
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
         if unit == "tandem-proxy" and "days" in (left := certificate.left()):
             row["health"] += f"; its certificate ends in {left['days']:.0f} days"
@@ -117,7 +121,8 @@ def _health(unit: str) -> str:
 def _silence(unit: str, answer: dict[str, Any]) -> str:
     """What no answer means: behind long prompts an engine that works owes a token for minutes."""
     is_late = answer["problem"] == "timed out"
-    return BUSY[unit] if is_late and unit in BUSY and _works(unit) else f"no: {answer['problem']}"
+    busy = BUSY["tandem-engine" if unit.startswith("tandem-engine") else unit] if is_late and _works(unit) else ""
+    return busy or f"no: {answer['problem']}"
 
 
 def _works(unit: str) -> bool:

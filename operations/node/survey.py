@@ -37,17 +37,19 @@ from operations.node.services import PROGRAMS
 def main(
     look: dict[str, Any],
     references: dict[str, str],
-    model_source: str,
+    sources: dict[str, dict[str, Any]],
     token_file: str,
     hub: dict[str, Any],
-    engine: str,
+    engines: Sequence[str],
+    served: dict[str, dict[str, str]],
     address: str = "",
     alarms: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
-    `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing; `engine`: the
-    image whose vocabulary is wanted, or nothing; `address`: one that is to be taken, or nothing;
-    `alarms`: kind, to, host and port of those whom alarms are sent to.
+    `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
+    `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
+    `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
+    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -61,7 +63,7 @@ def main(
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         state = main_look(**look)
         info = docker.result()
-        store, served = Path(expand(look["store"])), look["models"][0]
+        store = Path(expand(look["store"]))
         return {
             "sudo": True,
             "home": home(),
@@ -94,15 +96,18 @@ def main(
                 for local, path in look["archives"].items()
                 if path and not state["images"][local]["image"]
             },
-            "source": _source_problems(model_source, look["models"], state["models"]),
+            "source": _source_problems(sources, look["models"], state["models"]),
             "token": modes.token_problem(token_file, os.stat(home()).st_uid),
-            "foreign": _foreign(store, [model["folder"] for model in look["models"]]),
+            "foreign": _foreign(store, [model["folder"] for model in look["models"].values()]),
             "lock": lock.generation(),
-            "vocabulary": vocabulary.kept(state["images"][engine]["image"].get("id", "")) if engine else {},
+            "vocabulary": {name: vocabulary.kept(state["images"][name]["image"].get("id", "")) for name in engines},
             "inside": {local: packages.versions(each["image"].get("id", "")) for local, each in state["images"].items()}
-            if engine
+            if engines
             else {},
-            "mtp": model_facts.has_mtp(store / served["folder"] / "snapshots" / served["revision"]),
+            "mtp": {
+                key: model_facts.has_mtp(store / each["folder"] / "snapshots" / each["revision"])
+                for key, each in served.items()
+            },
             "main": {
                 repo: model_facts.main_commit(store, folder, hub["endpoint"], repo, token_file)
                 for repo, folder in hub.get("unpinned", {}).items()
@@ -157,16 +162,19 @@ def _free(path: str) -> dict[str, Any]:
     return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
 
 
-def _source_problems(source: str, models: list[dict[str, str]], states: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the folder that the models shall come from; nothing when the store has them."""
+def _source_problems(
+    sources: dict[str, dict[str, Any]], models: dict[str, dict[str, str]], states: dict[str, dict[str, Any]]
+) -> list[str]:
+    """What is wrong with the folders that files shall come from; nothing when the store has them."""
     problems = []
-    for number, (model, state) in enumerate(zip(models, states, strict=True)):
-        if not source or (state["present"] and not state["problems"]):
+    for key, model in models.items():
+        if key not in sources or (states[key]["present"] and not states[key]["problems"]):
             continue
-        snapshot = source_snapshot(source, model["folder"], model["revision"], plain=number == 0)
+        source, plain = sources[key]["source"], sources[key]["plain"]
+        snapshot = source_snapshot(source, model["folder"], model["revision"], plain=plain)
         if snapshot is None:
             missing = f"{model['folder']} at {model['revision']}"
-            problems.append(f"{source} has {f'no {missing}' if number else f'neither {missing} nor a config.json'}")
+            problems.append(f"{source} has {f'neither {missing} nor a config.json' if plain else f'no {missing}'}")
         else:
             problems += [each.text for each in model_files.structure_problems(snapshot, model["kind"])]
     return problems

@@ -8,17 +8,12 @@ from operations.plan.nodes import Node
 from operations.plan.recipe import Model, Recipe
 
 
-def engine_address(knobs: Knobs, node: Node) -> str:
-    """Where an engine listens: on loopback where one proxy alone asks it (solo), else on the fabric.
+def engine_url(knobs: Knobs, node: Node) -> str:
+    """Base URL of the engine that answers on a node: on the fabric, or on loopback where the plan has one node alone.
 
     The proxy of its own node reaches it there with the cable out as well: a rail keeps its address without a carrier.
     """
-    return "127.0.0.1" if knobs.topology == "solo" else node.fabric
-
-
-def engine_url(knobs: Knobs, node: Node) -> str:
-    """Base URL of the engine that answers on a node."""
-    return f"http://{engine_address(knobs, node)}:{knobs.engine_port}"
+    return f"http://{node.fabric}:{knobs.engine_port}"
 
 
 def model_path(recipe: Recipe) -> str:

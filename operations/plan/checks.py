@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
+from operations.plan.places import ENGINE
 from operations.plan.proxy import asked_at
-from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
+from operations.plan.served_model import ServedModel
 
 GIB = 1 << 30
 #: GiB that a start or a deploy writes itself: Docker's files of a container, units, programs.
@@ -28,23 +29,26 @@ Survey = dict[str, Any]
 
 
 def check_survey(
-    node: Node, survey: Survey, head: Survey, recipe: Recipe, knobs: Knobs, images: list[Image], count: int
+    node: Node, survey: Survey, head: Survey, models: Sequence[ServedModel], knobs: Knobs, count: int
 ) -> list[Finding]:
-    """Everything that stands in the way on one node; `count`: nodes of the inventory."""
+    """Everything that stands in the way on one node. `models`: those with a part on it; `count`: nodes of the
+    inventory.
+    """
     if not survey.get("python", True):
         return [Finding(node.name, "has no python3", "apt install python3")]
     if not survey.get("sudo"):
         remedy = f'on {node.name}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem'
         return [Finding(node.name, "sudo wants a password for this login", remedy)]
-    if knobs.topology == "solo" and not node.is_head:
+    if not models and not node.is_head:
         # It only has to be rid of what an older plan has left there.
         return []
     checks = (
-        _machine(survey, head, recipe),
+        _machine(survey, head, models),
         _walls(survey),
-        _gpu(survey, recipe),
-        _room(node, survey, recipe, knobs, images),
-        _ports(node, survey, knobs, count),
+        _gpu(survey, models),
+        _memory(survey, models),
+        _room(node, survey, models, knobs),
+        _ports(node, survey, knobs, count, models),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
         _secrets(survey),
@@ -56,10 +60,10 @@ def check_survey(
 Findings = Iterator[tuple[str, str]]
 
 
-def _machine(survey: Survey, head: Survey, recipe: Recipe) -> Findings:
+def _machine(survey: Survey, head: Survey, models: Sequence[ServedModel]) -> Findings:
     if survey["machine"] != head.get("machine"):
         yield f"is {survey['machine']}, the head is {head.get('machine')}", "one image can't serve both; leave one out"
-    if recipe.needs.gpu and survey["kernel"] in BAD_KERNELS:
+    if any(each.recipe.needs.gpu for each in models) and survey["kernel"] in BAD_KERNELS:
         yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
     if not survey["docker"]["version"]:
         yield "Docker does not answer", "sudo systemctl enable --now docker (or install it: apt install docker.io)"
@@ -82,8 +86,8 @@ def _secrets(survey: Survey) -> Findings:
     yield from survey["state"]["modes"]["refused"]
 
 
-def _gpu(survey: Survey, recipe: Recipe) -> Findings:
-    if not recipe.needs.gpu:
+def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
+    if not any(each.recipe.needs.gpu for each in models):
         return
     if not survey["nvidia"]:
         yield (
@@ -97,9 +101,12 @@ def _gpu(survey: Survey, recipe: Recipe) -> Findings:
         yield "Docker has no NVIDIA runtime", remedy
 
 
-def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list[Image]) -> Findings:
+def _memory(survey: Survey, models: Sequence[ServedModel]) -> Findings:
+    """Of one model; several on a node are added up (operations/plan/admission.py)."""
+    if len(models) != 1:
+        return
+    recipe, knobs, memory = models[0].recipe, models[0].knobs, survey["memory"]
     need = recipe.memory_gib(knobs.topology)
-    memory = survey["memory"]
     alone = recipe.memory_gib("solo") if knobs.falls_back else 0
     if memory["total_mib"] < alone * 1024:
         yield (
@@ -112,18 +119,26 @@ def _room(node: Node, survey: Survey, recipe: Recipe, knobs: Knobs, images: list
         yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
     # A running engine gives its memory back before the next one starts.
     elif (
-        survey["state"]["services"]["units"]["tandem-engine"].get("ActiveState") != "active"
+        not any(survey["state"]["services"]["units"][unit].get("ActiveState") == "active" for unit in _engines(survey))
         and available_mib < need * 1024
     ):
         yield (
             f"has {available_mib / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
             "end what holds it: ps aux --sort -rss | head",
         )
+
+
+def _engines(survey: Survey) -> list[str]:
+    """Units of engines that are there, whatever plan they are of."""
+    return [unit for unit in survey["state"]["services"]["units"] if unit.startswith(ENGINE)]
+
+
+def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
     wanted: dict[int, tuple[str, float]] = {}
-    missing_image = any(image.role == "engine" and not _has(survey, image) for image in images)
+    missing = {each.image.local: each.recipe for each in models if not _has(survey, each.image)}
     for name, size in (
-        ("store", sum(_still_to_come(recipe, survey))),
-        ("docker", recipe.needs.image_disk_gib if missing_image else SPARE_GIB),
+        ("store", sum(still_to_come(models, survey["state"]["models"]))),
+        ("docker", sum(recipe.needs.image_disk_gib for recipe in missing.values()) if missing else SPARE_GIB),
         ("files", SPARE_GIB),
         *([("metrics", _metrics_gib(survey, knobs))] if knobs.keeps and node.is_head else []),
     ):
@@ -148,19 +163,22 @@ def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
     return round(max(knobs.monitoring_gib - kept_gib, 0) + packages, 1)
 
 
-def _still_to_come(recipe: Recipe, survey: Survey) -> Iterator[float]:
-    """GiB of each model that is not there: what the recipe says of the served one's, and the others' weights."""
-    for model, state in zip(recipe.models, survey["state"]["models"], strict=True):
-        if not state["present"]:
-            yield recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
+def still_to_come(models: Sequence[ServedModel], states: Mapping[str, Any]) -> Iterator[float]:
+    """GiB of each file set that is not there: what a recipe says of the served one's, and the others' weights."""
+    counted = set[str]()
+    for recipe in (each.recipe for each in models):
+        for model in recipe.models:
+            if model.key not in counted and not states.get(model.key, {}).get("present"):
+                counted.add(model.key)
+                yield recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
 
 
 def _has(survey: Survey, image: Image) -> bool:
     return bool(survey["state"]["images"].get(image.local, {}).get("image"))
 
 
-def _ports(node: Node, survey: Survey, knobs: Knobs, count: int) -> Findings:
-    wanted = listens(node.index, knobs, count)
+def _ports(node: Node, survey: Survey, knobs: Knobs, count: int, models: Sequence[ServedModel]) -> Findings:
+    wanted = listens(node, knobs, count, models)
     for listener in survey["ports"]:
         if listener["port"] in wanted and not listener["ours"]:
             holder = f"{listener['process'] or 'another program'}" + (
@@ -172,35 +190,44 @@ def _ports(node: Node, survey: Survey, knobs: Knobs, count: int) -> Findings:
             )
 
 
-def listens(index: int, knobs: Knobs, count: int) -> dict[int, str]:
-    """Ports on which a node (0: the head) listens while it serves or a copy goes on, with the knob that moves each."""
-    is_head = index == 0
+def listens(node: Node, knobs: Knobs, count: int, models: Sequence[ServedModel]) -> dict[int, str]:
+    """Ports on which a node of `count` listens while it serves or a copy goes on, with the knob that moves each.
+    `models`: those with a part on it.
+    """
+    is_head = node.is_head
     wanted: dict[int, str] = {}
-    if is_head or knobs.topology == "replicas" or knobs.falls_back:
-        wanted[knobs.engine_port] = "engine_port"
-    if is_head or knobs.topology != "solo":
+    for model in models:
+        wanted |= _of_an_engine(model.on(node.name), model.knobs)
+    if models:
         wanted[knobs.proxy_port] = "proxy_port"
         wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
-    if knobs.monitoring != "off" and (is_head or knobs.topology != "solo"):
+    if knobs.monitoring != "off" and models:
         wanted[knobs.monitoring_port] = "monitoring_port"
         wanted[knobs.page_port] = "page_port"
-    if knobs.keeps and is_head:
+    if knobs.keeps and is_head and models:
         wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
-    names: list[str] = []
-    if knobs.topology == "cluster":
-        # A node that serves alone answers there those who come back.
-        names += ["meeting"] if is_head or knobs.falls_back else []
-        if knobs.executor == "mp":
-            names += ["master"] if is_head else []
-        else:
-            names += ["node_manager", "object_manager", "agent_grpc", "agent_listen", "runtime_env", "metrics"]
-            names += ["gcs", "ray_client", "autoscaler_metrics", "dashboard_metrics"] if is_head else []
     copies: list[int] = []
     if knobs.topology != "solo":
         # The head has a server for each worker; where there are several, they hand on what they have.
-        copies = list(range(1, count)) if is_head else [index] if count > 2 else []
-    ports = [*(knobs.port(name) for name in names), *(knobs.copy_port(index) for index in copies)]
-    return wanted | dict.fromkeys(ports, "cluster_ports")
+        copies = list(range(1, count)) if is_head else [node.index] if count > 2 else []
+    return wanted | dict.fromkeys((knobs.copy_port(index) for index in copies), "cluster_ports")
+
+
+def _of_an_engine(node: Node, knobs: Knobs) -> dict[int, str]:
+    """Ports of a model's engine on one of its nodes."""
+    wanted: dict[int, str] = {}
+    if node.leads or knobs.topology == "replicas" or knobs.falls_back:
+        wanted[knobs.engine_port] = "engine_port"
+    names: list[str] = []
+    if knobs.topology == "cluster":
+        # A node that serves alone answers there those who come back.
+        names += ["meeting"] if node.leads or knobs.falls_back else []
+        if knobs.executor == "mp":
+            names += ["master"] if node.leads else []
+        else:
+            names += ["node_manager", "object_manager", "agent_grpc", "agent_listen", "runtime_env", "metrics"]
+            names += ["gcs", "ray_client", "autoscaler_metrics", "dashboard_metrics"] if node.leads else []
+    return wanted | dict.fromkeys((knobs.port(name) for name in names), "cluster_ports")
 
 
 def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
@@ -252,7 +279,7 @@ def is_for(entry: dict[str, Any], rail: str, link: dict[str, Any]) -> bool:
 
 
 def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
-    if node.is_head and knobs.model_from != "hub":
+    if node.is_head:
         for problem in survey["source"]:
             yield problem, "put the whole model there, or set model_from=hub"
     for problem in survey["archives"].values():

@@ -1,22 +1,21 @@
-"""The engine's unit, container, environment and scripts on each node that serves."""
+"""The engine of a model: unit, container, environment and scripts on each of its nodes."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 import re
-from collections.abc import Sequence
+from dataclasses import replace
 
 from operations.plan import environment, nccl
-from operations.plan.addresses import engine_address, engine_url
+from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, render
-from operations.plan.images import Image, engine_image
-from operations.plan.knobs import Knobs
+from operations.plan.images import Image
 from operations.plan.nodes import Node
-from operations.plan.places import CONTAINER_ID, ENGINE, ETC, FALLBACK, MEETING, PROVEN, folder_of
-from operations.plan.recipe import Recipe
+from operations.plan.places import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of
+from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
@@ -26,46 +25,41 @@ STARTS = 6
 #: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
 #: says why). RDMA's is the engine's class's to say.
 _ROOT = ("DAC_OVERRIDE",)
+#: Where a model among several finds what all of them share.
+_SECRETS = "/tandem-secrets"
 _MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
-def engine_services(recipe: Recipe, knobs: Knobs, serving: Sequence[Node]) -> dict[str, Service]:
+def engine_services(model: ServedModel) -> dict[str, Service]:
     """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one."""
-    image = engine_image(recipe, knobs)
-    files = {node.name: _engine_files(recipe, knobs, node, serving, image) for node in serving}
-    if knobs.topology != "cluster":
-        return {name: seal(ENGINE, image, own, own) for name, own in files.items()}
+    image = model.image
+    files = {node.name: _engine_files(model, node, image, model.folder) for node in model.nodes}
+    if model.knobs.topology != "cluster":
+        return {name: seal(model.unit, image, own, own) for name, own in files.items()}
     everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in files for file in files[name]]
-    return {name: seal(ENGINE, image, own, everything) for name, own in files.items()}
+    return {name: seal(model.unit, image, own, everything) for name, own in files.items()}
 
 
-def alone_files(recipe: Recipe, knobs: Knobs, node: Node) -> tuple[File, ...]:
+def alone_files(model: ServedModel, node: Node) -> tuple[File, ...]:
     """What a node of a cluster runs in the place of its rank when it serves alone (operations/plan/fallback.py).
 
     It is an engine of replicas: it listens on the fabric, for the proxies of all nodes. It has a spec of its own.
     """
-    image, alone = engine_image(recipe, knobs), knobs.model_copy(update={"topology": "replicas"})
-    files = _engine_files(recipe, alone, node, [node], image, folder_of(FALLBACK), "solo")
-    return seal(ENGINE, image, files, files).files
+    knobs = model.knobs.model_copy(update={"topology": "replicas"})
+    files = _engine_files(replace(model, knobs=knobs, nodes=(node,)), node, model.image, folder_of(FALLBACK), "solo")
+    return seal(model.unit, model.image, files, files).files
 
 
-def _engine_files(
-    recipe: Recipe,
-    knobs: Knobs,
-    node: Node,
-    serving: Sequence[Node],
-    image: Image,
-    folder: str = folder_of(ENGINE),
-    topology: str = "",
-) -> list[File]:
-    """`topology`: what it is called on the node, where that is not the knobs'."""
-    head, ranks = serving[0], len(serving)
-    runs = ENGINES[recipe.engine]
+def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, topology: str = "") -> list[File]:
+    """`topology`: what its container is said to be in, where that is not the model's own."""
+    recipe, knobs, nodes = model.recipe, model.knobs, model.nodes
+    runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
-    if knobs.topology == "cluster":
+    if is_cluster:
         env |= environment.rank_environment(node)
         if knobs.executor == "ray":
-            env |= environment.ray_environment(node, head, knobs)
+            env |= environment.ray_environment(node, leader, knobs)
+            env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
     env |= nccl.variables(recipe, knobs)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= recipe.env
@@ -76,21 +70,21 @@ def _engine_files(
         folders=recipe.folders,
         mods=recipe.start_mods,
         mount=environment.MOUNT,
-        commands=[*nccl.commands(recipe, knobs), *runs.commands(recipe, knobs, node, serving)],
+        commands=[*nccl.commands(recipe, knobs), *runs.commands(recipe, knobs, node, nodes)],
     )
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
         File(f"{folder}/start.sh", start, "755"),
-        File(f"{folder}/ready.sh", _ready(recipe, knobs, node, head, image), "755"),
+        File(f"{folder}/ready.sh", _ready(model, node, image), "755"),
         File(f"{folder}/proof.py", as_is("engine/proof.py")),
     ]
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
     if recipe.start_mods:
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
-    if knobs.topology == "cluster":
-        meeting = {"address": head.fabric, "port": knobs.port("meeting"), "ranks": ranks, "rank": node.index}
-        meeting["mark"] = MEETING
+    if is_cluster:
+        meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
+        meeting["mark"] = model.meeting
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
@@ -99,21 +93,32 @@ def _engine_files(
             files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
     files += [File(f"{folder}/{ATTACHED}{name}", content) for name, content in recipe.attached.items()]
-    role = f"rank {node.index} of {ranks}" if knobs.topology == "cluster" else knobs.topology
-    docker = _engine_docker(recipe, knobs, node, image, folder, topology or knobs.topology)
+    if model.name:
+        # The deploy gives the model the same ports again, whatever models come and go.
+        files.append(File(f"{folder}/{SLOT}", f"{model.slot}\n"))
+    if model.beside.get(node.name):
+        files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
+    role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
+    docker = _engine_docker(model, node, image, folder, topology or knobs.topology)
     run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
     files.append(File(f"{folder}/run.sh", run, "755"))
-    if folder != folder_of(ENGINE):
+    if folder != model.folder:
         description = f"{recipe.name}, alone for a cluster"
-        drop_in = render("fallback/alone.conf.j2", description=description, folder=folder, spec=SPEC)
+        drop_in = render("fallback/alone.conf.j2", description=description, folder=folder, unit=model.unit, spec=SPEC)
         return [*files, File(f"{folder}/alone.conf", drop_in)]
     unit = render(
-        "engine/tandem-engine.service.j2", description=f"{recipe.name}, {role}", etc=ETC, spec=SPEC, starts=STARTS
+        "engine/tandem-engine.service.j2",
+        description=f"{recipe.name}, {role}",
+        unit=model.unit,
+        folder=folder,
+        spec=SPEC,
+        starts=STARTS,
     )
-    return [*files, File(f"/etc/systemd/system/{ENGINE}.service", unit)]
+    return [*files, File(f"/etc/systemd/system/{model.unit}.service", unit)]
 
 
-def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -> str:
+def _ready(model: ServedModel, node: Node, image: Image) -> str:
+    recipe, knobs = model.recipe, model.knobs
     need = recipe.memory_gib(knobs.topology)
     share = recipe.flag("gpu-memory-utilization")
     percent = 0
@@ -121,57 +126,67 @@ def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -
         percent = round(float(share) * 100) if re.fullmatch(r"[01]?\.\d+|[01]", share) else 0
     return render(
         "engine/ready.sh.j2",
-        address=node.fabric if knobs.topology == "cluster" else engine_address(knobs, node),
+        unit=model.unit,
+        container_id=model.container_id,
+        meeting=model.meeting,
+        shares=bool(model.beside.get(node.name)),
+        loaded_at=f"{engine_url(knobs, model.ranks(node)[0])}{ENGINES[recipe.engine].SIGNS.path}",
+        mark=model.meeting if knobs.topology == "cluster" else "",
+        address=node.fabric,
         memory_mib=round(need * 1024),
         memory_percent=percent,
         gpu=recipe.needs.gpu,
-        ports=_ports(knobs, node, head),
+        ports=_ports(model, node),
         image=image.local,
         models=[
             {
-                "snapshot": f"{node.path(knobs.model_store)}/{model.folder}/snapshots/{model.revision}",
-                "record": f"{PROVEN}/{model.folder}/{model.revision}.json",
+                "snapshot": f"{node.path(knobs.model_store)}/{each.folder}/snapshots/{each.revision}",
+                "record": f"{PROVEN}/{each.folder}/{each.revision}.json",
             }
-            for model in recipe.models
+            for each in recipe.models
         ],
     )
 
 
-def _ports(knobs: Knobs, node: Node, head: Node) -> list[dict[str, object]]:
+def _ports(model: ServedModel, node: Node) -> list[dict[str, object]]:
     """Where a start on this node listens, and fails late when somebody else does."""
-    ports = []
-    if node is head or knobs.topology == "replicas":
-        ports.append({"address": engine_address(knobs, node), "port": knobs.engine_port})
-    if node is head and knobs.topology == "cluster":
-        names = ("meeting", "gcs" if knobs.executor == "ray" else "master")
-        ports += [{"address": node.fabric, "port": knobs.port(name)} for name in names]
+    ports: list[dict[str, object]] = []
+    if node in model.answering:
+        ports.append({"address": node.fabric, "port": model.knobs.engine_port})
+    if node.leads and model.knobs.topology == "cluster":
+        names = ("meeting", "gcs" if model.knobs.executor == "ray" else "master")
+        ports += [{"address": node.fabric, "port": model.knobs.port(name)} for name in names]
     return ports
 
 
-def _engine_docker(recipe: Recipe, knobs: Knobs, node: Node, image: Image, folder: str, topology: str) -> list[str]:
+def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, topology: str) -> list[str]:
+    recipe, knobs = model.recipe, model.knobs
     # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
-    argv = [*docker_run(ENGINE), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder}/engine.env"]
+    argv = [*docker_run(model.unit), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder}/engine.env"]
     low = ("NET_BIND_SERVICE",) if knobs.engine_port < 1024 else ()
     argv += lessened(*_ROOT, *(_MODS if recipe.start_mods else ()), *low)
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
-    argv += ["--cidfile", CONTAINER_ID, "--oom-score-adj", "500"]
+    argv += ["--cidfile", model.container_id, "--oom-score-adj", "500"]
     if node.engine_group:
         # The walls know its sockets by it.
         argv += ["--cgroup-parent", node.engine_group]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
-    if node.is_head or knobs.topology == "replicas":
+    if node in model.answering:
         argv += ["--label", f"tandem.url={engine_url(knobs, node)}"]
     argv += ["--volume", f"{folder}:{environment.MOUNT}:ro"]
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
-    argv += ["--volume", f"/var/lib/tandem/cache/{image.local.rpartition(':')[2]}:/root/.cache"]
+    argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:/root/.cache"]
     if recipe.needs.gpu:
         argv += ["--gpus", "all", *ENGINES[recipe.engine].docker(recipe)]
     if node.rdma and knobs.topology == "cluster":
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":
+        if knobs.executor == "ray" and model.name:
+            argv += ["--volume", f"{ENGINE_SECRETS}:{_SECRETS}:ro"]
         # Where meet.py says to the node's canary whether the ranks have met.
-        argv += ["--volume", f"{posixpath.dirname(MEETING)}:{posixpath.dirname(MEETING)}"]
+        marks = posixpath.dirname(model.meeting)
+        argv += ["--volume", f"{marks}:{marks}"]
         return [*argv, "--entrypoint", "python3", image.local, f"{environment.MOUNT}/meet.py", SPEC]
     return [*argv, "--entrypoint", f"{environment.MOUNT}/start.sh", image.local]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import alone_files
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, FALLBACK, MEETING, folder_of
+from operations.plan.places import ETC, FALLBACK, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
 
 _PARTS = ("fallback", "others", "under_way")
@@ -20,22 +20,26 @@ _PARTS = ("fallback", "others", "under_way")
 
 def check_fallback(recipe: Recipe, knobs: Knobs) -> None:
     """Refuse a fallback that could not serve."""
+    if knobs.models and knobs.fallback != "off":
+        problem = "fallback='solo' is for a model that has all nodes to itself, and `models` declares several"
+        raise Refusal(Finding("data", problem, "set fallback to off"))
     if knobs.falls_back and "solo" not in recipe.topologies:
         problem = f"fallback='solo': the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
         raise Refusal(Finding("data", problem, "set fallback to off, or choose a recipe that runs in solo"))
 
 
-def fallback(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node], engine: Service) -> Program | None:
+def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
     """The program that decides, and the engine that it would start; None: a cluster waits for its nodes."""
+    knobs = model.knobs
     if not knobs.falls_back:
         return None
     folder = folder_of(FALLBACK)
     wanted = {
-        "rank": node.index,
-        "ranks": [{"name": rank.name, "address": rank.fabric} for rank in ranks],
+        "rank": node.place,
+        "ranks": [{"name": rank.name, "address": rank.fabric} for rank in model.nodes],
         "port": knobs.port("meeting"),
         "engine_port": knobs.engine_port,
-        "meeting": MEETING,
+        "meeting": model.meeting,
         "spec": engine.spec,
         "after_s": knobs.fallback_after,
         "returns": knobs.fallback_returns,
@@ -44,12 +48,12 @@ def fallback(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node], en
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"fallback/{part}.py")) for part in _PARTS),
         File(f"{folder}/fallback.json", json.dumps(wanted, indent=1) + "\n"),
-        *alone_files(recipe, knobs, node),
+        *alone_files(model, node),
         File(f"/etc/systemd/system/{FALLBACK}.service", unit),
     ]
     return seal_program(FALLBACK, files)
 
 
-def standby_urls(knobs: Knobs, serving: Sequence[Node]) -> list[str]:
-    """Base URLs at which an engine answers only where a node serves alone; the head's would be the cluster's."""
-    return [engine_url(knobs, node) for node in serving[1:]] if knobs.falls_back else []
+def standby_urls(model: ServedModel) -> list[str]:
+    """Base URLs at which an engine answers only where a node serves alone; the leader's would be the cluster's."""
+    return [engine_url(model.knobs, node) for node in model.nodes[1:]] if model.knobs.falls_back else []

@@ -1,6 +1,6 @@
 """A plan as it is remembered when it has served, and read back for a rollback.
 
-Recipe, knobs and images come back as they were: the images by their content, from where they lie, whatever has become
+Recipes, knobs and images come back as they were: the images by their content, from where they lie, whatever has become
 of a Dockerfile, a mod or an archive. Files are rendered anew by the Tandem that goes back; where they are not what
 served, that is said.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
+from operations.plan.declared import Declared, declared_model, knobs_of_models
 from operations.plan.files import File
 from operations.plan.images import by_content, engine_image, needed, proxy_image
 from operations.plan.knobs import Knobs
@@ -42,32 +43,46 @@ class Kept:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What can be gone back to, and is compared with it: knobs, recipe, images by role."""
+    """What can be gone back to, and is compared with it: knobs, recipes by model, images by role."""
 
     knobs: Knobs
-    recipe: Recipe
+    recipes: Mapping[str, Recipe]
     images: Mapping[str, Kept]
 
     @property
     def served(self) -> dict[str, Any]:
         """As JSON, without what makes no difference to who asks the engine; a remark may be worded anew."""
         knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
-        recipe = self.recipe.model_dump(mode="json", exclude={"kept_images", "remarks", *TOLD})
-        return {"knobs": knobs, "recipe": recipe}
+        return {"knobs": knobs, **_recipes(self.recipes, {"kept_images", "remarks", *TOLD})}
 
 
-def declared(knobs: Knobs, recipe: Recipe, contents: Contents) -> Wanted:
+def _recipes(of: Mapping[str, Recipe], but: set[str]) -> dict[str, Any]:
+    """As JSON: the only one, or the first one and all by their models' names."""
+    told = {name: recipe.model_dump(mode="json", exclude=but) for name, recipe in of.items()}
+    first = next(iter(told.values()))
+    return {"recipe": first} if list(told) == [""] else {"recipe": first, "recipes": told}
+
+
+def role_of(name: str) -> str:
+    """Of the image of a model's engine."""
+    return f"engine-{name}" if name else "engine"
+
+
+def declared(of: Declared, contents: Contents) -> Wanted:
     """What the knobs say now. Raises Refusal for an image whose source is not there."""
-    images = (engine_image(recipe, knobs), proxy_image(recipe, knobs))
-    return Wanted(knobs, recipe, {each.role: Kept(each.local, contents.get(each.local, "")) for each in images})
+    images = {role_of(each.name): engine_image(each.recipe, each.knobs) for each in of.models}
+    images["proxy"] = proxy_image(of.first.recipe, of.knobs)
+    kept = {role: Kept(each.local, contents.get(each.local, "")) for role, each in images.items()}
+    return Wanted(of.knobs, {each.name: each.recipe for each in of.models}, kept)
 
 
 def record(plan: Plan, contents: Contents) -> dict[str, Any]:
     """What a node keeps. `id` is a hash over everything, `way` over what a rollback can bring back."""
-    wanted = declared(plan.knobs, plan.recipe, contents)
+    wanted = declared(plan.declared, contents)
     told = {
-        "knobs": plan.knobs.model_dump(mode="json"),
-        "recipe": plan.recipe.model_dump(mode="json", exclude={"kept_images"}),
+        # Whom alarms are sent to may be known to nobody else, and this goes to all nodes.
+        "knobs": wanted.knobs.model_dump(mode="json", exclude={"alarms"}),
+        **_recipes(wanted.recipes, {"kept_images"}),
         "serves": {role: {"local": kept.local, "content": kept.content} for role, kept in wanted.images.items()},
         "services": {each.node.name: _services(each) for each in plan.nodes},
     }
@@ -78,7 +93,7 @@ def record(plan: Plan, contents: Contents) -> dict[str, Any]:
         "way": _hash({**wanted.served, "images": images}),
         **told,
         # All that `make prune` must leave.
-        "images": [*needed(plan.recipe, plan.knobs), *names],
+        "images": [*needed(plan.declared.pairs), *names],
     }
 
 
@@ -124,7 +139,10 @@ def changed(remembered: Mapping[str, Any], plan: Plan) -> list[str]:
 def title(plan: Mapping[str, Any]) -> str:
     """A remembered plan, for people; with the newer ones that can't be read, where `previous` has found it."""
     knobs = plan["knobs"]
-    text = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')}, which served on {plan.get('when', '?')}"
+    what = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')}"
+    if models := plan.get("recipes"):
+        what = f"the models {', '.join(models)}"
+    text = f"{what}, which served on {plan.get('when', '?')}"
     passed = plan.get("passed_over", [])
     return f"{text} (passed over, as it can't be read: {'; '.join(passed)})" if passed else text
 
@@ -146,7 +164,7 @@ def previous(plans: Sequence[Mapping[str, Any]], now: Wanted | None, contents: C
 def _is_readable(plan: Mapping[str, Any], now: Wanted | None) -> bool:
     """Knobs that the plan does not know can come from the inventory, whose other knobs may be what can't be read."""
     try:
-        Recipe.model_validate(plan["recipe"])
+        _recipes_of(plan)
         _knobs(plan, now.knobs.model_dump() if now else {})
     except ValidationError as error:
         return error.title == Knobs.__name__ and now is None and {e["type"] for e in error.errors()} == {"missing"}
@@ -156,10 +174,10 @@ def _is_readable(plan: Mapping[str, Any], now: Wanted | None) -> bool:
 def is_same(plan: Mapping[str, Any], now: Wanted, contents: Contents) -> bool:
     """Whether going back to a remembered plan would bring what is wanted now."""
     try:
-        knobs, recipe = _read(plan, now.knobs.model_dump())
+        knobs, recipes = _read(plan, now.knobs.model_dump())
     except Refusal:
         return False
-    if Wanted(knobs, recipe, {}).served != now.served:
+    if Wanted(knobs, recipes, {}).served != now.served:
         return False
     return all(_is_the_same(kept, now.images[role], contents) for role, kept in _images(plan).items())
 
@@ -171,25 +189,35 @@ def _is_the_same(kept: Kept, mine: Kept, contents: Contents) -> bool:
     return mine.local == kept.local
 
 
-def restore(plan: Mapping[str, Any], data: Mapping[str, Any], contents: Contents) -> tuple[Knobs, Recipe]:
-    """Knobs and recipe of a remembered plan, with its images as they lie on the head; knobs that it does not know are
+def restore(plan: Mapping[str, Any], data: Mapping[str, Any], contents: Contents) -> Declared:
+    """Knobs and recipes of a remembered plan, with its images as they lie on the head; knobs that it does not know are
     those of `data`.
 
     Raises Refusal for a plan that this Tandem can't read any more, and for an image that is gone and whose source is
     another one now.
     """
-    knobs, recipe = _read(plan, data)
+    knobs, recipes = _read(plan, data)
+    own = knobs_of_models(knobs, knobs.model_dump()) if knobs.models else {"": knobs}
+    of = Declared(
+        knobs,
+        tuple(declared_model(name, own[name], recipe, knobs.models.get(name, {})) for name, recipe in recipes.items()),
+    )
     places, gone = {}, []
     for role, kept in _images(plan).items():
         if place := _place(kept, contents):
             places[role] = place
-        elif kept.local in contents or _from_source(role, knobs, recipe) != kept.local:
+        elif kept.local in contents or _from_source(role, of) != kept.local:
             why = "another one has its name" if kept.local in contents else "its source is not what it was then"
             problem = f"the {role}'s image of {title(plan)} ({kept.local}) is not on the head any more, and {why}"
             gone.append(Finding("rollback", problem, _REMEDY))
     if gone:
         raise Refusal(*gone)
-    return knobs, recipe.model_copy(update={"kept_images": places})
+    models = []
+    for each in of.models:
+        roles = {"engine": role_of(each.name), "proxy": "proxy"}
+        kept_images = {role: places[at] for role, at in roles.items() if at in places}
+        models.append(replace(each, recipe=each.recipe.model_copy(update={"kept_images": kept_images})))
+    return replace(of, models=tuple(models))
 
 
 def _place(kept: Kept, contents: Contents) -> str:
@@ -200,10 +228,10 @@ def _place(kept: Kept, contents: Contents) -> str:
     return other if other and contents.get(other) == kept.content else ""
 
 
-def _from_source(role: str, knobs: Knobs, recipe: Recipe) -> str:
+def _from_source(role: str, of: Declared) -> str:
     """The local name of what the plan's source would give now; empty: nothing."""
     try:
-        return declared(knobs, recipe, {}).images[role].local
+        return declared(of, {}).images[role].local
     except (Refusal, OSError):
         return ""
 
@@ -215,9 +243,14 @@ def _images(plan: Mapping[str, Any]) -> dict[str, Kept]:
     return {"engine": Kept(plan["images"][0]), "proxy": Kept(plan["images"][-1])}
 
 
-def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
+def _recipes_of(plan: Mapping[str, Any]) -> dict[str, Recipe]:
+    """By the names of their models, in the owner's order."""
+    return {name: Recipe.model_validate(each) for name, each in plan.get("recipes", {"": plan["recipe"]}).items()}
+
+
+def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, dict[str, Recipe]]:
     try:
-        return _knobs(plan, data), Recipe.model_validate(plan["recipe"])
+        return _knobs(plan, data), _recipes_of(plan)
     except ValidationError as error:
         fault = error.errors()[0]
         problem = f"the plan {title(plan)} can't be read: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
@@ -225,5 +258,6 @@ def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, Reci
 
 
 def _knobs(plan: Mapping[str, Any], data: Mapping[str, Any]) -> Knobs:
-    values = {**data, **plan["knobs"]}
+    # One of before there were several models has had one.
+    values = {**data, "models": {}, **{name: value for name, value in plan["knobs"].items() if name != "alarms"}}
     return Knobs(**{name: value for name, value in values.items() if name in Knobs.model_fields})

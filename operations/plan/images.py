@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -105,10 +106,12 @@ def _modded(recipe: Recipe, source: str) -> Image:
     return Image("engine", recipe.image, source, recipe.mods, starts=recipe.start_mods)
 
 
-def needed(recipe: Recipe, knobs: Knobs) -> list[str]:
-    """Local names of the images that a plan is made of, the one that mods were put onto among them."""
-    engine = engine_image(recipe, knobs)
-    return list(dict.fromkeys([engine.local, engine.base.local, proxy_image(recipe, knobs).local]))
+def needed(models: Iterable[tuple[Recipe, Knobs]]) -> list[str]:
+    """Local names of the images that a plan of these models is made of, those that mods were put onto among them."""
+    pairs = list(models)
+    engines = [engine_image(recipe, knobs) for recipe, knobs in pairs]
+    names = [name for each in engines for name in (each.local, each.base.local)]
+    return list(dict.fromkeys([*names, proxy_image(*pairs[0]).local]))
 
 
 def proxy_image(recipe: Recipe, knobs: Knobs) -> Image:

@@ -38,6 +38,17 @@ PORT_OFFSETS = {
     "share": 30,
 }
 
+#: How many there are of them: each model of several has its own.
+PORTS_EACH = 300
+
+#: Of a model among several, what it may say in the place of the general knobs.
+OF_A_MODEL = (
+    *("recipe", "topology", "executor", "canary_deadline", "engine_image_from"),
+    *("model_from", "model_revision", "model_revisions"),
+)
+#: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.
+BESIDE = ("nodes", "memory_gib", "served_name")
+
 #: How advisories are called.
 _ADVISORY = r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}"
 
@@ -49,6 +60,7 @@ class Knobs(BaseModel):
 
     recipe: str
     topology: Topology
+    models: dict[str, dict[str, Any]]
     executor: Literal["ray", "mp"]
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
@@ -181,7 +193,7 @@ class Knobs(BaseModel):
             )
         if self.proxy_port == self.engine_port:
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
-        taken = range(self.cluster_ports, self.cluster_ports + 300)
+        taken = range(self.cluster_ports, self.cluster_ports + PORTS_EACH)
         inner = range(self.litellm_ports, self.litellm_ports + 5)
         single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port", "page_port")
         for first, second in combinations(single, 2):
@@ -228,7 +240,7 @@ class Knobs(BaseModel):
     @property
     def ray_worker_ports(self) -> range:
         """Where Ray's workers listen."""
-        return range(self.cluster_ports + 100, self.cluster_ports + 300)
+        return range(self.cluster_ports + 100, self.cluster_ports + PORTS_EACH)
 
     def copy_port(self, index: int) -> int:
         """Where the head serves the copies of the node with this index, and where that node serves other workers."""

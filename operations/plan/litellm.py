@@ -1,13 +1,16 @@
-"""LiteLLM's configuration: the model's name, and those of its adapters, over the engines of the plan."""
+"""LiteLLM's configuration: each model's name, and those of its adapters, over the engines that serve it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from operations.plan.engines import ENGINES
+from operations.plan.fallback import standby_urls
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
+from operations.plan.served_model import ServedModel
 
 #: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
 _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "pulse")
@@ -47,6 +50,22 @@ _RETRY_POLICY = {
 }
 
 
+@dataclass(frozen=True)
+class Behind:
+    """One model as the proxy sees it: base URLs of its engines, `http://ADDRESS:PORT`, and those of nodes that serve
+    alone for a cluster (files/litellm/standby.py).
+    """
+
+    recipe: Recipe
+    engines: tuple[str, ...]
+    standby: tuple[str, ...] = ()
+
+
+def behind(model: ServedModel) -> Behind:
+    """What the proxy is to know of a model."""
+    return Behind(model.recipe, tuple(model.endpoints.values()), tuple(standby_urls(model)))
+
+
 def callbacks(knobs: Knobs) -> tuple[str, ...]:
     """The modules of files/litellm that LiteLLM loads."""
     standby = ("standby",) if knobs.falls_back else ()
@@ -73,11 +92,9 @@ def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
     return {"model_info": about} if about else {}
 
 
-def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[str, Any]:
-    """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`. Where a cluster falls back to
-    one node, all behind the first are those of nodes that serve alone (files/litellm/standby.py).
-    """
-    standby = engines[1:] if knobs.falls_back else ()
+def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> dict[str, Any]:
+    """The content of config.yaml."""
+    is_tried_again = any(len(each.engines) + len(each.standby) > 1 for each in models)
     return {
         "model_list": [
             {
@@ -89,17 +106,18 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
                     "timeout": TIMEOUT_S,
                     "stream_timeout": TIMEOUT_S,
                 },
-                **_model_info(recipe, engine in standby),
+                **_model_info(each.recipe, engine in each.standby),
             }
-            for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
-            for engine in engines
+            for each in models
+            for name in (each.recipe.served_name, *ENGINES[each.recipe.engine].adapters(each.recipe))
+            for engine in (*each.engines, *each.standby)
         ],
         "router_settings": {
             "routing_strategy": _ROUTING[knobs.routing][0],
             # Measured with one of two engines gone: 2 retries alone lost 2 requests of 10; 3 lost none of 20. Two
             # more for an engine that is chosen as a last resort. A single one that is down is not up a moment later.
-            "num_retries": RETRIES if len(engines) > 1 else 1,
-            **({"retry_policy": _RETRY_POLICY} if len(engines) > 1 else {}),
+            "num_retries": RETRIES if is_tried_again else 1,
+            **({"retry_policy": _RETRY_POLICY} if is_tried_again else {}),
             "allowed_fails": 0,
             "cooldown_time": COOLDOWN_S,
             "timeout": TIMEOUT_S,

@@ -10,9 +10,8 @@ from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
-from operations.plan.litellm import REQUEST_S, fixed, modules, proxy_config
+from operations.plan.litellm import REQUEST_S, Behind, fixed, modules, proxy_config
 from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of
-from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 
@@ -32,11 +31,11 @@ def server(unit: str) -> str:
     return f"litellm/{unit.removeprefix('tandem-')}"
 
 
-def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: str) -> Service:
-    """One LiteLLM over engines at these base URLs. They differ in their ports alone. The engines are no part of the
+def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Service:
+    """One LiteLLM over the engines of these models. They differ in their ports alone. The engines are no part of the
     spec: they are taken up while it runs.
     """
-    image, folder, (port, pulse) = proxy_image(recipe, knobs), folder_of(unit), ports(knobs, unit)
+    image, folder, (port, pulse) = proxy_image(models[0].recipe, knobs), folder_of(unit), ports(knobs, unit)
     docker = [*docker_run(unit), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
@@ -54,7 +53,7 @@ def litellm_service(recipe: Recipe, knobs: Knobs, engines: Sequence[str], unit: 
     # What keys have used is kept beyond the container (files/litellm/door_counts.py).
     docker += ["--volume", f"{KEYS_USED}:/used", "--volume", f"{folder_of(PROXY)}/secrets:/secrets:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
-    config = proxy_config(recipe, knobs, engines)
+    config = proxy_config(knobs, models)
     ready = render(
         "litellm/ready.sh.j2",
         port=port,

@@ -14,9 +14,9 @@ from operations.plan.engines import ENGINES
 from operations.plan.files import FILES, File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, EXPORTER, PAGE, TLS, UNITS, folder_of
+from operations.plan.places import ETC, EXPORTER, PAGE, TLS, folder_of, units_of
 from operations.plan.proxy import asked_at
-from operations.plan.recipe import Recipe
+from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
 
 _PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
@@ -30,33 +30,41 @@ _OF_ENGINE = r"vllm:|trtllm_"
 RULES = FILES / "monitoring/rules.yml"
 
 
-def exporter(recipe: Recipe, knobs: Knobs, node: Node, engine: Service, answering: bool) -> Program | None:
-    """The exporter of a node that serves; None: nobody wants one. `answering`: an engine of the plan answers there."""
+def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Service]]) -> Program | None:
+    """The exporter of a node that serves; None: nobody wants one. `models`: those with a part there, and that part."""
     if knobs.monitoring == "off":
         return None
     folder = folder_of(EXPORTER)
     passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
-    if answering or knobs.falls_back:
-        url = f"{engine_url(knobs, node)}{ENGINES[recipe.engine].SIGNS.path}"
-        passed["engine"] = {"url": url, "names": _OF_ENGINE}
+    for model, _ in models:
+        if node.name in model.endpoints or knobs.falls_back:
+            url = f"{engine_url(model.knobs, node)}{ENGINES[model.recipe.engine].SIGNS.path}"
+            passed[model.unit.removeprefix("tandem-")] = {"url": url, "names": _OF_ENGINE}
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,
         "facts": {
-            "units": [unit for unit in UNITS if unit not in (PAGE, EXPORTER)],
+            "units": [unit for unit in units_of([each.unit for each, _ in models]) if unit not in (PAGE, EXPORTER)],
             "store": node.path(knobs.model_store),
             "rails": list(node.rails),
             "floor_mib": round(knobs.memory_floor_gib * 1024),
             "starts": STARTS,
-            "recipe": recipe.name,
-            "topology": knobs.topology,
-            "model": recipe.served_name,
-            "spec": engine.spec,
+            "plans": [
+                {
+                    "recipe": each.recipe.name,
+                    "topology": each.knobs.topology,
+                    "model": each.recipe.served_name,
+                    "spec": engine.spec,
+                }
+                for each, engine in models
+            ],
             "certificate": "" if knobs.tls == "off" else f"{TLS}/proxy.pem",
         },
         "passed": passed,
     }
-    unit = render("exporter/tandem-exporter.service.j2", etc=ETC, spec=SPEC, gpu=recipe.needs.gpu)
+    unit = render(
+        "exporter/tandem-exporter.service.j2", etc=ETC, spec=SPEC, gpu=any(each.recipe.needs.gpu for each, _ in models)
+    )
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
         File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),

@@ -26,7 +26,8 @@ class Node:
 
     `ssh_port`: where its sshd took the login. `engine_group`: what Docker calls the control group that engines are to
     be in; empty: this node can't tell sockets by their control group. `office`: the management address with its
-    prefix where that is IPv4, and its netdev.
+    prefix where that is IPv4, and its netdev. `rank`: its place among the nodes of one model's engine, where that is
+    not its place in the inventory. `memory_mib`: all of its memory; 0: not known.
     """
 
     name: str
@@ -41,10 +42,22 @@ class Node:
     engine_group: str = ""
     office: str = ""
     office_device: str = ""
+    rank: int | None = None
+    memory_mib: int = 0
 
     @property
     def is_head(self) -> bool:
         return self.index == 0
+
+    @property
+    def place(self) -> int:
+        """Its rank in the engine of the model that it is seen with."""
+        return self.index if self.rank is None else self.rank
+
+    @property
+    def leads(self) -> bool:
+        """Whether that engine answers here."""
+        return self.place == 0
 
     @property
     def rail_addresses(self) -> tuple[str, ...]:

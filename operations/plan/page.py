@@ -12,8 +12,8 @@ from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
 from operations.plan.panels import panels
 from operations.plan.places import ETC, PAGE, PROXY_KEY, folder_of
-from operations.plan.recipe import Recipe
-from operations.plan.service import SPEC, Program, Service, seal_program
+from operations.plan.served_model import ServedModel
+from operations.plan.service import SPEC, Program, seal_program
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
@@ -28,23 +28,31 @@ STATIC = (
 )
 
 
-def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engine: Service) -> Program | None:
-    """The page of a node that serves; None: nobody wants one."""
+def page(
+    knobs: Knobs, node: Node, serving: Sequence[Node], models: Sequence[tuple[ServedModel, str]]
+) -> Program | None:
+    """The page of a node that serves; None: nobody wants one. `models`: all of them, each with its spec."""
     if knobs.monitoring == "off":
         return None
     folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
-    answering = serving if knobs.topology == "replicas" else serving[:1]
     wanted: dict[str, Any] = {
         "port": knobs.page_port,
         "name": node.name,
-        "topology": knobs.topology,
-        "executor": knobs.executor if knobs.topology == "cluster" else "",
-        "recipe": recipe.name,
-        "model": recipe.served_name,
-        "spec": engine.spec,
-        "load_minutes": recipe.load_minutes,
+        "models": [
+            {
+                "topology": each.knobs.topology,
+                "executor": each.knobs.executor if each.knobs.topology == "cluster" else "",
+                "recipe": each.recipe.name,
+                "model": each.recipe.served_name,
+                "spec": spec,
+                "load_minutes": each.recipe.load_minutes,
+                "unit": each.unit,
+                "nodes": [rank.name for rank in each.nodes],
+                "answers": [rank.name for rank in each.answering],
+            }
+            for each, spec in models
+        ],
         "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
-        "answers": [each.name for each in answering],
         "prometheus": _prometheus(knobs, serving[0]),
         "panels": panels(),
         "static": list(STATIC),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 ETC = "/etc/tandem"
@@ -10,16 +11,17 @@ NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
 #: What says how the rails are to be, for whoever renders netplan.
 FABRIC = (NETPLAN, NETWORK_MANAGER)
 
+#: The engine; of a model among several its name begins so (operations/plan/served_model.py).
 ENGINE = "tandem-engine"
 #: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
 #: keepalived, for the virtual address.
 ADDRESS = "tandem-address"
-#: The engine's container, by its id (files/guard/guard.py, ready.sh).
-CONTAINER_ID = "/run/tandem/engine.cid"
-#: Whether the ranks of a cluster have met (files/engine/meet.py says it to files/canary/engine.py).
-MEETING = "/run/tandem/engine/meeting.json"
+#: Which ports a model among several has, in its engine's folder: it keeps them.
+SLOT = "slot"
+#: What engines have compiled, by image.
+CACHE = "/var/lib/tandem/cache"
 
 #: What has one node of a cluster serve alone, and the drop-in of the engine's unit that is there while it does
 #: (files/fallback/fallback.py).
@@ -44,11 +46,20 @@ WALLS = "tandem-walls"
 SLICE = "tandem.slice"
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
 UNITS = (PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+
+
+def units_of(engines: Iterable[str]) -> tuple[str, ...]:
+    """The same, with these units of engines in the place of the one."""
+    return tuple(unit for each in UNITS for unit in (engines if each == ENGINE else (each,)))
+
+
 #: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
-RAY_TOKEN = f"{ETC}/engine/secrets/ray.token"
+#: What all engines may read.
+ENGINE_SECRETS = f"{ETC}/engine/secrets"
+RAY_TOKEN = f"{ENGINE_SECRETS}/ray.token"
 PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
 #: Who runs the containers of HAProxy and LiteLLM, user and group: nobody else on a node. Debian and systemd both keep
 #: 65520 to 65533 free.
@@ -71,7 +82,7 @@ TLS = f"{ETC}/tls"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
 #: another is (`where`): counts beside keys (operations/node/modes.py).
 SECRETS: tuple[dict[str, Any], ...] = (
-    {"path": f"{ETC}/engine/secrets", "user": 0},
+    {"path": ENGINE_SECRETS, "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
     {"path": TLS, "user": PROXY_USER},
     {"path": f"{ETC}/ca", "user": 0},

@@ -1,18 +1,20 @@
-"""recipe x topology x nodes -> what each node shall have."""
+"""models x nodes -> what each node shall have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from operations.plan import proxy, upkeep
+from operations.plan import admission, proxy, upkeep
 from operations.plan.address import address_service
-from operations.plan.addresses import engine_url
+from operations.plan.checks import listens
+from operations.plan.declared import Declared, DeclaredModel, check_nodes
 from operations.plan.engine_service import engine_services
 from operations.plan.fabric import fabric_files
-from operations.plan.fallback import check_fallback, fallback, standby_urls
+from operations.plan.fallback import check_fallback, fallback
 from operations.plan.files import File
 from operations.plan.knobs import Knobs
+from operations.plan.litellm import Behind, behind
 from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
@@ -35,17 +37,19 @@ from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.served_model import ServedModel, ranked, with_ports
 from operations.plan.service import Program, Service
 from operations.plan.walls import walls
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What one node shall have; None is: must not be there."""
+    """What one node shall have; None, and an engine that is not among `engines`, is: must not be there."""
 
     node: Node
     fabric: tuple[File, ...]
-    engine: Service | None
+    #: By their units, in the owner's order of the models.
+    engines: Mapping[str, Service] = field(default_factory=dict)
     proxy: Service | None = None
     litellm: tuple[Service, ...] = ()
     address: Service | None = None
@@ -60,7 +64,12 @@ class NodePlan:
 
     @property
     def services(self) -> dict[str, Program | None]:
-        services: dict[str, Program | None] = {ENGINE: self.engine, PROXY: self.proxy, **dict.fromkeys(LITELLM)}
+        services: dict[str, Program | None] = {
+            ENGINE: None,
+            **self.engines,
+            PROXY: self.proxy,
+            **dict.fromkeys(LITELLM),
+        }
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
         services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
@@ -70,10 +79,13 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole declared state."""
+    """The whole declared state. `knobs`: those that are not one model's; of several models their topology says how
+    nodes depend on each other, as `as_a_whole` has it.
+    """
 
+    declared: Declared
     knobs: Knobs
-    recipe: Recipe
+    models: tuple[ServedModel, ...]
     nodes: tuple[NodePlan, ...]
 
     @property
@@ -82,94 +94,185 @@ class Plan:
 
     @property
     def serving(self) -> tuple[NodePlan, ...]:
-        """Nodes that run a rank or an engine, the head first."""
-        return tuple(each for each in self.nodes if each.engine)
-
-    @property
-    def endpoints(self) -> dict[str, str]:
-        """Base URL of each engine, by the node that answers on it."""
-        answering = self.serving if self.knobs.topology == "replicas" else (self.head,)
-        return {each.node.name: engine_url(self.knobs, each.node) for each in answering}
+        """Nodes that run a rank or an engine, in the inventory's order."""
+        return tuple(each for each in self.nodes if each.engines)
 
     @property
     def urls(self) -> dict[str, str]:
         """Base URL of each proxy, by its node: all of them serve the same under the same keys."""
         return {each.node.name: proxy.client_url(self.knobs, each.node) for each in self.serving}
 
+    @property
+    def turns(self) -> list[tuple[ServedModel, str]]:
+        """Each engine that is renewed while another one of its model serves."""
+        return [(each, node.name) for each in self.models if each.knobs.topology == "replicas" for node in each.nodes]
+
     def of(self, name: str) -> NodePlan:
         return next(each for each in self.nodes if each.node.name == name)
 
+    def on(self, name: str) -> tuple[ServedModel, ...]:
+        """The models with a part on a node, in the owner's order."""
+        return tuple(each for each in self.models if each.lies_on(name))
 
-def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
-    """Refuse what can't be, with the knob that would have to change."""
+
+def check_topology(of: Declared, names: Sequence[str]) -> None:
+    """Refuse what can't be, with the knob that would have to change. `names`: of the inventory's nodes."""
+    check_nodes(of, names)
+    if len(names) + 11 > min(subnet.num_addresses for subnet in of.knobs.rail_subnets) - 2:
+        problem = (
+            f"fabric_subnets={of.knobs.fabric_subnets!r}: too small for {len(names)} nodes, of which the head has .11"
+        )
+        raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
+    for model in of.models:
+        try:
+            check_model(
+                model.recipe, model.knobs, len(model.lies_on(names)), f"models.{model.name}" if model.name else ""
+            )
+        except Refusal as refusal:
+            if not model.name:
+                raise
+            found = (Finding(f"models.{model.name}", each.problem, each.remedy) for each in refusal.findings)
+            raise Refusal(*found) from None
+
+
+def check_model(recipe: Recipe, knobs: Knobs, node_count: int, where: str = "") -> None:
+    """The same of one model. `where`: what declares its nodes, where that is not the inventory."""
     if knobs.topology not in recipe.topologies:
         allowed = ", ".join(recipe.topologies)
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     check_fallback(recipe, knobs)
-    if node_count + 11 > min(subnet.num_addresses for subnet in knobs.rail_subnets) - 2:
-        problem = (
-            f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"
-        )
-        raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
+    has, add = (f"{where} has", f"{where}.nodes") if where else ("the inventory has", "the inventory")
     if knobs.topology == "cluster" and node_count < recipe.min_nodes:
-        problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; the inventory has {node_count}"
-        raise Refusal(Finding("data", problem, "add nodes to the inventory, or choose another recipe"))
+        problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; {has} {node_count}"
+        raise Refusal(Finding("data", problem, f"add nodes to {add}, or choose another recipe"))
     if knobs.topology != "solo" and node_count < 2:
-        problem = f"topology={knobs.topology!r} needs two nodes or more; the inventory has {node_count}"
-        raise Refusal(Finding("data", problem, "add a node to the inventory, or set topology to solo"))
+        problem = f"topology={knobs.topology!r} needs two nodes or more; {has} {node_count}"
+        raise Refusal(Finding("data", problem, f"add a node to {add}, or set topology to solo"))
+    if knobs.topology == "solo" and node_count > 1:
+        problem = f"topology='solo' is one engine on one node; {has} {node_count}"
+        raise Refusal(Finding("data", problem, "name one node, or set topology to cluster or replicas"))
 
 
-def make_plan(recipe: Recipe, knobs: Knobs, nodes: Sequence[Node], away: Sequence[str] = ()) -> Plan:
-    """The plan; raises Refusal when recipe, topology and nodes do not go together. `away`: addresses that nodes without
-    an answer had in the plan of before.
+def as_a_whole(of: Declared, names: Sequence[str]) -> Knobs:
+    """The general knobs, with how the nodes depend on each other as topology: solo where all lies on the head, else
+    replicas, of which each node has a proxy that reaches the engines of all over the fabric.
+    """
+    if not of.knobs.models:
+        return of.knobs
+    is_alone = of.serving(names) == tuple(names[:1])
+    return of.knobs.model_copy(update={"topology": "solo" if is_alone else "replicas"})
+
+
+def make_plan(
+    of: Declared,
+    nodes: Sequence[Node],
+    *,
+    names: Sequence[str] = (),
+    away: Sequence[str] = (),
+    slots: Mapping[str, int] | None = None,
+) -> Plan:
+    """The plan; raises Refusal when recipes, topologies and nodes do not go together.
+
+    `names`: of all nodes of the inventory, where some of them do not answer. `away`: addresses that those had in the
+    plan of before. `slots`: ports that models have already, by their names.
 
     Solo has no fabric: its nodes have no rails, whatever they have cables in. So the head gets the same with the other
     node on, off, unplugged or not in the inventory, and its network is left as it is: what a cluster has written for
     its rails stays, and is found as planned when the cluster comes back.
     """
-    check_topology(recipe, knobs, len(nodes))
+    names = names or [node.name for node in nodes]
+    check_topology(of, names)
+    knobs = as_a_whole(of, names)
     if knobs.topology == "solo":
         nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
-    serving = nodes[:1] if knobs.topology == "solo" else nodes
+    models = served_models(of, nodes, names, slots or {})
+    admission.check(models, nodes, knobs.memory_floor_gib)
+    serving = [node for node in nodes if any(each.lies_on(node.name) for each in models)]
     for node in serving:
         proxy.check_bind(knobs, node)
-    engines = engine_services(recipe, knobs, serving)
-    count = len(nodes)
-    draft = Plan(knobs, recipe, tuple(_node_plan(recipe, knobs, node, serving, engines, count) for node in nodes))
-    asked = [*draft.endpoints.values(), *standby_urls(knobs, serving)]
+    engines = {each.unit: engine_services(each) for each in models}
+    planned = tuple(_node_plan(knobs, node, serving, models, engines, len(nodes)) for node in nodes)
+    asked = [behind(each) for each in models]
     others = [*(node.management for node in nodes), *away]
-    return replace(draft, nodes=tuple(_with_proxy(each, recipe, knobs, asked, others) for each in draft.nodes))
+    return Plan(of, knobs, models, tuple(_with_proxy(each, of.first.recipe, knobs, asked, others) for each in planned))
+
+
+def ports_by_node(of: Declared, names: Sequence[str]) -> dict[str, dict[int, str]]:
+    """Ports on which each node listens, with the knob that moves each, where nobody has been asked: models have the
+    ports that they get in a plan from nothing.
+    """
+    nodes = [Node(name, index, name, "") for index, name in enumerate(names)]
+    models, knobs = served_models(of, nodes, names, {}), as_a_whole(of, names)
+    return {
+        node.name: listens(node, knobs, len(nodes), [each for each in models if each.lies_on(node.name)])
+        for node in nodes
+    }
+
+
+def served_models(
+    of: Declared, nodes: Sequence[Node], names: Sequence[str], slots: Mapping[str, int]
+) -> tuple[ServedModel, ...]:
+    """Each model on its nodes, with its ports. One that has some already keeps them; the others get the lowest that are
+    free.
+    """
+    given = slots_for(of.models, slots)
+    by_name = {node.name: node for node in nodes}
+    lies = {each.name: each.lies_on(names) for each in of.models}
+    units = {node: tuple(each.name for each in of.models if node in lies[each.name]) for node in names}
+    found = []
+    for each in of.models:
+        mine = tuple(by_name[name] for name in lies[each.name] if name in by_name)
+        beside = {node: tuple(other for other in units[node] if other != each.name) for node in lies[each.name]}
+        own = with_ports(each.knobs, given[each.name])
+        model = ServedModel(each.recipe, own, ranked(mine) if each.name else mine, each.name, given[each.name], beside)
+        found.append(admission.with_its_share(model, each.memory_gib))
+    return tuple(found)
+
+
+def slots_for(models: Sequence[DeclaredModel], taken: Mapping[str, int]) -> dict[str, int]:
+    """Which ports each model has, by its name."""
+    kept = {each.name: taken[each.name] for each in models if each.name in taken}
+    # Two that say the same, by whatever hand: the owner's first one keeps it.
+    kept = {name: slot for name, slot in kept.items() if slot not in [kept[n] for n in kept if n < name]}
+    free = (slot for slot in range(len(models) + len(kept)) if slot not in kept.values())
+    return {each.name: kept[each.name] if each.name in kept else next(free) for each in models}
 
 
 def _with_proxy(
-    mine: NodePlan, recipe: Recipe, knobs: Knobs, engines: Sequence[str], others: Sequence[str]
+    mine: NodePlan, recipe: Recipe, knobs: Knobs, models: Sequence[Behind], others: Sequence[str]
 ) -> NodePlan:
     """Every node that serves has one: each of them may die, and the others are still asked."""
-    if mine.engine is None:
+    if not mine.engines:
         return mine
-    behind = tuple(litellm_service(recipe, knobs, engines, unit) for unit in LITELLM)
+    behind = tuple(litellm_service(knobs, models, unit) for unit in LITELLM)
     address = address_service(recipe, knobs, mine.node, others)
     return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 
 def _node_plan(
-    recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engines: Mapping[str, Service], count: int
+    knobs: Knobs,
+    node: Node,
+    serving: Sequence[Node],
+    models: Sequence[ServedModel],
+    engines: Mapping[str, Mapping[str, Service]],
+    count: int,
 ) -> NodePlan:
-    fabric = fabric_files(knobs, node)
-    if node.name not in engines:
-        return NodePlan(node, fabric, None)
-    ranks = serving if knobs.topology == "cluster" else [node]
+    fabric, here = fabric_files(knobs, node), [each for each in models if each.lies_on(node.name)]
+    if not here:
+        return NodePlan(node, fabric)
+    mine = {each.unit: engines[each.unit][node.name] for each in here}
+    specs = [(each, engines[each.unit][each.leader.name].spec) for each in models]
     return NodePlan(
         node,
         fabric,
-        engines[node.name],
-        canary=upkeep.canary(recipe, knobs, node, ranks),
-        guard=upkeep.guard(knobs),
-        fallback=fallback(recipe, knobs, node, ranks, engines[node.name]),
-        exporter=exporter(recipe, knobs, node, engines[node.name], ranks[0] is node),
-        prometheus=prometheus(recipe, knobs, node, [each.name for each in serving]),
+        mine,
+        canary=upkeep.canary(knobs, node, here),
+        guard=upkeep.guard(knobs, here),
+        fallback=fallback(here[0], node, mine[here[0].unit]),
+        exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
+        prometheus=prometheus(models[0].recipe, knobs, node, [each.name for each in serving]),
         alertmanager=alertmanager(knobs, node),
-        page=page(recipe, knobs, node, serving, engines[node.name]),
-        walls=walls(knobs, node, count),
+        page=page(knobs, node, serving, specs),
+        walls=walls(knobs, node, count, here),
     )

@@ -12,7 +12,7 @@ OBJECT_STORE_BYTES = 1 << 30
 def ray_start(knobs: Knobs, node: Node, head: Node) -> list[str]:
     """`ray start` with every port pinned: a firewall can name them, and two clusters can't meet by chance."""
     place = (
-        ["--head", f"--port={knobs.port('gcs')}"] if node.is_head else [f"--address={head.fabric}:{knobs.port('gcs')}"]
+        ["--head", f"--port={knobs.port('gcs')}"] if node.leads else [f"--address={head.fabric}:{knobs.port('gcs')}"]
     )
     argv = ["ray", "start", *place, f"--node-ip-address={node.fabric}"]
     argv += [
@@ -27,6 +27,6 @@ def ray_start(knobs: Knobs, node: Node, head: Node) -> list[str]:
         f"--object-store-memory={OBJECT_STORE_BYTES}",
         "--disable-usage-stats",
     ]
-    if node.is_head:
+    if node.leads:
         return [*argv, f"--ray-client-server-port={knobs.port('ray_client')}", "--include-dashboard=false"]
     return [*argv, "--block"]

@@ -76,6 +76,11 @@ class Model(Strict):
         return "models--" + self.repo.replace("/", "--")
 
     @property
+    def key(self) -> str:
+        """By what programs on nodes say how it is."""
+        return f"{self.folder}@{self.revision or 'none'}"
+
+    @property
     def place(self) -> dict[str, str]:
         """Where it lies in a store and what it must have, as programs on nodes take it."""
         # One without a revision gets no further than the survey.

@@ -41,11 +41,11 @@ class Remark:
 
 
 class Refusal(Exception):
-    """Raised before anything is changed; the text shows all findings at once."""
+    """Raised before anything is changed; the text shows all findings at once, and the `table` behind them."""
 
-    def __init__(self, *findings: Finding) -> None:
+    def __init__(self, *findings: Finding, table: str = "") -> None:
         self.findings = findings
-        super().__init__(as_table(findings))
+        super().__init__(as_table(findings) + table)
 
 
 def as_table(findings: tuple[Finding, ...]) -> str:

@@ -1,10 +1,10 @@
-"""What keeps an engine and the proxy up on each node that serves: the canary, and the guard of the engine's memory."""
+"""What keeps engines and the proxy up on each node that serves: the canary, and the guard of the node's memory."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
@@ -12,9 +12,9 @@ from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, LITELLM, MEETING, folder_of
+from operations.plan.places import CANARY, ETC, GUARD, LITELLM, folder_of
 from operations.plan.proxy import asked_at
-from operations.plan.recipe import Recipe
+from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
@@ -25,33 +25,35 @@ START_PATIENCE = 2
 SLOWEST_TOKENS_S = 500
 
 
-def canary(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> Program:
-    """Looks at the engine of which `node` is one rank, and at the proxy; it kills what hangs.
+def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
+    """Looks at the engines of which `node` has a rank, and at the proxy; it kills what hangs.
 
-    Of a cluster's engine only the head's container is killed: rank 0 answers, and the others end with it.
+    Of a cluster's engine only the first rank's container is killed: it answers, and the others end with it.
     """
     rails = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     }
     wanted: dict[str, object] = {
-        "engine": _engine(recipe, knobs, node, ranks),
+        "engines": {each.unit: _engine(each, node) for each in models},
         "proxy": f"http://127.0.0.1:{asked_at(knobs)}",
         "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
         "rails": rails,
-        "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
     if knobs.falls_back:
-        wanted["alone"] = {"engine": _engine(recipe, knobs, node, [node]), "peers": {}}
+        alone = [replace(each, nodes=(each.on(node.name),)) for each in models]
+        wanted["alone"] = {"engines": {each.unit: _engine(each, node) for each in alone}}
     return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"))
 
 
-def guard(knobs: Knobs) -> Program:
-    """Kills the engine before the node freezes."""
-    return _program(GUARD, "guard.json", {"floor_mib": round(knobs.memory_floor_gib * 1024)})
+def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
+    """Kills an engine before the node freezes: of several the owner's last one first."""
+    containers = {each.unit: each.container_id for each in reversed(models)}
+    return _program(GUARD, "guard.json", {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers})
 
 
-def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> dict[str, object]:
+def _engine(model: ServedModel, node: Node) -> dict[str, object]:
+    recipe, knobs, ranks = model.recipe, model.knobs, model.ranks(node)
     engine, answering = ENGINES[recipe.engine], ranks[0]
     silence_s = max(STRIKES * knobs.canary_deadline, engine.step_tokens(recipe) / SLOWEST_TOKENS_S)
     question = engine.QUESTIONS.get(recipe.answers)
@@ -66,7 +68,8 @@ def _engine(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node]) -> 
         "mute_s": max(silence_s, engine.context_tokens(recipe) / SLOWEST_TOKENS_S),
         "start_s": recipe.load_minutes * 60 * START_PATIENCE,
         "signs": {"path": engine.SIGNS.path, "pattern": engine.SIGNS.pattern},
-        "meeting": {"mark": MEETING, "ranks": [rank.name for rank in ranks]} if len(ranks) > 1 else None,
+        "meeting": {"mark": model.meeting, "ranks": [rank.name for rank in ranks]} if len(ranks) > 1 else None,
+        "peers": {rank.name: rank.fabric for rank in ranks if rank.name != node.name},
     }
 
 

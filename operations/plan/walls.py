@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from operations.plan.checks import listens
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import ETC, SLICE, WALLS, folder_of
+from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
 
 #: Where sshd listens unless it was told otherwise.
 SSH_PORT = 22
 
 
-def walls(knobs: Knobs, node: Node, count: int) -> Program:
-    """The table of nftables for a node of `count`, and the unit that loads it before the network is up.
+def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -> Program:
+    """The table of nftables for a node of `count` with a part of these models, and the unit that loads it before the
+    network is up.
 
     It drops, of what comes neither over a rail nor from the node itself: what is meant for the fabric's addresses; what
     is meant for a port that the plan gives out, but the proxy's; and what is meant for a socket of the engine's, on
@@ -30,7 +34,7 @@ def walls(knobs: Knobs, node: Node, count: int) -> Program:
         spec=SPEC,
         inside=[f'"{name}"' for name in ("lo", *node.rails)],
         ssh=sorted({SSH_PORT, node.ssh_port}),
-        ports=_ranges(_given(knobs, node, count)),
+        ports=_ranges(_given(knobs, node, count, models)),
         group=group,
         subnets=[str(subnet) for subnet in node.subnets],
     )
@@ -47,11 +51,12 @@ def walls(knobs: Knobs, node: Node, count: int) -> Program:
     )
 
 
-def _given(knobs: Knobs, node: Node, count: int) -> set[int]:
+def _given(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -> set[int]:
     """Ports that the plan gives out on this node, without the proxy's, which is the door."""
-    ports = set(listens(node.index, knobs, count)) - {knobs.proxy_port}
-    if knobs.topology == "cluster" and knobs.executor == "ray":
-        ports.update(knobs.ray_worker_ports)
+    ports = set(listens(node, knobs, count, models)) - {knobs.proxy_port}
+    for each in models:
+        if each.knobs.topology == "cluster" and each.knobs.executor == "ray":
+            ports.update(each.knobs.ray_worker_ports)
     return ports
 
 

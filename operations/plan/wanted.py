@@ -1,22 +1,46 @@
-"""What the owner wants, as read: the knobs of the inventory's group data, and the recipe that they name."""
+"""What the owner wants, as read: the knobs of the inventory's group data, and the recipes that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from operations.plan.declared import (
+    Declared,
+    DeclaredModel,
+    check_names,
+    declared_model,
+    knobs_of_models,
+    of_models,
+)
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
 
-def wanted(data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
-    """From a host's data: knobs and recipe, whose models have the knobs' revisions where it names none.
+def wanted(data: Mapping[str, Any]) -> Declared:
+    """From a host's data: knobs and models, whose files have the knobs' revisions where a recipe names none.
 
     Raises Refusal with every fault.
     """
+    data = of_models(data)
     knobs = read_knobs(data)
+    if not knobs.models:
+        return Declared(knobs, (DeclaredModel("", knobs, _recipe(knobs)),))
+    found, findings = [], []
+    for name, own in knobs_of_models(knobs, data).items():
+        try:
+            found.append(declared_model(name, own, _recipe(own), knobs.models[name]))
+        except Refusal as refusal:
+            findings += [Finding(f"models.{name}", each.problem, each.remedy) for each in refusal.findings]
+    if findings:
+        raise Refusal(*findings)
+    check_names(found)
+    return Declared(knobs, tuple(found))
+
+
+def _recipe(knobs: Knobs) -> Recipe:
     recipe = load_recipe(knobs.recipe)
     revisions = {each.repo: ("model_revisions", knobs.model_revisions.get(each.repo, "")) for each in recipe.models}
     if knobs.model_revision:
@@ -36,4 +60,4 @@ def wanted(data: Mapping[str, Any]) -> tuple[Knobs, Recipe]:
     model, *further = (
         each.model_copy(update={"revision": each.revision or revisions[each.repo][1] or None}) for each in recipe.models
     )
-    return knobs, recipe.model_copy(update={"model": model, "further_models": tuple(further)})
+    return recipe.model_copy(update={"model": model, "further_models": tuple(further)})

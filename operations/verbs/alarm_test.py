@@ -15,11 +15,11 @@ TOLD_S, DEADLINE_S = 30, 75
 
 if reach.speaks(host, inventory):
     with refusals_told():
-        knobs, recipe = wanted(dict(host.data.dict()))
-    if not knobs.keeps:
+        declared = wanted(dict(host.data.dict()))
+    if not declared.knobs.keeps:
         raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
     head = the_head()
-    name, model = head[0].name, recipe.served_name
+    name, model = head[0].name, declared.first.recipe.served_name
     (answer,) = everywhere(head, "alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S).values()
     if "problem" in answer:
         raise DeployError(f"{answer['problem']}: `make status` says why, `make apply` deploys it")

@@ -7,15 +7,18 @@ from pyinfra.api.exceptions import DeployError
 
 from operations import reach
 from operations.plan import holes
+from operations.plan.declared import chosen
 from operations.plan.files import as_is
+from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
 if reach.speaks(host, inventory):
     with refusals_told():
-        knobs, recipe = wanted(dict(host.data.dict()))
-        images = holes.roles(recipe, knobs)
+        declared = wanted(dict(host.data.dict()))
+        models = chosen(declared, host.data.get("_model"))
+        images = {local: local for each in models for local in holes.roles(*each.pair).values()}
     head, answering = next(iter(inventory)), reach.answering(inventory)
     nodes: dict[str, Any] = everywhere(answering, "runtimes")
     told: dict[str, Any] = {}
@@ -23,12 +26,19 @@ if reach.speaks(host, inventory):
         told = everywhere([head], "packages", images=images, script=as_is("sbom/packages.py"))[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]
     inside = {
-        role: {each["name"]: each["version"] for each in said["python"]}
-        for role, said in told.items()
+        local: {each["name"]: each["version"] for each in said["python"]}
+        for local, said in told.items()
         if "python" in said
     }
-    verdict = holes.judge(recipe, knobs, inside=holes.by_role(inside), nodes=nodes)
-    show(verdict)
-    say([*errors, *absent_lines(topology=knobs.topology)])
-    if verdict.critical:
-        raise DeployError(failure(verdict.critical))
+    critical = list[holes.Hole]()
+    for model in models:
+        by_role = {role: inside[local] for role, local in holes.roles(*model.pair).items() if local in inside}
+        verdict = holes.judge(*model.pair, inside=holes.by_role(by_role), nodes=nodes)
+        if model.name:
+            say([f"{model.name}:"])
+        show(verdict)
+        critical += verdict.critical
+    topology = as_a_whole(declared, [each.name for each in inventory]).topology
+    say([*errors, *absent_lines(topology=topology)])
+    if critical:
+        raise DeployError(failure(critical))

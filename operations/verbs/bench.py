@@ -17,6 +17,7 @@ from pyinfra.api.host import Host
 
 from operations import held, reach
 from operations.plan.absence import told
+from operations.plan.declared import one_of
 from operations.plan.refusal import Refusal
 from operations.plan.wanted import wanted
 from operations.tether import can_tether
@@ -35,7 +36,7 @@ def _say(answer: dict[str, Any]) -> None:
 def _declared(head: Host) -> dict[str, Any]:
     """What the knobs want."""
     with refusals_told():
-        knobs, recipe = wanted(dict(head.data.dict()))
+        recipe, knobs = one_of(wanted(dict(head.data.dict())), head.data.get("_model")).pair
     return {
         "recipe": recipe.name,
         "served_name": recipe.served_name,

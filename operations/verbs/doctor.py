@@ -6,19 +6,21 @@ from pyinfra.api.exceptions import DeployError
 from operations import reach
 from operations.doctor import table
 from operations.doctor.asking import Examination
-from operations.plan.checks import listens
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, Seen
 from operations.plan.images import engine_image
+from operations.plan.plan import as_a_whole, ports_by_node
 from operations.plan.wanted import wanted
 from operations.verbs.report import refusals_told
 
 if reach.speaks(host, inventory):
     with refusals_told():
-        knobs, recipe = wanted(dict(host.data.dict()))
-        image = engine_image(recipe, knobs).local
+        declared = wanted(dict(host.data.dict()))
+        # Each of them has the programs that a GPU is tried with.
+        image = engine_image(*declared.first.pair).local
     hosts = list(inventory)
-    ports = {each.name: listens(index, knobs, len(hosts)) for index, each in enumerate(hosts)}
+    names = [each.name for each in hosts]
+    knobs, ports = as_a_whole(declared, names), ports_by_node(declared, names)
     network = str(host.data.get("_net", "1")) != "0"
     dead = {absence.name: absence for absence in reach.absent(inventory)}
     seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)

@@ -4,14 +4,16 @@ from pyinfra import host, inventory
 
 from operations import lock, reach
 from operations.plan.images import needed
+from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
 
 if reach.speaks(host, inventory):
     with refusals_told():
-        knobs, recipe = wanted(dict(host.data.dict()))
-        keep = needed(recipe, knobs)
+        declared = wanted(dict(host.data.dict()))
+        keep = needed(declared.pairs)
     # A deploy puts images onto nodes that no unit needs yet.
     with lock.taken():
         answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
-    say([*pruned_lines(answers), *absent_lines(topology=knobs.topology)])
+    topology = as_a_whole(declared, [each.name for each in inventory]).topology
+    say([*pruned_lines(answers), *absent_lines(topology=topology)])

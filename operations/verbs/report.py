@@ -118,8 +118,8 @@ def status_table(answers: dict[str, dict[str, Any]], absent: Sequence[str] = ())
             print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
 
 
-def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> None:
-    """A row for each node and model; under it what is wrong. Raises DeployError when a node has not all of them whole.
+def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> list[str]:
+    """A row for each node and model; returns what is wrong, where a node has not all of them whole.
 
     Nodes are held against the first that answers: the head, unless that is away.
     """
@@ -136,8 +136,7 @@ def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> No
             verdict = f"{len(said)} problem(s)" if said else how
             table.add_row(name, repo, str(len(state["files"])), f"{size:.2f}", verdict, f"{state['seconds']:.1f}")
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    if problems:
-        raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")
+    return problems
 
 
 def _unlike(files: dict[str, Any], heads: dict[str, Any]) -> list[str]:

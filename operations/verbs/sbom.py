@@ -9,6 +9,7 @@ from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
 from operations import reach
+from operations.plan.declared import one_of
 from operations.plan.files import as_is
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
@@ -17,7 +18,7 @@ from operations.verbs.report import everywhere, refusals_told, say, the_head
 
 if reach.speaks(host, inventory):
     with refusals_told():
-        knobs, recipe = wanted(dict(host.data.dict()))
+        recipe, knobs = one_of(wanted(dict(host.data.dict())), host.data.get("_model")).pair
         images = {image.role: image for image in (engine_image(recipe, knobs), proxy_image(recipe, knobs))}
     hosts = the_head()
     name = hosts[0].name

@@ -6,9 +6,12 @@ Ends with 0 where one node at least has answered.
 from pyinfra import host, inventory
 
 from operations import reach
+from operations.plan.declared import chosen
 from operations.plan.images import needed
 from operations.plan.places import ALERTMANAGER, PROMETHEUS
+from operations.plan.plan import as_a_whole
 from operations.plan.refusal import Refusal
+from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
 from operations.verbs.report import absent_lines, everywhere, status_table
 
@@ -17,14 +20,21 @@ DEADLINE_S = 60
 
 if reach.speaks(host, inventory):
     keep: list[str] | None = None
-    topology, declared = "", dict[str, dict[str, list[str]]]()
+    topology, declared, only = "", dict[str, dict[str, list[str]]](), list[str]()
     try:
-        knobs, recipe = wanted(dict(host.data.dict()))
-        if knobs.keeps:
-            declared = {next(iter(inventory)).name: {"declared": [PROMETHEUS, ALERTMANAGER]}}
-        keep, topology = needed(recipe, knobs), knobs.topology
+        names = [each.name for each in inventory]
+        want = wanted(dict(host.data.dict()))
+        # With MODEL= its engines alone, and whether they are there.
+        models = chosen(want, host.data.get("_model"))
+        only = [unit_of(each.name) for each in models] if host.data.get("_model") else []
+        for each in models if want.knobs.models else ():
+            for name in each.lies_on(names):
+                declared.setdefault(name, {"declared": []})["declared"].append(unit_of(each.name))
+        if want.knobs.keeps and not only:
+            declared.setdefault(names[0], {"declared": []})["declared"] += [PROMETHEUS, ALERTMANAGER]
+        keep, topology = needed(want.pairs), as_a_whole(want, names).topology
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
-    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, declared, keep=keep)
+    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, declared, keep=keep, only=only)
     status_table(answers, absent_lines(answers, topology))

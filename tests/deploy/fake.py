@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from operations.looking import images_at
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.litellm_service import config_of
 from operations.plan.nodes import Node
 from operations.plan.places import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
-from operations.plan.service import Service
 from operations.plan.wanted import wanted as read
 from tests.plan.samples import ROOT, knob_data, survey
 
@@ -55,18 +55,18 @@ class Outcome:
 
 def planned(**changes: Any) -> Plan:
     """The plan that a deploy of two fake nodes makes."""
-    wanted, recipe = read(knob_data(**changes))
+    declared = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
     nodes = [
-        Node(name, i, name, "/home/spark", "aarch64", rails, (), wanted.rail_subnets, engine_group=SLICE)
+        Node(name, i, name, "/home/spark", "aarch64", rails, (), declared.knobs.rail_subnets, engine_group=SLICE)
         for i, name in enumerate(NAMES)
     ]
-    return make_plan(recipe, wanted, nodes)
+    return make_plan(declared, nodes)
 
 
 def contents_of(plan: Plan) -> dict[str, str]:
     """What lies under each local name on a node that is as the plan wants it."""
-    return dict.fromkeys(needed(plan.recipe, plan.knobs), "c1")
+    return dict.fromkeys(needed(plan.declared.pairs), "c1")
 
 
 def look(plan: Plan, name: str) -> dict[str, Any]:
@@ -77,11 +77,11 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
     units: dict[str, dict[str, str]] = {unit: {} for unit in UNITS}
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
-        units[unit]["topology"] = plan.knobs.topology
+        units[unit]["topology"] = next((m.knobs.topology for m in plan.models if m.unit == unit), plan.knobs.topology)
     image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
     return {
         "services": {"units": units, "strays": []},
-        "images": {service.image.local: image for service in services.values() if isinstance(service, Service)},
+        "images": {each.local: image for each in images_at(plan, name)},
         "files": {file.path: {"sha256": file.sha256, "mode": file.mode} for file in files},
         "links": {
             rail: {
@@ -93,16 +93,18 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             }
             for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)
         },
-        "models": [
-            {
+        "models": {
+            each.key: {
                 "present": True,
                 "problems": [],
                 "files": {"a": {"size": 1, "blob": "b"}},
                 "proven": True,
                 "touched": [],
             }
-            for _ in plan.recipe.models
-        ],
+            for model in plan.models
+            for each in model.recipe.models
+        },
+        "slots": {each.name: each.slot for each in plan.models if each.name},
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
@@ -137,7 +139,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
     """
     programs, file, failing = surveys.pop("programs", {}), surveys.pop("file", "deploy.py"), surveys.pop("failing", {})
     code, by_node = surveys.pop("inventory", ""), surveys.pop("by_node", {})
-    expected = dict.fromkeys(read(knob_data())[1].proof.expect, "as expected")
+    expected = dict.fromkeys(read(knob_data()).first.recipe.proof.expect, "as expected")
     answers: dict[str, dict[str, Any]] = {}
     for name, state in zip(NAMES, states, strict=bool(states)):
         if "ssh_hostname" in state:

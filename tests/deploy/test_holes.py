@@ -77,7 +77,7 @@ def test_a_node_with_an_old_toolkit_is_refused_by_its_name(tmp_path: Path) -> No
 
 
 def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(tmp_path: Path, seeing: str) -> None:
-    image = planned(recipe=seeing).head.engine
+    image = engine_of(planned(recipe=seeing).head)
     assert image is not None
     outcome = run(tmp_path, seeing, inside={image.image.local: {"vllm": "0.33.0"}})
     assert outcome.code == 0, outcome.text
@@ -85,7 +85,7 @@ def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(t
 
 def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None:
     now, past = planned(), planned(recipe=seeing)
-    engine, proxy = past.head.engine, past.head.proxy
+    engine, proxy = engine_of(past.head), past.head.proxy
     assert engine is not None and proxy is not None
     served = record(past, {engine.image.local: "c1", proxy.image.local: "c1"}) | {"when": "2026-11-01"}
     state = {"image": {"content": "c1"}, "replaced": False}

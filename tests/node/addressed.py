@@ -19,9 +19,8 @@ from typing import Any
 
 from operations.plan.formats import load_recipe
 from operations.plan.places import ADDRESS, folder_of
-from operations.plan.plan import make_plan
 from tests.node.spaces import Space, wire
-from tests.plan.samples import ROOT, knobs, nodes
+from tests.plan.samples import ROOT, knobs, make_plan, nodes
 
 WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
 #: A double of the proxy, which says whose it is.

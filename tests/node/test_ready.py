@@ -15,7 +15,7 @@ from operations.node import model_files
 from operations.plan.files import render
 from tests.node import models
 from tests.node.shipped import FILES, load
-from tests.plan.samples import plan
+from tests.plan.samples import engine_of, plan
 
 proof = load("engine/proof.py")
 
@@ -49,7 +49,7 @@ def test_a_port_is_waited_for_and_its_holder_named() -> None:
 
 
 def test_the_whole_script_is_good_sh() -> None:
-    for file in plan().head.engine.files:  # type: ignore[union-attr]
+    for file in engine_of(plan().head).files:
         if file.path.endswith(".sh"):
             subprocess.run(["sh", "-n"], input=file.content, text=True, check=True)
 
@@ -64,7 +64,7 @@ def tools(folder: Path, **scripts: str) -> dict[str, str]:
 
 def asked(name: str, environment: dict[str, str]) -> str:
     """What a function of the shipped script says; the script waits while it says something."""
-    files = {file.path: file.content for file in plan().head.engine.files}  # type: ignore[union-attr]
+    files = {file.path: file.content for file in engine_of(plan().head).files}
     ready = files["/etc/tandem/engine/ready.sh"]
     function = re.search(rf"^{name}.*?^}}$", ready, re.MULTILINE | re.DOTALL)
     assert function

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from operations.plan import plan as plans
+from operations.plan.declared import Declared, DeclaredModel
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
 from operations.plan.places import SLICE, UNITS
-from operations.plan.plan import Plan, make_plan
+from operations.plan.plan import NodePlan, Plan
+from operations.plan.recipe import Recipe
+from operations.plan.service import Service
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,9 +50,25 @@ def nodes(count: int, of: Knobs, *, rdma: bool = True) -> list[Node]:
     ]
 
 
+def one(recipe: Recipe, of: Knobs) -> Declared:
+    """One model, declared by the knobs themselves."""
+    return Declared(of, (DeclaredModel("", of, recipe),))
+
+
+def make_plan(recipe: Recipe, of: Knobs, on: Sequence[Node], away: Sequence[str] = ()) -> Plan:
+    """The plan of one model."""
+    return plans.make_plan(one(recipe, of), on, away=away)
+
+
 def plan(count: int = 2, **changes: Any) -> Plan:
     wanted = knobs(**changes)
     return make_plan(load_recipe(wanted.recipe), wanted, nodes(count, wanted))
+
+
+def engine_of(planned: NodePlan) -> Service:
+    """A node's engine, where it has one alone."""
+    (engine,) = planned.engines.values()
+    return engine
 
 
 def survey(**changes: Any) -> dict[str, Any]:
@@ -80,7 +101,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "foreign": [],
         "lock": "",
         "vocabulary": {},
-        "mtp": None,
+        "mtp": {},
         "main": {},
         "state": {
             "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
@@ -90,7 +111,8 @@ def survey(**changes: Any) -> dict[str, Any]:
                 "enp1s0f0np0": link | {"mac": "30:c5:99:00:00:01"},
                 "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02"},
             },
-            "models": [{"present": False, "problems": [], "files": {}, "proven": False, "touched": []}],
+            "models": {},
+            "slots": {},
             "secrets": {},
             "modes": {"wrong": [], "refused": []},
             "served": "",

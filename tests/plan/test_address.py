@@ -11,9 +11,8 @@ import pytest
 from operations.plan.address import check_address, vrid
 from operations.plan.formats import load_recipe
 from operations.plan.places import ADDRESS, PROXY_CONFIG
-from operations.plan.plan import make_plan
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import knobs, make_plan, nodes, plan
 
 WANTED = "10.0.0.50"
 OURS = {"spark-1": "aa:00:00:00:00:01", "spark-2": "aa:00:00:00:00:02"}

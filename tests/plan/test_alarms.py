@@ -16,7 +16,7 @@ from operations.plan.plan import Plan
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.refusal import Refusal
 from operations.plan.service import Program
-from tests.plan.samples import knobs, nodes, plan, survey
+from tests.plan.samples import engine_of, knobs, nodes, plan, survey
 
 MAIL = {"email": "you@x.org", "from": "a@x.org", "smtp": "mail.x.org:587"}
 
@@ -128,7 +128,11 @@ def test_without_the_knob_neither_is_planned(monitoring: str) -> None:
 
 def test_to_keep_metrics_restarts_nothing_else() -> None:
     before, after = plan(monitoring="metrics").head, watching().head
-    for mine, other in ((before.engine, after.engine), (before.proxy, after.proxy), (before.exporter, after.exporter)):
+    for mine, other in (
+        (engine_of(before), engine_of(after)),
+        (before.proxy, after.proxy),
+        (before.exporter, after.exporter),
+    ):
         assert mine and other and mine.spec == other.spec
 
 

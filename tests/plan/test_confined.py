@@ -9,9 +9,8 @@ import pytest
 
 from operations.plan.formats import load_recipe
 from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
-from operations.plan.plan import make_plan
 from operations.plan.service import Program, confined, lessened
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 
 def docker(service: Program | None) -> list[str]:
@@ -69,13 +68,13 @@ def test_an_engine_has_what_a_gpu_and_its_files_take() -> None:
     ):
         changed = recipe.model_copy(update={"start_mods": mods})
         planned = make_plan(changed, knobs(topology="cluster", engine_port=port), nodes(2, wanted))
-        argv = docker(planned.head.engine)
+        argv = docker(engine_of(planned.head))
         assert kept(argv) == {"DAC_OVERRIDE", "IPC_LOCK"} | more
         assert not {"--privileged", "--ipc", "--pid"} & set(argv)
 
 
 def test_an_engine_without_a_gpu_locks_no_memory() -> None:
-    assert kept(docker(plan(topology="solo", recipe="lab-tiny-llama").head.engine)) == {"DAC_OVERRIDE"}
+    assert kept(docker(engine_of(plan(topology="solo", recipe="lab-tiny-llama").head))) == {"DAC_OVERRIDE"}
 
 
 def test_any_container_can_be_confined() -> None:

@@ -18,11 +18,10 @@ import pytest
 from operations.plan.formats import load_file, load_recipe
 from operations.plan.formats.shell import split
 from operations.plan.lint import lint
-from operations.plan.plan import make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
 from operations.verbs import recipes
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 PEERS = sorted((Path(__file__).parent / "peers").glob("*.yaml"))
 V1 = """\
@@ -58,7 +57,7 @@ def commands(recipe: Recipe) -> list[list[str]]:
     found = []
     for topology in recipe.topologies:
         wanted = knobs(topology=topology, executor="mp")
-        planned = make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).head.engine
+        planned = engine_of(make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).head)
         assert planned
         start = next(file.content for file in planned.files if file.path.endswith("start.sh"))
         found.append(shlex.split(start.splitlines()[-1]))
@@ -348,7 +347,7 @@ def test_variables_that_extend_the_container_s_own_are_left_to_its_shell(tmp_pat
     }
     model = recipe.model.model_copy(update={"revision": "0" * 40})
     wanted = knobs(topology="solo")
-    engine = make_plan(recipe.model_copy(update={"model": model}), wanted, nodes(1, wanted)).head.engine
+    engine = engine_of(make_plan(recipe.model_copy(update={"model": model}), wanted, nodes(1, wanted)).head)
     assert engine
     start = next(file.content for file in engine.files if file.path.endswith("start.sh"))
     done = subprocess.run(

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.plan import make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import engine_of, knobs, make_plan, nodes
 from tests.plan.test_formats import V1, V2, commands, read
 
 
@@ -64,7 +63,7 @@ def started(recipe: Recipe) -> str:
     """start.sh, with the engine replaced by its words, and Python's output by nothing."""
     model = recipe.model.model_copy(update={"revision": "0" * 40})
     wanted = knobs(topology=recipe.topologies[0], executor="mp")
-    planned = make_plan(recipe.model_copy(update={"model": model}), wanted, nodes(2, wanted)).head.engine
+    planned = engine_of(make_plan(recipe.model_copy(update={"model": model}), wanted, nodes(2, wanted)).head)
     assert planned
     return next(file.content for file in planned.files if file.path.endswith("start.sh"))
 

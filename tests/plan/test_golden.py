@@ -13,8 +13,8 @@ import pytest
 
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.lint import lint
-from operations.plan.plan import Plan, make_plan
-from tests.plan.samples import knobs, nodes, plan
+from operations.plan.plan import Plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 GOLDEN = Path(__file__).parent / "golden"
 RECIPES = GOLDEN / "recipes"
@@ -114,7 +114,7 @@ def test_what_each_recipe_runs(name: str) -> None:
         executor = "mp" if any("no Ray" in str(each) for each in by_ray) else "ray"
         wanted = knobs(topology=topology, executor=executor)
         for planned in make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).serving:
-            files = planned.engine.files if planned.engine else ()
+            files = engine_of(planned).files
             shown = [file for file in files if file.path.endswith(("run.sh", "start.sh", ".env", ".yml"))]
             parts += [f"#### {topology} {planned.node.name} {file.path}\n{file.content}\n" for file in shown]
     check(RECIPES / f"{name}.txt", "".join(parts))

@@ -15,9 +15,9 @@ from operations.plan.files import render
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title
 from operations.plan.images import by_content, engine_image, needed
-from operations.plan.plan import Plan, make_plan
+from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal, Remark
-from tests.plan.samples import knob_data, knobs, nodes, plan
+from tests.plan.samples import knob_data, knobs, make_plan, nodes, plan
 
 
 def contents(of: Plan, content: str = "c1") -> dict[str, str]:

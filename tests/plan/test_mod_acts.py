@@ -13,9 +13,8 @@ from operations.plan.files import render
 from operations.plan.formats import load_recipe
 from operations.plan.images import Image, engine_image
 from operations.plan.mod_acts import LIMIT, acts
-from operations.plan.plan import make_plan
 from operations.plan.shell_text import sort_out
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 BUILD = {
     "a patch": "set -e\npatch -p1 -d / < fix.patch\n",
@@ -161,21 +160,20 @@ def test_a_start_runs_them_before_the_engine_on_every_rank() -> None:
     plain = make_plan(recipe, wanted, nodes(2, wanted))
     plan = make_plan(recipe.model_copy(update={"start_mods": ("a", "b")}), wanted, nodes(2, wanted))
     for node, before in zip(plan.nodes, plain.nodes, strict=True):
-        assert node.engine and before.engine and node.engine.spec != before.engine.spec
-        files = {Path(file.path).name: file.content for file in node.engine.files}
+        assert engine_of(node).spec != engine_of(before).spec
+        files = {Path(file.path).name: file.content for file in engine_of(node).files}
         lines = files["start.sh"].splitlines()
         assert lines.index("python3 /tandem/start_mods.py a b") > lines.index("set -eu")
         after = lines[lines.index("python3 /tandem/start_mods.py a b") + 1]
         assert after.removeprefix("exec ").startswith(("ray", "vllm", "python3"))
-        assert "start_mods.py" in files and not any("start_mods" in file.path for file in before.engine.files)
+        assert "start_mods.py" in files and not any("start_mods" in file.path for file in engine_of(before).files)
 
 
 def test_the_node_drops_its_caches_while_the_unit_lives() -> None:
     wanted = knobs(recipe="lab-tiny-llama", topology="solo")
     recipe = load_recipe("lab-tiny-llama").model_copy(update={"drop_caches_s": 7})
     plan = make_plan(recipe, wanted, nodes(1, wanted))
-    assert plan.head.engine
-    text = next(file.content for file in plan.head.engine.files if file.path.endswith("engine/run.sh"))
+    text = next(file.content for file in engine_of(plan.head).files if file.path.endswith("engine/run.sh"))
     assert "while sleep 7; do\n    sync\n    echo 3 >/proc/sys/vm/drop_caches\ndone &\nexec /usr/bin/docker run" in text
     assert "drop_caches" not in render("run.sh.j2", docker=["docker"])
 

@@ -8,9 +8,9 @@ import pytest
 
 from operations.plan import nccl
 from operations.plan.formats import load_recipe
-from operations.plan.plan import Plan, make_plan
+from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 
 def planned(recipe: Recipe, **changes: Any) -> Plan:
@@ -19,7 +19,7 @@ def planned(recipe: Recipe, **changes: Any) -> Plan:
 
 
 def files(of: Plan, index: int) -> dict[str, str]:
-    engine = of.nodes[index].engine
+    engine = engine_of(of.nodes[index])
     return {file.path.rpartition("/")[2]: file.content for file in engine.files} if engine else {}
 
 

@@ -15,11 +15,11 @@ from operations.plan.formats import load_file
 from operations.plan.formats.needs import WEIGHTS
 from operations.plan.history import restore
 from operations.plan.knobs import Knobs
-from operations.plan.plan import Plan, make_plan
+from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
 from operations.plan.wanted import wanted
-from tests.plan.samples import knob_data, knobs, nodes
+from tests.plan.samples import engine_of, knob_data, knobs, make_plan, nodes
 
 COMMIT, DRAFT = "a" * 40, "d" * 40
 SNAPSHOT = f"/hub/models--org--draft/snapshots/{DRAFT}"
@@ -60,8 +60,8 @@ def planned(recipe: Recipe) -> Plan:
 
 
 def file_of(plan: Plan, name: str) -> str:
-    assert plan.head.engine and plan.head.litellm and plan.head.canary
-    files = [*plan.head.engine.files, *plan.head.litellm[0].files, *plan.head.canary.files]
+    assert plan.head.litellm and plan.head.canary
+    files = [*engine_of(plan.head).files, *plan.head.litellm[0].files, *plan.head.canary.files]
     return next(file.content for file in files if file.path.endswith(f"/{name}"))
 
 
@@ -168,7 +168,7 @@ def test_a_file_beside_the_recipe_is_part_of_the_engine_s_spec(tmp_path: Path) -
     assert file_of(one, "recipe-chat.jinja") == "{{ one }}\n"
     (tmp_path / "recipes/chat.jinja").write_text("{{ other }}")
     other = planned(eugr(tmp_path, "--chat-template ./chat.jinja"))
-    assert one.head.engine and other.head.engine and one.head.engine.spec != other.head.engine.spec
+    assert engine_of(one.head).spec != engine_of(other.head).spec
     # What served is remembered with it, whatever becomes of the file.
     kept = {"knobs": one.knobs.model_dump(), "recipe": one.recipe.model_dump(mode="json"), "serves": {}}
     back = restore(kept, {}, {})

@@ -38,7 +38,7 @@ def settings(of: Plan, index: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
 def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str) -> None:
     of = plan(topology=topology, monitoring="metrics")
-    assert [bool(node.page) for node in of.nodes] == [bool(node.engine) for node in of.nodes]
+    assert [bool(node.page) for node in of.nodes] == [bool(node.engines) for node in of.nodes]
     said = config(of)
     assert "acl page path /tandem\n" in said and "acl page path_beg /tandem/\n" in said
     assert "use_backend page if page\n    default_backend litellm" in said

@@ -16,13 +16,13 @@ from operations.plan.images import engine_image
 from operations.plan.monitoring import scrape_config, targets
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.plan.places import FABRIC
-from operations.plan.plan import NodePlan, make_plan
+from operations.plan.plan import NodePlan
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 
 def specs(of: object) -> list[str]:
-    return [each.engine.spec for each in of.nodes if each.engine]  # type: ignore[attr-defined]
+    return [engine_of(each).spec for each in of.nodes if each.engines]  # type: ignore[attr-defined]
 
 
 def test_a_cluster_has_one_spec_over_all_ranks() -> None:
@@ -43,7 +43,7 @@ def test_a_change_to_one_rank_restarts_every_rank() -> None:
 
 
 def test_the_spec_stands_in_the_container_s_label_and_nothing_else_is_left_to_fill_in() -> None:
-    engine = plan(topology="cluster").head.engine
+    engine = engine_of(plan(topology="cluster").head)
     assert engine is not None
     run = next(file for file in engine.files if file.path.endswith("run.sh"))
     assert f"--label tandem.spec={engine.spec}" in run.content
@@ -79,7 +79,7 @@ def test_clients_know_one_address_of_each_node_that_serves(bind: str, on_the_oth
 
 def waits_for(each: NodePlan) -> list[str]:
     """Addresses that the engine's start on a node waits for."""
-    ready = next(file for file in each.engine.files if file.path.endswith("ready.sh"))  # type: ignore[union-attr]
+    ready = next(file for file in engine_of(each).files if file.path.endswith("ready.sh"))
     return re.findall(r"wait_while no_address (\S+)", ready.content)
 
 
@@ -94,7 +94,7 @@ def test_solo_is_the_same_with_a_second_node_and_without() -> None:
     alone, with_another = plan(1, topology="solo"), plan(2, topology="solo")
     assert alone.head == with_another.head
     assert [each.fabric for each in with_another.nodes] == [(), ()]
-    assert not [file.path for file in alone.head.engine.files if "192.168.17" in file.content]  # type: ignore[union-attr]
+    assert not [file.path for file in engine_of(alone.head).files if "192.168.17" in file.content]
 
 
 def test_rails_keep_their_addresses_without_a_carrier_whoever_renders_netplan() -> None:
@@ -225,7 +225,7 @@ def test_a_recipe_for_more_nodes_than_there_are_is_refused() -> None:
     recipe = load_recipe(wanted.recipe).model_copy(update={"min_nodes": 4})
     with pytest.raises(Refusal, match="wants 4 nodes or more; the inventory has 2"):
         make_plan(recipe, wanted, nodes(2, wanted))
-    assert make_plan(recipe, wanted, nodes(4, wanted)).serving[3].engine
+    assert make_plan(recipe, wanted, nodes(4, wanted)).serving[3].engines
 
 
 def test_an_archive_in_the_place_of_what_a_recipe_builds_is_refused() -> None:
@@ -252,12 +252,12 @@ def test_only_a_cluster_falls_back(topology: str) -> None:
 def test_what_serves_alone_is_one_engine_on_the_fabric_and_another_than_the_rank() -> None:
     of = plan(fallback="solo")
     for mine, address in zip(of.nodes, ("192.168.177.11", "192.168.177.12"), strict=True):
-        assert mine.fallback and mine.engine
+        assert mine.fallback and mine.engines
         files = {file.path.rpartition("/")[2]: file.content for file in mine.fallback.files}
         assert f"--host {address} --port 8001 --tensor-parallel-size 1" in files["start.sh"]
-        assert f'"spec": "{mine.engine.spec}"' in files["fallback.json"]
-        assert mine.engine.spec not in files["run.sh"] and mine.engine.spec not in files["alone.conf"]
-        assert mine.engine == plan().of(mine.node.name).engine
+        assert f'"spec": "{engine_of(mine).spec}"' in files["fallback.json"]
+        assert engine_of(mine).spec not in files["run.sh"] and engine_of(mine).spec not in files["alone.conf"]
+        assert mine.engines == plan().of(mine.node.name).engines
 
 
 def test_each_node_is_a_target_where_its_exporter_listens() -> None:

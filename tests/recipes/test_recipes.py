@@ -18,11 +18,10 @@ import pytest
 import yaml
 
 from operations.plan.formats import load_file
-from operations.plan.plan import make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
 from operations.verbs.recipes import at_most, judged
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 HERE = Path(__file__).parent
 #: Seconds of computing for one recipe; a slow machine counts its own time slower.
@@ -112,7 +111,7 @@ def command(recipe: Recipe) -> str:
     model, *further = (each.model_copy(update={"revision": each.revision or COMMIT}) for each in recipe.models)
     recipe = recipe.model_copy(update={"model": model, "further_models": tuple(further)})
     wanted = knobs(topology=recipe.topologies[0], executor="mp")
-    engine = make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).head.engine
+    engine = engine_of(make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted)).head)
     assert engine
     start = next(each.content for each in engine.files if each.path.endswith("start.sh"))
     return start.splitlines()[-1].replace(COMMIT, "COMMIT")

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from operations.node import lock, status
+from operations.node import lock, services, status
 from operations.node.commands import docker_inspect
 from operations.node.doctor import container, gpu, memory
 from operations.node.probe import ask
@@ -56,9 +56,11 @@ def main(image: str) -> dict[str, Any]:
     """
     if not gpu.state():
         return {}
-    engine = next(iter(docker_inspect("container", ENGINE)), None)
+    units = [unit for unit in services.engines() if docker_inspect("container", unit)] or [ENGINE]
+    unit = units[0]
+    engine = next(iter(docker_inspect("container", unit)), None)
     labels = engine["Config"]["Labels"] or {} if engine and engine["State"]["Running"] else None
-    if why := _in_the_midst(labels):
+    if why := _in_the_midst(unit, labels):
         return {"by": "", "why": why, "samples": []}
     if labels is not None:
         return {"by": "engine", "samples": _while_engine_answers(labels)}
@@ -71,25 +73,25 @@ def main(image: str) -> dict[str, Any]:
     return _while_computing(image)
 
 
-def _in_the_midst(labels: dict[str, str] | None) -> str:
+def _in_the_midst(unit: str, labels: dict[str, str] | None) -> str:
     """Why the GPU is left alone: an engine that starts measures how much memory is free, and would find less.
 
-    `labels`: of the engine's container, where it runs.
+    `unit`: the engine's; `labels`: of its container, where it runs.
     """
     if lock.is_held():
         return "a deploy or a bench is going on"
-    state = unit_states([ENGINE])[ENGINE].get("ActiveState", "")
+    state = unit_states([unit])[unit].get("ActiveState", "")
     if state in ("activating", "deactivating", "reloading"):
-        return f"{ENGINE} is {state}"
+        return f"{unit} is {state}"
     if state == "active" and labels is None:
-        return f"{ENGINE} is active, and its container does not run yet"
+        return f"{unit} is active, and its container does not run yet"
     if labels and (url := labels.get("tandem.url", "")):
         try:
             ask(f"{url}/v1/models", None, "", ANSWER_S)
         except (OSError, ValueError) as error:
-            return f"{ENGINE} does not answer: {getattr(error, 'reason', error)}"
-        if status.asked():
-            return f"{ENGINE} gives no tokens, by which the GPU would be kept at work"
+            return f"{unit} does not answer: {getattr(error, 'reason', error)}"
+        if status.asked(unit):
+            return f"{unit} gives no tokens, by which the GPU would be kept at work"
     return ""
 
 

@@ -86,6 +86,14 @@ class Engine(Protocol):
         """Options of `docker run` that it needs on a GPU."""
         ...
 
+    def share(self, recipe: Recipe) -> float:
+        """The share of a node's memory that it takes, by the recipe's flags; 0: they do not say."""
+        ...
+
+    def with_share(self, recipe: Recipe, share: float) -> Recipe:
+        """The recipe with another share of a node's memory."""
+        ...
+
     def step_tokens(self, recipe: Recipe) -> int:
         """Tokens that it may compute between two signs of life; 0: its own default, which is small."""
         ...

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from operations.plan import environment
-from operations.plan.addresses import engine_address, model_path
+from operations.plan.addresses import model_path
 from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
 from operations.plan.engines.named import Named, Place, place
 from operations.plan.knobs import Knobs, Topology
@@ -76,7 +76,7 @@ class TensorRtLlm:
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """The model is served under the name of its folder: a link has the name that clients use."""
         name = f"/tmp/{recipe.served_name}"
-        argv = ["trtllm-serve", name, "--host", engine_address(knobs, node), "--port", str(knobs.engine_port)]
+        argv = ["trtllm-serve", name, "--host", node.fabric, "--port", str(knobs.engine_port)]
         argv += ["--tp_size", "1", "--ep_size", "1", *self.placed(recipe, partial(place, recipe))]
         if self._options(recipe, partial(place, recipe)):
             argv += ["--extra_llm_api_options", f"{environment.MOUNT}/{OPTIONS}"]
@@ -94,6 +94,14 @@ class TensorRtLlm:
     def docker(self, recipe: Recipe) -> list[str]:
         """As NVIDIA's own commands: a large stack for its threads."""
         return ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--cap-add", "IPC_LOCK"]
+
+    def share(self, recipe: Recipe) -> float:
+        """Its own share is of what is free when the weights are loaded: it says nothing of the whole."""
+        return 0.0
+
+    def with_share(self, recipe: Recipe, share: float) -> Recipe:
+        """As it is, for the same reason: what it takes is the recipe's matter."""
+        return recipe
 
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a longer prompt is refused where it may not be read in chunks."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from operations.plan import environment, ray
-from operations.plan.addresses import engine_address, model_path
+from operations.plan.addresses import model_path
 from operations.plan.engines import vllm_flags
 from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
 from operations.plan.engines.named import Place, place
 from operations.plan.knobs import Knobs, Topology
 from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Recipe
+from operations.plan.recipe import Answers, Flag, Recipe
+
+#: Of a node's memory, where nobody says another one (0.32: `gpu_memory_utilization` of its cache configuration).
+_SHARE = 0.92
 
 
 class Vllm:
@@ -102,8 +106,8 @@ class Vllm:
         if knobs.topology != "cluster":
             return [self._serve(recipe, knobs, node, 1)]
         if knobs.executor == "mp":
-            return [self._rank(recipe, knobs, head, node.index, ranks)]
-        if not node.is_head:
+            return [self._rank(recipe, knobs, head, node.place, ranks)]
+        if not node.leads:
             return [ray.ray_start(knobs, node, head)]
         return [
             ray.ray_start(knobs, node, head),
@@ -124,6 +128,17 @@ class Vllm:
         """RDMA registers memory."""
         return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
 
+    def share(self, recipe: Recipe) -> float:
+        """`gpu-memory-utilization`."""
+        said = str(recipe.flag("gpu-memory-utilization") or _SHARE)
+        return float(said) if re.fullmatch(r"[01]?\.\d+|[01]", said) else 0.0
+
+    def with_share(self, recipe: Recipe, share: float) -> Recipe:
+        """The same flag; a KV cache whose bytes the recipe pins stays as it is."""
+        others = tuple(each for each in recipe.flags if each.name != "gpu-memory-utilization")
+        word = Flag(name="gpu-memory-utilization", words=("--gpu-memory-utilization", f"{share:.3f}"))
+        return recipe.model_copy(update={"flags": (*others, word)})
+
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a whole prompt where it is told to read prompts at once."""
         chunk, chunked = count(recipe.flag("max-num-batched-tokens")), recipe.flag("enable-chunked-prefill")
@@ -139,7 +154,7 @@ class Vllm:
         return [
             *(recipe.program or ("vllm", "serve")),
             *(model_path(recipe), "--served-model-name", recipe.served_name),
-            *("--host", engine_address(knobs, node), "--port", str(knobs.engine_port)),
+            *("--host", node.fabric, "--port", str(knobs.engine_port)),
             *("--tensor-parallel-size", str(tensor_parallel)),
             *self.placed(recipe, partial(place, recipe)),
         ]

@@ -1,0 +1,212 @@
+"""What the owner declares: one model by the knobs themselves, or several, each with words of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from operations.plan.engines import ENGINES
+from operations.plan.images import Image, engine_image, proxy_image
+from operations.plan.knobs import BESIDE, OF_A_MODEL, Knobs, read_knobs
+from operations.plan.recipe import SERVED_NAME, Recipe
+from operations.plan.refusal import Finding, Refusal, nearest
+
+#: What a model may be called: a part of the names of its unit, its container and its folder.
+NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"
+#: Models that a plan has at the most: as many as there are ports between `engine_port` and the next knob's.
+MOST = 8
+
+
+@dataclass(frozen=True)
+class DeclaredModel:
+    """One model: its knobs, its recipe, and the names of the nodes that the owner has given it (none: by its topology).
+    `memory_gib`: what it may have of each node's memory; 0: as its recipe says.
+    """
+
+    name: str
+    knobs: Knobs
+    recipe: Recipe
+    nodes: tuple[str, ...] = ()
+    memory_gib: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        return self.name or self.recipe.name
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """What clients can ask for."""
+        return (self.recipe.served_name, *ENGINES[self.recipe.engine].adapters(self.recipe))
+
+    @property
+    def pair(self) -> tuple[Recipe, Knobs]:
+        return self.recipe, self.knobs
+
+    def lies_on(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The names of its nodes, its leader first, among those of the inventory."""
+        return self.nodes or tuple(names[:1] if self.knobs.topology == "solo" else names)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """All of it. `knobs`: those that are not one model's."""
+
+    knobs: Knobs
+    models: tuple[DeclaredModel, ...]
+
+    @property
+    def first(self) -> DeclaredModel:
+        return self.models[0]
+
+    @property
+    def pairs(self) -> list[tuple[Recipe, Knobs]]:
+        """Recipe and knobs of each."""
+        return [each.pair for each in self.models]
+
+    def serving(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of the nodes that have a part of any model, in the inventory's order."""
+        found = {name for each in self.models for name in each.lies_on(names)}
+        return tuple(name for name in names if name in found)
+
+
+def chosen(of: Declared, name: Any) -> tuple[DeclaredModel, ...]:
+    """The model that a verb was told by its name (`MODEL=`), or all of them. Raises Refusal."""
+    if not name:
+        return of.models
+    found = tuple(each for each in of.models if each.name == str(name))
+    if not found:
+        names = [each.name for each in of.models if each.name]
+        remedy = nearest(str(name), names, f"the models are: {', '.join(names)}") if names else "leave out MODEL="
+        raise Refusal(Finding("MODEL", f"no model is named `{name}`", remedy))
+    return found
+
+
+def one_of(of: Declared, name: Any) -> DeclaredModel:
+    """The same for a verb that is about one model. Raises Refusal where it was told none of several."""
+    found = chosen(of, name)
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise Refusal(Finding("MODEL", "several models are declared, and this is about one", f"MODEL= one of: {names}"))
+    return found[0]
+
+
+def images_of(of: Declared) -> list[Image]:
+    """All images of the plan, each once, the first model's engine's first and the proxy's last."""
+    engines = {each.local: each for each in (engine_image(each.recipe, each.knobs) for each in of.models)}
+    return [*engines.values(), proxy_image(of.first.recipe, of.knobs)]
+
+
+def of_models(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A host's data, with what is said of one value of one model for one run (`models.coder.topology=solo`) put into
+    `models`. Raises Refusal where there is no such model.
+    """
+    dotted = {key: value for key, value in data.items() if key.startswith("models.")}
+    if not dotted:
+        return dict(data)
+    models = {name: dict(words) for name, words in data.get("models", {}).items()}
+    for key, value in dotted.items():
+        _, name, *word = key.split(".", 2)
+        if name not in models or not word:
+            remedy = nearest(name, models, f"the models are: {', '.join(models) or 'none'}")
+            raise Refusal(Finding("data", f"`{key}`: no model is named `{name}`", f"{remedy}; models.NAME.KNOB=value"))
+        models[name][word[0]] = value
+    return {**{key: value for key, value in data.items() if key not in dotted}, "models": models}
+
+
+def knobs_of_models(knobs: Knobs, data: Mapping[str, Any]) -> dict[str, Knobs]:
+    """By name, the knobs of each model: the general ones, and its own words in their place. Raises Refusal."""
+    findings = list(_of_names(knobs.models))
+    found: dict[str, Knobs] = {}
+    for name, words in knobs.models.items():
+        findings += _of_words(name, words)
+        own = {word: words[word] for word in OF_A_MODEL if word in words}
+        try:
+            found[name] = read_knobs({**data, **own, "models": {}})
+        except Refusal as refusal:
+            findings += [Finding(f"models.{name}", each.problem, each.remedy) for each in refusal.findings]
+    if findings:
+        raise Refusal(*findings)
+    return found
+
+
+def _of_names(models: Mapping[str, Any]) -> Iterator[Finding]:
+    for name in models:
+        if not re.fullmatch(NAME, name):
+            problem = f"{name!r} is no name of a model: expected lower-case letters, digits and dashes, 24 at most"
+            yield Finding("models", problem, "rename it: its unit, container and folder are called after it")
+    if len(models) > MOST:
+        yield Finding("models", f"{len(models)} models, expected {MOST} at most", "take some out")
+
+
+def _of_words(name: str, words: Mapping[str, Any]) -> Iterator[Finding]:
+    known = (*OF_A_MODEL, *BESIDE)
+    for word in words:
+        if word in Knobs.model_fields and word not in known:
+            remedy = "set it outside of `models`: it is the same for all of them"
+            yield Finding(f"models.{name}", f"`{word}` is not one model's", remedy)
+        elif word not in known:
+            remedy = nearest(word, known, f"a model has: {', '.join(known)}")
+            yield Finding(f"models.{name}", f"no knob of a model is named `{word}`", remedy)
+    if "recipe" not in words:
+        yield Finding(f"models.{name}", "has no recipe", f'"{name}": {{"recipe": ...}}')
+    nodes = words.get("nodes", ())
+    if not _are_names(nodes):
+        yield Finding(f"models.{name}", f"nodes={nodes!r}: expected names of nodes", '"nodes": ["spark-1", "spark-2"]')
+    elif len(set(_names(nodes))) < len(_names(nodes)):
+        yield Finding(f"models.{name}", f"nodes={nodes!r} names a node twice", "name each once")
+    memory = words.get("memory_gib", 1)
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or memory <= 0:
+        yield Finding(f"models.{name}", f"memory_gib={memory!r}: expected GiB, more than 0", '"memory_gib": 24')
+    if not re.fullmatch(SERVED_NAME, str(words.get("served_name", "x"))):
+        problem = f"served_name={words['served_name']!r}: expected letters, digits and ./:+-"
+        yield Finding(f"models.{name}", problem, "give it another one, or take it out: the recipe has one")
+
+
+def _are_names(nodes: Any) -> bool:
+    return isinstance(nodes, str) or (isinstance(nodes, list | tuple) and all(isinstance(each, str) for each in nodes))
+
+
+def _names(nodes: Any) -> tuple[str, ...]:
+    """A list; with --data, words with a comma between them."""
+    words = nodes.split(",") if isinstance(nodes, str) else nodes
+    return tuple(word.strip() for word in words if word.strip())
+
+
+def declared_model(name: str, knobs: Knobs, recipe: Recipe, words: Mapping[str, Any]) -> DeclaredModel:
+    """One of several, by its own words; its recipe is under the name that the owner wants clients to use."""
+    if served := words.get("served_name"):
+        recipe = recipe.model_copy(update={"served_name": str(served)})
+    return DeclaredModel(name, knobs, recipe, _names(words.get("nodes", ())), float(words.get("memory_gib", 0)))
+
+
+def check_names(models: Sequence[DeclaredModel]) -> None:
+    """Refuse two models that clients could not tell apart."""
+    owners: dict[str, str] = {}
+    findings = []
+    for each in models:
+        for name in each.served_names:
+            if name in owners and owners[name] != each.name:
+                problem = f"serves `{name}`, and so does `{owners[name]}`: clients could not choose"
+                findings.append(Finding(f"models.{each.name}", problem, f'"{each.name}": {{"served_name": ...}}'))
+            owners.setdefault(name, each.name)
+    if findings:
+        raise Refusal(*findings)
+
+
+def check_nodes(of: Declared, names: Sequence[str]) -> None:
+    """Refuse nodes that the inventory does not have."""
+    findings = [
+        Finding(
+            f"models.{each.name}",
+            f"no node of the inventory is named `{node}`",
+            nearest(node, names, f"the nodes are: {', '.join(names)}"),
+        )
+        for each in of.models
+        for node in each.nodes
+        if node not in names
+    ]
+    if findings:
+        raise Refusal(*findings)

@@ -1,0 +1,104 @@
+"""A model as a value: one thing that is served, from which its units, folders, containers, ports and labels derive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from operations.plan.addresses import engine_url
+from operations.plan.images import Image, engine_image
+from operations.plan.knobs import PORTS_EACH, Knobs
+from operations.plan.nodes import Node
+from operations.plan.places import ENGINE, folder_of
+from operations.plan.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """`knobs`: the owner's, with this model's own words in the place of the general ones, its ports among them.
+    `nodes`: those that it lies on, in the order of its ranks. `name`: the owner's; empty: it is the only one, declared
+    by the knobs themselves. `slot`: which ports it has. `beside`: units of other models' engines on each of its nodes,
+    the owner's first one first.
+    """
+
+    recipe: Recipe
+    knobs: Knobs
+    nodes: tuple[Node, ...]
+    name: str = ""
+    slot: int = 0
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Its engine's unit, and the container of it, on each of its nodes."""
+        return unit_of(self.name)
+
+    @property
+    def suffix(self) -> str:
+        """What tells its steps from those of other models, behind a node's name."""
+        return f"'s {self.name}" if self.name else ""
+
+    @property
+    def folder(self) -> str:
+        return folder_of(self.unit)
+
+    @property
+    def container_id(self) -> str:
+        """Where Docker writes which container it is: the guard kills by it."""
+        return f"/run/tandem/{self.unit.removeprefix('tandem-')}.cid"
+
+    @property
+    def meeting(self) -> str:
+        """Where meet.py says whether the ranks have met."""
+        return f"/run/tandem/{self.unit.removeprefix('tandem-')}/meeting.json"
+
+    @property
+    def image(self) -> Image:
+        return engine_image(self.recipe, self.knobs)
+
+    @property
+    def leader(self) -> Node:
+        """Rank 0's node."""
+        return self.nodes[0]
+
+    @property
+    def answering(self) -> tuple[Node, ...]:
+        """Nodes on which an engine of it answers."""
+        return self.nodes if self.knobs.topology == "replicas" else self.nodes[:1]
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Base URL of each of its engines, by the node that answers on it."""
+        return {each.name: engine_url(self.knobs, each) for each in self.answering}
+
+    def ranks(self, node: Node) -> tuple[Node, ...]:
+        """The nodes that share the engine which this node has a part of, rank 0 first."""
+        return self.nodes if self.knobs.topology == "cluster" else (self.on(node.name),)
+
+    def on(self, name: str) -> Node:
+        """One of its nodes, as its engine sees it."""
+        return next(each for each in self.nodes if each.name == name)
+
+    def lies_on(self, name: str) -> bool:
+        return any(each.name == name for each in self.nodes)
+
+
+def joins_by_ray(model: ServedModel) -> bool:
+    """Whether its ranks are Ray's."""
+    return model.knobs.topology == "cluster" and model.knobs.executor == "ray"
+
+
+def unit_of(name: str) -> str:
+    """The unit of a model's engine; one without a name has a name of its own to itself."""
+    return f"{ENGINE}-{name}" if name else ENGINE
+
+
+def with_ports(knobs: Knobs, slot: int) -> Knobs:
+    """The knobs of the model that has these ports: the first one has those that the knobs name."""
+    ports = {"engine_port": knobs.engine_port + slot, "cluster_ports": knobs.cluster_ports + slot * PORTS_EACH}
+    return knobs.model_copy(update=ports) if slot else knobs
+
+
+def ranked(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes of a model, each with its rank."""
+    return tuple(replace(node, rank=rank) for rank, node in enumerate(nodes))
