@@ -11,7 +11,7 @@ recipe = "nemotron-3-super-nvfp4-auto"
 
 # How engines lie on nodes.
 #   solo      one engine, on the head
-#   cluster   one engine across all nodes, tensor-parallel: the fastest answer to one user
+#   cluster   one engine across all nodes, each of which has a part of the model: the fastest answer to one user
 #   replicas  one engine on each node behind the proxy: the most answers a second, and one node may fail
 topology = "cluster"
 
@@ -19,6 +19,13 @@ topology = "cluster"
 #   mp   vLLM's own launcher, without Ray
 #   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
 executor = "mp"
+
+# Into how many stages the layers of a cluster's model are put, one behind the other.
+#   1   one: every node has a share of every layer (tensor-parallel over all nodes)
+#   N   so many: the nodes of a stage share its layers, and hand on what comes out to the next stage's
+# Each stage has as many nodes, neighbours in the inventory: 2 on four nodes are two stages of two nodes. A model whose
+# attention heads the number of nodes does not divide needs a stage for each node: 3 on three nodes.
+pipeline_parallel = 1
 
 # How the proxy chooses among engines.
 #   balanced        the one with the fewest requests under way; a conversation goes where its beginning is cached, as

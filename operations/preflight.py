@@ -26,6 +26,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
 from operations.plan.plan import Plan, check_topology, make_plan
 from operations.plan.prometheus import monitoring_remarks
+from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.remote import Survey, programs
@@ -101,6 +102,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
                 "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
     findings = [*missed, *judging.errors(remarks, recipe.name), *_unpinned(recipe, head)]
+    findings += check_model(recipe, knobs, len(everyone), head.get("layout", {}))
     findings += _holes(recipe, knobs, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [
         finding

@@ -62,6 +62,8 @@ def main(
         state = main_look(**look)
         info = docker.result()
         store, served = Path(expand(look["store"])), look["models"][0]
+        snapshot = store / served["folder"] / "snapshots" / served["revision"]
+        source = source_snapshot(model_source, served["folder"], served["revision"]) if model_source else None
         return {
             "sudo": True,
             "home": home(),
@@ -102,7 +104,8 @@ def main(
             "inside": {local: packages.versions(each["image"].get("id", "")) for local, each in state["images"].items()}
             if engine
             else {},
-            "mtp": model_facts.has_mtp(store / served["folder"] / "snapshots" / served["revision"]),
+            "mtp": model_facts.has_mtp(snapshot),
+            "layout": model_facts.layout([snapshot, *([source] if source else [])]),
             "main": {
                 repo: model_facts.main_commit(store, folder, hub["endpoint"], repo, token_file)
                 for repo, folder in hub.get("unpinned", {}).items()

@@ -50,6 +50,7 @@ class Knobs(BaseModel):
     recipe: str
     topology: Topology
     executor: Literal["ray", "mp"]
+    pipeline_parallel: int = Field(ge=1)
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
@@ -198,6 +199,11 @@ class Knobs(BaseModel):
                 f"cluster_ports={self.cluster_ports}"
             )
         return self
+
+    @property
+    def stages(self) -> int:
+        """Stages of an engine's pipeline: an engine on one node has one, also in the place of a cluster."""
+        return self.pipeline_parallel if self.topology == "cluster" else 1
 
     @property
     def falls_back(self) -> bool:

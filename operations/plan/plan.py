@@ -33,6 +33,7 @@ from operations.plan.places import (
 )
 from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
+from operations.plan.ranks import check_ranks
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Program, Service
@@ -107,6 +108,7 @@ def check_topology(recipe: Recipe, knobs: Knobs, node_count: int) -> None:
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     check_fallback(recipe, knobs)
+    check_ranks(recipe, knobs, node_count)
     if node_count + 11 > min(subnet.num_addresses for subnet in knobs.rail_subnets) - 2:
         problem = (
             f"fabric_subnets={knobs.fabric_subnets!r}: too small for {node_count} nodes, of which the head has .11"

@@ -81,6 +81,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "lock": "",
         "vocabulary": {},
         "mtp": None,
+        "layout": {},
         "main": {},
         "state": {
             "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
