@@ -26,8 +26,8 @@ def has_mtp(snapshot: Path) -> bool | None:
 
 
 def layout(places: Iterable[Path]) -> dict[str, Any]:
-    """What the ranks of a cluster are cut by: `heads` and `layers` (0: it is not said) and `architectures`, of the first
-    of these folders that has a configuration; nothing where none has.
+    """What the ranks of a cluster are cut by: `heads` and `layers` (0: it is not said), and `architectures`. Of the
+    first of these folders that has a configuration; nothing where none has.
     """
     config = next((found for found in map(_config, places) if found is not None), None)
     if config is None:

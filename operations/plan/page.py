@@ -38,7 +38,7 @@ def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engi
         "port": knobs.page_port,
         "name": node.name,
         "topology": knobs.topology,
-        "executor": knobs.executor if knobs.topology == "cluster" else "",
+        "executor": _joined(knobs),
         "recipe": recipe.name,
         "model": recipe.served_name,
         "spec": engine.spec,
@@ -63,6 +63,12 @@ def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engi
         File(f"/etc/systemd/system/{PAGE}.service", unit),
     ]
     return seal_program(PAGE, files)
+
+
+def _joined(knobs: Knobs) -> str:
+    """What joins a cluster's ranks, and in how many stages; empty: there are none."""
+    stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
+    return f"{knobs.executor}{stages}" if knobs.topology == "cluster" else ""
 
 
 def _prometheus(knobs: Knobs, head: Node) -> str:

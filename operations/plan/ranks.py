@@ -1,5 +1,5 @@
-"""A cluster's ranks: one a node, in the stages of a pipeline. Each stage has some of the model's layers, and the nodes of
-a stage share those: they are tensor-parallel.
+"""A cluster's ranks: one a node, in the stages of a pipeline. Each stage has some of the model's layers, and its nodes
+share those: they are tensor-parallel.
 
 vLLM counts its ranks stage by stage (0.32: initialize_model_parallel), so the nodes of a stage are neighbours in the
 inventory.

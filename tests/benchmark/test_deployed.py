@@ -47,6 +47,21 @@ def test_a_deployment_is_read() -> None:
     assert "'k'" not in repr(found)
 
 
+@pytest.mark.parametrize(
+    ("knobs", "name", "stages"),
+    [
+        ({}, "cluster/mp", 1),
+        ({"pipeline_parallel": 1}, "cluster/mp", 1),
+        ({"pipeline_parallel": 2}, "cluster/mp/pp2", 2),
+    ],
+)
+def test_a_cluster_in_stages_is_a_setup_of_its_own(knobs: dict[str, int], name: str, stages: int) -> None:
+    said = nodes()
+    served = {**SERVED, "knobs": {**SERVED["knobs"], "topology": "cluster", **knobs}}
+    found = deployed(said | {"a": replace(said["a"], served=served)}, "a").setup
+    assert (found.name, found.executor, found.stages) == (name, "mp", stages)
+
+
 def test_what_is_not_whole_is_refused() -> None:
     some = nodes()
     for change, told in (

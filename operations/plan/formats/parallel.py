@@ -65,9 +65,8 @@ def topologies(
     if solo_only:
         if gpus > 1:
             problem = f"it wants {gpus} GPUs in one node; a DGX Spark has one"
-            found.append(
-                Remark(True, problem, "set its tensor- and pipeline-parallel size to 1, or choose another recipe")
-            )
+            remedy = "set its tensor- and pipeline-parallel size to 1, or choose another recipe"
+            found.append(Remark(True, problem, remedy))
         return ("solo", "replicas"), 1
     if cluster_only or max(gpus, least) > 1:
         return ("cluster",), max(least, gpus, 2)
