@@ -51,8 +51,8 @@ def check_model(recipe: Recipe, knobs: Knobs, nodes: int, layout: Mapping[str, A
         problem = (
             f"{model} has {heads} attention heads, which {shares} nodes can't share (tensor-parallel size {shares})"
         )
-        remedy = f"set pipeline_parallel to {_one_of(fitting)}, or" if fitting else "take"
-        yield Finding(recipe.name, problem, f"{remedy} another number of nodes")
+        stages_too = f"set pipeline_parallel to {_one_of(fitting)}, or " if fitting else ""
+        yield Finding(recipe.name, problem, f"{stages_too}take another number of nodes")
     if layers and stages > layers:
         problem = f"{model} has {layers} layers, too few for pipeline_parallel={stages}"
         yield Finding(recipe.name, problem, f"set pipeline_parallel to {layers} at most")

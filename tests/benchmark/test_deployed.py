@@ -12,7 +12,7 @@ from bench.session import Node
 from bench.words import why
 from operations.plan.refusal import Refusal
 
-SERVED = {
+SERVED: dict[str, Any] = {
     "id": "p1",
     "knobs": {"topology": "replicas", "executor": "mp", "routing": "balanced"},
     "recipe": {"name": "r", "engine": "vllm", "engine_version": "0.33.0", "model": {"repo": "o/m", "revision": None}},

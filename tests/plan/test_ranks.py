@@ -106,9 +106,9 @@ def test_heads_that_the_nodes_of_a_stage_can_t_share_are_refused() -> None:
     layout = {"heads": 32, "layers": 88, "architectures": ["NemotronHForCausalLM"]}
     (said,) = findings(3, layout)
     assert "has 32 attention heads, which 3 nodes can't share (tensor-parallel size 3)" in said
-    assert said.endswith("set pipeline_parallel to 3, or another number of nodes")
+    assert said.endswith("set pipeline_parallel to 3, or take another number of nodes")
     (said,) = findings(6, layout, pipeline_parallel=2)
-    assert said.endswith("set pipeline_parallel to 3 or 6, or another number of nodes")
+    assert said.endswith("set pipeline_parallel to 3 or 6, or take another number of nodes")
     assert findings(3, layout, pipeline_parallel=3) == findings(4, layout, pipeline_parallel=2) == []
     # What a stage for each node would want more layers for.
     (said,) = findings(3, {"heads": 4, "layers": 2})
