@@ -225,5 +225,6 @@ def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, Reci
 
 
 def _knobs(plan: Mapping[str, Any], data: Mapping[str, Any]) -> Knobs:
-    values = {**data, **plan["knobs"]}
+    # One that does not know of stages has served with one, whatever is declared now.
+    values = {**data, "pipeline_parallel": 1, **plan["knobs"]}
     return Knobs(**{name: value for name, value in values.items() if name in Knobs.model_fields})

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bench.deployed import counted, deployed
-from bench.session import Node
+from bench.running import _not_there
+from bench.session import Declared, Node
 from bench.words import why
 from operations.plan.refusal import Refusal
 
@@ -60,6 +61,16 @@ def test_a_cluster_in_stages_is_a_setup_of_its_own(knobs: dict[str, int], name: 
     served = {**SERVED, "knobs": {**SERVED["knobs"], "topology": "cluster", **knobs}}
     found = deployed(said | {"a": replace(said["a"], served=served)}, "a").setup
     assert (found.name, found.executor, found.stages) == (name, "mp", stages)
+
+
+@pytest.mark.parametrize(
+    ("name", "executor", "stages"),
+    [("cluster/ray/pp2", "ray", 2), ("cluster/mp/pp2", "mp", 2), ("replicas", "mp", 1), ("solo", "mp", 1)],
+)
+def test_a_setup_that_did_not_come_up_is_told_as_it_was_meant(name: str, executor: str, stages: int) -> None:
+    declared = Declared("r", "m", "o/m", "", "vllm", ["solo"], "cluster", "mp", 2, "balanced", "/s")
+    found = _not_there(name, declared, "no room", 1.0)
+    assert (found.topology, found.executor, found.stages) == (name.partition("/")[0], executor, stages)
 
 
 def test_what_is_not_whole_is_refused() -> None:
