@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 #: As it is given in TOPOLOGIES -> the knobs of that setup.
 SETUPS = {
-    "solo": {"topology": "solo"},
+    "solo": {"topology": "solo", "pipeline_parallel": "1"},
     "cluster": {"topology": "cluster"},
     "cluster/mp": {"topology": "cluster", "executor": "mp"},
     "cluster/ray": {"topology": "cluster", "executor": "ray"},
-    "replicas": {"topology": "replicas"},
+    "replicas": {"topology": "replicas", "pipeline_parallel": "1"},
 }
 _TARGETS = ("proxy", "engines")
 _FROM = ("controller", "head")

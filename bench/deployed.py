@@ -45,7 +45,9 @@ def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None
         )
     _is_whole(nodes, first.served)
     knobs, recipe = first.served["knobs"], first.served["recipe"]
-    name = setup_name(knobs["topology"], knobs["executor"])
+    # A plan of an older Tandem does not know of stages.
+    stages = int(knobs.get("pipeline_parallel", 1))
+    name = setup_name(knobs["topology"], knobs["executor"], stages)
     computing = [node for node, said in nodes.items() if said.units.get(ENGINE, {}).get("ActiveState") == "active"]
     return Deployed(
         nodes=tuple(nodes),
@@ -60,6 +62,7 @@ def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None
             topology=knobs["topology"],
             executor=knobs["executor"],
             routing=knobs["routing"],
+            stages=stages,
             nodes=len(computing),
             plan=first.served["id"],
             deploy_s=None if deploy_s is None else round(deploy_s, 1),
@@ -69,9 +72,10 @@ def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None
     )
 
 
-def setup_name(topology: str, executor: str) -> str:
-    """A cluster is told with what joins its ranks."""
-    return f"{topology}/{executor}" if topology == "cluster" else topology
+def setup_name(topology: str, executor: str, stages: int = 1) -> str:
+    """A cluster is told with what joins its ranks, and with its pipeline's stages where there are several."""
+    in_stages = f"/pp{stages}" if stages > 1 else ""
+    return f"{topology}/{executor}{in_stages}" if topology == "cluster" else topology
 
 
 def _is_whole(nodes: Mapping[str, Node], served: Mapping[str, Any]) -> None:

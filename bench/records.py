@@ -108,12 +108,16 @@ class Step(Record):
 
 
 class Setup(Record):
-    """One way to serve the model that was measured; `name` is `solo`, `cluster/mp`, `cluster/ray` or `replicas`."""
+    """One way to serve the model that was measured; `name` is `solo`, `cluster/mp`, `cluster/ray` or `replicas`; of
+    a cluster in two stages `cluster/mp/pp2`.
+    """
 
     name: str
     topology: str
     executor: str
     routing: str
+    #: Of a cluster's pipeline.
+    stages: int = 1
     #: How many nodes compute.
     nodes: int
     #: The plan's identity as the nodes keep it; empty where it did not come up.

@@ -95,7 +95,7 @@ class Runner:
 
     def _one_of_several(self, name: str, declared: Declared) -> None:
         knobs = SETUPS[name]
-        full = setup_name(knobs["topology"], knobs.get("executor", declared.executor))
+        full = setup_name(knobs["topology"], knobs.get("executor", declared.executor), declared.pipeline_parallel)
         self.show.setup(full)
         known = next((setup.why_not for setup in self.run.setups if setup.name == full), "")
         if known or full in resuming.whole(self.run):
@@ -184,12 +184,13 @@ def _is_of(run: Run, recipe: dict[str, str], folder: Folder) -> None:
 
 
 def _not_there(name: str, declared: Declared, why: str, took: float) -> Setup:
-    topology, _, executor = name.partition("/")
+    topology, executor, *_ = [*name.split("/"), ""]
     return Setup(
         name=name,
         topology=topology,
         executor=executor or declared.executor,
         routing=declared.routing,
+        stages=declared.pipeline_parallel if topology == "cluster" else 1,
         nodes=0,
         plan="",
         why_not=why,

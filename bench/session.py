@@ -31,6 +31,7 @@ class Declared:
     topologies: list[str]
     topology: str
     executor: str
+    pipeline_parallel: int
     routing: str
     model_store: str
 

@@ -11,7 +11,7 @@ recipe = "nemotron-3-super-nvfp4-auto"
 
 # How engines lie on nodes.
 #   solo      one engine, on the head
-#   cluster   one engine across all nodes, tensor-parallel: the fastest answer to one user
+#   cluster   one engine across all nodes, each of which has a part of the model: the fastest answer to one user
 #   replicas  one engine on each node behind the proxy: the most answers a second, and one node may fail
 topology = "cluster"
 
@@ -20,9 +20,10 @@ topology = "cluster"
 #   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
 executor = "mp"
 
-# Several models, by names of your own; none: the one that `recipe`, `topology` and `executor` declare. Each has a recipe,
-# and what it does not say is as it is said in this file.
-#   recipe, topology, executor, canary_deadline, engine_image_from, model_from, model_revision, model_revisions
+# Several models, by names of your own; none: the one that `recipe`, `topology` and `executor` declare. Each has a
+# recipe, and what it does not say is as it is said in this file.
+#   recipe, topology, executor, pipeline_parallel, canary_deadline, engine_image_from, model_from, model_revision,
+#   model_revisions
 #   nodes         those that it lies on, its first rank's first; without it solo lies on the head, all else on all nodes
 #   memory_gib    what it may have of each of these nodes; models of one node that do not fit together are refused
 #   served_name   what clients call it, in place of the recipe's name
@@ -33,6 +34,13 @@ executor = "mp"
 #       "coder": {"recipe": "qwen3.6-35b-a3b-nvfp4", "topology": "replicas", "nodes": ["spark-3", "spark-4"]},
 #   }
 models = {}
+
+# Into how many stages the layers of a cluster's model are put, one behind the other.
+#   1   one: every node has a share of every layer (tensor-parallel over all nodes)
+#   N   so many: the nodes of a stage share its layers, and hand on what comes out to the next stage's
+# Each stage has as many nodes, neighbours in the inventory: 2 on four nodes are two stages of two nodes. A model whose
+# attention heads the number of nodes does not divide needs a stage for each node: 3 on three nodes.
+pipeline_parallel = 1
 
 # How the proxy chooses among engines.
 #   balanced        the one with the fewest requests under way; a conversation goes where its beginning is cached, as

@@ -23,7 +23,8 @@ BEFORE = Group(
         "Reaching the nodes": ("operations/reach.py", "operations/reasons.py", "operations/plan/absence.py"),
         "Knobs": (
             *("operations/plan/knobs.py", "operations/plan/images.py", "operations/plan/wanted.py"),
-            *("operations/plan/plan.py", "operations/plan/fallback.py", "operations/plan/proxy.py"),
+            *("operations/plan/plan.py", "operations/plan/ranks.py", "operations/plan/fallback.py"),
+            "operations/plan/proxy.py",
         ),
         "The nodes themselves": ("operations/plan/checks.py", "operations/preflight.py", "operations/node/archive.py"),
         "The virtual address": ("operations/plan/address.py",),

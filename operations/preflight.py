@@ -28,6 +28,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
 from operations.plan.plan import Plan, as_a_whole, check_topology, make_plan, served_models
 from operations.plan.prometheus import monitoring_remarks
+from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
@@ -104,6 +105,9 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
             )
     findings = [*missed, *(each for name, told in remarks.items() for each in judging.errors(told, name))]
     findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
+    for model in models:
+        layout = head.get("layout", {}).get(model.recipe.model.key, {})
+        findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
     for recipe, own in declared.pairs:
         findings += _holes(recipe, own, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [

@@ -25,7 +25,9 @@ FIGURES: tuple[Figure, ...] = ("prefill", "decode", "ttft")
 
 @dataclass(frozen=True, order=True)
 class Setup:
-    """`how`: a cluster's executor, or the routing of replicas; empty: solo, or not known."""
+    """`how`: a cluster's executor, with the stages of its pipeline where there are several, or the routing of replicas;
+    empty: solo, or not known.
+    """
 
     topology: str
     how: str = ""
@@ -69,12 +71,18 @@ class Estimated:
     kind: Kind = "estimate"
 
     def at(self, setup: Setup, figure: Figure, load: Load) -> Value | None:
+        if not self.knows(setup):
+            return None
         seen = self._seen(setup, load.users, load.prompt, load.answer)
         value: float = getattr(seen, figure)
         return None if math.isnan(value) else Value(value, self.kind, "estimate")
 
     def nearest(self, setup: Setup, figure: Figure, users: int) -> int | None:
-        return users
+        return users if self.knows(setup) else None
+
+    def knows(self, setup: Setup) -> bool:
+        """Its cluster is tensor-parallel: of stages it knows nothing."""
+        return "pipeline_parallel" not in setup.how
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 (one advice is one process)
     def _seen(self, setup: Setup, users: int, prompt: int, answer: int) -> physics.Estimate:
@@ -122,7 +130,7 @@ class Measured:
         there = Load(load.users, self.prompt or load.prompt, self.answer or load.answer)
         if (there.prompt, there.answer) == (load.prompt, load.answer):
             return value
-        if self.estimated:
+        if self.estimated and self.estimated.knows(setup):
             here, then = self.estimated.at(setup, figure, load), self.estimated.at(setup, figure, there)
             if not here or not then:
                 return value

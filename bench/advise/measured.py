@@ -146,7 +146,8 @@ def by_prompt(
 
 def setup_of(measured: Measuring) -> Setup:
     """A run's setup, as it is called here."""
-    how = {"solo": "", "cluster": measured.executor, "replicas": measured.routing}
+    stages = f", pipeline_parallel = {measured.stages}" if measured.stages > 1 else ""
+    how = {"solo": "", "cluster": f"{measured.executor}{stages}", "replicas": measured.routing}
     return Setup(measured.topology, how[measured.topology])
 
 

@@ -21,7 +21,8 @@ CLEAR = 0.10
 
 def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
     """Empty: nothing is known against it, or only an estimate is."""
-    if nodes < 2 or not recipe.needs.gpu:
+    # Tables and estimate are of tensor-parallel clusters.
+    if nodes < 2 or not recipe.needs.gpu or knobs.stages > 1:
         return ""
     try:
         asked = question(recipe, nodes, LOADS[0], runs)

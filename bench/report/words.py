@@ -59,7 +59,8 @@ def _one_answer(measured: Measured, whole: Rows) -> str:
     lost = {name: max(_behind(whole, users, name) for users in whole.users) for name in names}
     best = min(lost, key=lambda name: lost[name])
     setup = next(each for each in measured.run.setups if each.name == best)
-    knobs = {"cluster": f", executor = {setup.executor}", "replicas": f", routing = {setup.routing}"}
+    stages = f", pipeline_parallel = {setup.stages}" if setup.stages > 1 else ""
+    knobs = {"cluster": f", executor = {setup.executor}{stages}", "replicas": f", routing = {setup.routing}"}
     where = f"topology = {setup.topology}{knobs.get(setup.topology, '')}"
     rest = "never behind" if lost[best] <= 0 else f"at worst {lost[best]:.0%} behind the best"
     return f"If the number of users is not known: {where}, {rest}."

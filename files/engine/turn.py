@@ -2,8 +2,8 @@
 
 On unified memory an engine that measures what is free while another one loads takes that one's memory for its own, or
 ends because there is less than it has just seen. So one loads after the other: prints why to wait, or nothing, and then
-the turn is this unit's. `URL`: what answers once the model is loaded, and not before. `MARK`: where a cluster's rank says
-whether the ranks have met; until then it loads nothing.
+the turn is this unit's. `URL`: what answers once the model is loaded, and not before. `MARK`: where a cluster's rank
+says whether the ranks have met; until then it loads nothing.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ in no process's figure, so they may take sshd, or one of the engine's processes,
 And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only an engine's container is ever
 killed, all of it at once. Of several engines the owner's last one goes first.
 
-Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, and `containers`: by the engines' units, in the
-order in which they are killed, the file that says which container it is.
+Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, and `containers`: by the engines' units, in
+the order in which they are killed, the file that says which container it is.
 """
 
 from __future__ import annotations

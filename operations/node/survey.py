@@ -108,6 +108,7 @@ def main(
                 key: model_facts.has_mtp(store / each["folder"] / "snapshots" / each["revision"])
                 for key, each in served.items()
             },
+            "layout": {key: _layout(store, each, sources.get(key)) for key, each in served.items()},
             "main": {
                 repo: model_facts.main_commit(store, folder, hub["endpoint"], repo, token_file)
                 for repo, folder in hub.get("unpinned", {}).items()
@@ -160,6 +161,13 @@ def _free(path: str) -> dict[str, Any]:
     while not place.exists():
         place = place.parent
     return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
+
+
+def _layout(store: Path, model: dict[str, str], source: dict[str, Any] | None) -> dict[str, Any]:
+    """What a served model's configuration says of its layers, in the store or else where it shall come from."""
+    places = [store / model["folder"] / "snapshots" / model["revision"]]
+    there = source_snapshot(source["source"], model["folder"], model["revision"], source["plain"]) if source else None
+    return model_facts.layout([*places, *([there] if there else [])])
 
 
 def _source_problems(

@@ -43,7 +43,7 @@ PORTS_EACH = 300
 
 #: Of a model among several, what it may say in the place of the general knobs.
 OF_A_MODEL = (
-    *("recipe", "topology", "executor", "canary_deadline", "engine_image_from"),
+    *("recipe", "topology", "executor", "pipeline_parallel", "canary_deadline", "engine_image_from"),
     *("model_from", "model_revision", "model_revisions"),
 )
 #: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.
@@ -62,6 +62,7 @@ class Knobs(BaseModel):
     topology: Topology
     models: dict[str, dict[str, Any]]
     executor: Literal["ray", "mp"]
+    pipeline_parallel: int = Field(ge=1)
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
@@ -210,6 +211,11 @@ class Knobs(BaseModel):
                 f"cluster_ports={self.cluster_ports}"
             )
         return self
+
+    @property
+    def stages(self) -> int:
+        """Stages of an engine's pipeline: an engine on one node has one, also in the place of a cluster."""
+        return self.pipeline_parallel if self.topology == "cluster" else 1
 
     @property
     def falls_back(self) -> bool:

@@ -41,7 +41,7 @@ def page(
         "models": [
             {
                 "topology": each.knobs.topology,
-                "executor": each.knobs.executor if each.knobs.topology == "cluster" else "",
+                "executor": _joined(each.knobs),
                 "recipe": each.recipe.name,
                 "model": each.recipe.served_name,
                 "spec": spec,
@@ -71,6 +71,12 @@ def page(
         File(f"/etc/systemd/system/{PAGE}.service", unit),
     ]
     return seal_program(PAGE, files)
+
+
+def _joined(knobs: Knobs) -> str:
+    """What joins a cluster's ranks, and in how many stages; empty: there are none."""
+    stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
+    return f"{knobs.executor}{stages}" if knobs.topology == "cluster" else ""
 
 
 def _prometheus(knobs: Knobs, head: Node) -> str:

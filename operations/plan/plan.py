@@ -35,6 +35,7 @@ from operations.plan.places import (
 )
 from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
+from operations.plan.ranks import check_ranks
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel, ranked, with_ports
@@ -125,7 +126,7 @@ def check_topology(of: Declared, names: Sequence[str]) -> None:
         raise Refusal(Finding("data", problem, "give each rail a wider subnet, a /24 for instance"))
     for model in of.models:
         try:
-            check_model(
+            check_one(
                 model.recipe, model.knobs, len(model.lies_on(names)), f"models.{model.name}" if model.name else ""
             )
         except Refusal as refusal:
@@ -135,13 +136,14 @@ def check_topology(of: Declared, names: Sequence[str]) -> None:
             raise Refusal(*found) from None
 
 
-def check_model(recipe: Recipe, knobs: Knobs, node_count: int, where: str = "") -> None:
+def check_one(recipe: Recipe, knobs: Knobs, node_count: int, where: str = "") -> None:
     """The same of one model. `where`: what declares its nodes, where that is not the inventory."""
     if knobs.topology not in recipe.topologies:
         allowed = ", ".join(recipe.topologies)
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     check_fallback(recipe, knobs)
+    check_ranks(recipe, knobs, node_count)
     has, add = (f"{where} has", f"{where}.nodes") if where else ("the inventory has", "the inventory")
     if knobs.topology == "cluster" and node_count < recipe.min_nodes:
         problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; {has} {node_count}"

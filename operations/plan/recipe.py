@@ -198,6 +198,8 @@ class Recipe(Strict):
     topologies: Annotated[tuple[Topology, ...], Field(min_length=1)]
     # Nodes that a cluster must have at least.
     min_nodes: Annotated[int, Field(ge=1)] = 1
+    # Stages of a pipeline that it was written for in a cluster; the knob `pipeline_parallel` has the last word.
+    pipeline_parallel: Annotated[int, Field(ge=1)] = 1
     needs: Needs = Needs()
     load_minutes: Annotated[float, Field(gt=0, le=10_080)]
     # What others measured, and what is known against the release in the image, each in one line with its source: for

@@ -25,6 +25,7 @@ from operations.verbs.report import everywhere, refusals_told, the_head
 
 #: Seconds for a node to say how it is, and for all that is deployed there.
 STATE_S, DEPLOYMENT_S = 30, 60
+_KNOBS = ("topology", "executor", "pipeline_parallel", "routing", "model_store")
 #: What else than knobs leads to a node.
 _SSH = ("hostname", "port", "user", "key", "password", "config_file", "known_hosts_file", "strict_host_key_checking")
 
@@ -44,7 +45,7 @@ def _declared(head: Host) -> dict[str, Any]:
         "revision": recipe.model.revision or "",
         "engine": recipe.engine,
         "topologies": list(recipe.topologies),
-        **{name: getattr(knobs, name) for name in ("topology", "executor", "routing", "model_store")},
+        **{name: getattr(knobs, name) for name in _KNOBS},
     }
 
 

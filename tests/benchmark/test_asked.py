@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.asked import read
+from bench.asked import SETUPS, read
 from bench.profiles import PROFILES, profile
 from bench.records import KNOWN
 from bench.steps import steps
+from operations.plan.formats import load_recipe
+from operations.plan.plan import check_topology
 from operations.plan.refusal import Refusal
+from tests.plan.samples import knobs
 
 BAD = {
     "PROFILE": {"quik": "did you mean `quick`?", "everything": "one of: standard, articles"},
@@ -104,3 +107,11 @@ def test_long_prompts_fill_the_context_and_no_more() -> None:
 def test_every_profile_has_steps(name: str) -> None:
     found = steps(profile(name), "replicas", ["a", "b"], ("proxy", "engines"), 131072)
     assert {step.target for step in found} >= {"proxy"} and len({step.name for step in found}) == len(found)
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_each_setup_can_be_deployed_where_stages_are_declared(name: str) -> None:
+    given = {knob: int(value) if value.isdigit() else value for knob, value in SETUPS[name].items()}
+    wanted = knobs(**{"topology": "cluster", "pipeline_parallel": 2, **given})
+    check_topology(load_recipe("lab-tiny-llama"), wanted, 2)
+    assert wanted.stages == (2 if wanted.topology == "cluster" else 1)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from bench.deployed import counted, deployed
-from bench.session import Node
+from bench.running import _not_there
+from bench.session import Declared, Node
 from bench.words import why
 from operations.plan.refusal import Refusal
 
-SERVED = {
+SERVED: dict[str, Any] = {
     "id": "p1",
     "knobs": {"topology": "replicas", "executor": "mp", "routing": "balanced"},
     "recipe": {"name": "r", "engine": "vllm", "engine_version": "0.33.0", "model": {"repo": "o/m", "revision": None}},
@@ -45,6 +46,31 @@ def test_a_deployment_is_read() -> None:
     # Where nodes differ each is told.
     assert found.setup.versions["driver of b"] == "570" and found.setup.versions["gpu"] == "GB10"
     assert "'k'" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "name", "stages"),
+    [
+        ({}, "cluster/mp", 1),
+        ({"pipeline_parallel": 1}, "cluster/mp", 1),
+        ({"pipeline_parallel": 2}, "cluster/mp/pp2", 2),
+    ],
+)
+def test_a_cluster_in_stages_is_a_setup_of_its_own(knobs: dict[str, int], name: str, stages: int) -> None:
+    said = nodes()
+    served = {**SERVED, "knobs": {**SERVED["knobs"], "topology": "cluster", **knobs}}
+    found = deployed(said | {"a": replace(said["a"], served=served)}, "a").setup
+    assert (found.name, found.executor, found.stages) == (name, "mp", stages)
+
+
+@pytest.mark.parametrize(
+    ("name", "executor", "stages"),
+    [("cluster/ray/pp2", "ray", 2), ("cluster/mp/pp2", "mp", 2), ("replicas", "mp", 1), ("solo", "mp", 1)],
+)
+def test_a_setup_that_did_not_come_up_is_told_as_it_was_meant(name: str, executor: str, stages: int) -> None:
+    declared = Declared("r", "m", "o/m", "", "vllm", ["solo"], "cluster", "mp", 2, "balanced", "/s")
+    found = _not_there(name, declared, "no room", 1.0)
+    assert (found.topology, found.executor, found.stages) == (name.partition("/")[0], executor, stages)
 
 
 def test_what_is_not_whole_is_refused() -> None:

@@ -108,3 +108,5 @@ def test_own_runs_have_the_last_word_on_a_plan(tmp_path: Path) -> None:
     made_up_run(tmp_path / "solo", names=("solo",), slower=0.5)
     assert against(load_recipe(RECIPE), knobs(topology="solo"), 2, tmp_path) == ""
     assert "own run" in against(load_recipe(RECIPE), knobs(topology="cluster"), 2, tmp_path)
+    # Of stages those runs say nothing.
+    assert against(load_recipe(RECIPE), knobs(topology="cluster", pipeline_parallel=2), 2, tmp_path) == ""

@@ -9,7 +9,8 @@ import pytest
 from bench.advise import models
 from bench.advise.evidence import Estimated, Evidence, Figure, Kind, Measured, Setup
 from bench.advise.load import Load
-from bench.advise.measured import tables
+from bench.advise.measured import setup_of, tables
+from bench.records import Setup as Measuring
 from operations.plan.formats import load_recipe
 
 SOLO, CLUSTER, REPLICAS = Setup("solo"), Setup("cluster", "mp"), Setup("replicas", "simple-shuffle")
@@ -80,6 +81,19 @@ def test_an_estimate_is_held_against_what_was_measured() -> None:
     found = known.at(CLUSTER, "decode", Load(1, 1024, 128))
     assert bare and alone and found
     assert found.kind == "estimate" and found.value == pytest.approx(bare.value * 32.0 / alone.value)
+
+
+def test_of_stages_own_runs_alone_say_something() -> None:
+    stages = setup_of(
+        Measuring(name="cluster/mp/pp2", topology="cluster", executor="mp", routing="", stages=2, nodes=2, plan="p")
+    )
+    assert str(stages) == "cluster, mp, pipeline_parallel = 2" and stages != CLUSTER
+    load = Load(1, 1024, 128)
+    assert Evidence([estimated()]).at(stages, "decode", load) is None
+    known = Evidence([source({(stages, "ttft"): {1: (2.0,)}}, estimated=estimated()), estimated()])
+    assert known.at(stages, "decode", load) is None
+    found = known.at(stages, "ttft", Load(1, 4096, 128))
+    assert found and found.value == 8.0 and found.words == "mine, 1 user, from 1,024 in and 128 out"
 
 
 def test_replicas_tell_more_of_solo_than_the_cluster_does() -> None:

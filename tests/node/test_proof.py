@@ -180,6 +180,36 @@ def test_a_model_that_is_not_here_says_nothing(tmp_path: Path) -> None:
     assert model_facts.has_mtp(tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    ("config", "heads", "layers"),
+    [
+        ({"num_attention_heads": 32, "num_hidden_layers": 48}, 32, 48),
+        # A tower for pictures has heads of its own.
+        (
+            {
+                "vision_config": {"num_attention_heads": 16},
+                "text_config": {"num_attention_heads": 24, "num_hidden_layers": 2},
+            },
+            *(24, 2),
+        ),
+        ({"num_attention_heads": 8, "text_config": {"num_hidden_layers": 4}}, 8, 4),
+        ({"num_attention_heads": [8, 16]}, 0, 0),
+        ({"model_type": "x"}, 0, 0),
+    ],
+)
+def test_what_ranks_are_cut_by(tmp_path: Path, config: dict[str, Any], heads: int, layers: int) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["XForCausalLM"]}))
+    said = model_facts.layout([tmp_path / "not-here", tmp_path])
+    assert said == {"heads": heads, "layers": layers, "architectures": ["XForCausalLM"]}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_what_is_no_configuration_says_nothing_of_ranks(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert model_facts.layout([tmp_path, tmp_path / "not-here"]) == {}
+    assert model_facts.has_mtp(tmp_path) is None
+
+
 def test_main_is_the_cache_s_then_the_hub_s(tmp_path: Path) -> None:
     with serving({"/api/models/org/m/revision/main": {"sha": "b" * 40}}) as (url, _):
         assert model_facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "b" * 40

@@ -102,6 +102,7 @@ def survey(**changes: Any) -> dict[str, Any]:
         "lock": "",
         "vocabulary": {},
         "mtp": {},
+        "layout": {},
         "main": {},
         "state": {
             "services": {"units": {unit: {} for unit in UNITS}, "strays": []},

@@ -205,7 +205,7 @@ def test_what_bash_would_have_ended_is_said(tmp_path: Path) -> None:
 #: Lines of a recipe of eugr's that change it, and a word of what is said. Errors stop a deploy, remarks do not.
 SAID_V1: list[tuple[str, str, bool]] = [
     ("command: vllm serve org/model --a {missing}", "`{missing}` in the command has no default", True),
-    ("command: vllm serve org/model -pp 2", "`-pp 2`: the topologies of Tandem are tensor-parallel", True),
+    ("command: vllm serve org/model -pp two", "`-pp two` is no number of stages", True),
     ("command: vllm serve org/model -dp 2", "`replicas` is the way to serve in parallel", True),
     ("command: vllm serve org/model --api-key x", "a key in argv can be read by everybody", True),
     ('command: "pip install x && vllm serve org/model"', "the command runs `pip install x` as well", True),
@@ -393,7 +393,7 @@ def test_the_listing_goes_on_behind_a_bad_file(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "a-bad.yaml").write_text("a: [")
     (tmp_path / "b-binary.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "c-good.yaml").write_text(f"{V1}command: vllm serve org/model\n")
-    (tmp_path / "d-refused.yaml").write_text(f"{V1}command: vllm serve org/model -pp 2\n")
+    (tmp_path / "d-refused.yaml").write_text(f"{V1}command: vllm serve org/model -dp 2\n")
     assert recipes.main(str(tmp_path)) == 0
     out = capsys.readouterr().out
     rows = {line.split()[0]: line for line in out.splitlines() if line}

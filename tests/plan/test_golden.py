@@ -46,6 +46,14 @@ CASES: dict[str, dict[str, Any]] = {
         "recipe": "nemotron-3-super-nvfp4-marlin",
         "count": 3,
     },
+    "cluster-mp-pp": {"topology": "cluster", "executor": "mp", "pipeline_parallel": 2, "count": 4},
+    "cluster-ray-pp-3-nodes": {
+        "topology": "cluster",
+        "executor": "ray",
+        "pipeline_parallel": 3,
+        "recipe": "nemotron-3-super-nvfp4-marlin",
+        "count": 3,
+    },
     "replicas": {"topology": "replicas"},
     "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
     "replicas-lab": {

@@ -15,7 +15,7 @@ from operations.plan.files import render
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title
 from operations.plan.images import by_content, engine_image, needed
-from operations.plan.plan import Plan
+from operations.plan.plan import Plan, check_topology
 from operations.plan.refusal import Refusal, Remark
 from tests.plan.samples import knob_data, knobs, make_plan, nodes, plan
 
@@ -243,6 +243,14 @@ def test_a_plan_of_a_tandem_that_knew_other_knobs() -> None:
     of_another["recipe"]["engine"] = "another"
     with pytest.raises(Refusal, match=r"can't be read: engine"):
         restore(of_another, knob_data(), {})
+
+
+def test_a_plan_of_a_tandem_without_stages_had_one() -> None:
+    older = kept(plan(topology="replicas", recipe="lab-tiny-llama"))
+    del older["knobs"]["pipeline_parallel"], older["recipe"]["pipeline_parallel"]
+    wanted, recipe = restore(older, knob_data(pipeline_parallel=2), {})
+    assert (wanted.pipeline_parallel, recipe.pipeline_parallel) == (1, 1)
+    check_topology(recipe, wanted, 2)
 
 
 def test_a_record_that_can_t_be_read_does_not_block_the_way_back_to_an_older_one() -> None:

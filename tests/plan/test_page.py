@@ -52,6 +52,18 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     assert "8023" in elements(text(of, 0, "tandem.nft"), "given")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"topology": "replicas"}, ""),
+        ({"topology": "cluster"}, "mp"),
+        ({"topology": "cluster", "pipeline_parallel": 2}, "mp in 2 stages"),
+    ],
+)
+def test_it_says_what_joins_the_ranks_and_their_stages(changes: dict[str, Any], said: str) -> None:
+    assert settings(plan(monitoring="metrics", **changes))["executor"] == said
+
+
 def test_where_monitoring_is_off_there_is_nothing_of_it() -> None:
     of = plan()
     assert all(node.page is None for node in of.nodes)

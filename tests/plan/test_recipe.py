@@ -54,6 +54,8 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
         ('OMP_NUM_THREADS: "1"', "RAY_AUTH_TOKEN_PATH: /x", ["`RAY_AUTH_TOKEN_PATH` is set by the plan"]),
         ("max-num-seqs: 8", "tensor-parallel-size: 2", ["`tensor-parallel-size` is not a recipe's"]),
         ("max-num-seqs: 8", "tensor_parallel_size: 2", ["`tensor_parallel_size` is not a recipe's"]),
+        ("max-num-seqs: 8", "pipeline-parallel-size: 2", ["is not a recipe's: the knob `pipeline_parallel` says it"]),
+        ("load_minutes: 4", "load_minutes: 4\npipeline_parallel: 0", ["pipeline_parallel: Input should be greater"]),
         ("max-num-seqs: 8", "--max-num-seqs: 8", ["without the leading dashes"]),
         ("load_minutes: 4", "load_minutes: 0", ["load_minutes"]),
         ("load_minutes: 4", "load_minutes: 4\nload_minutes: 5", ["`load_minutes` in line 21 is given twice"]),
@@ -67,6 +69,11 @@ def test_a_fault_is_named(tmp_path: Path, old: str, new: str, said: list[str]) -
         loaded(tmp_path, GOOD.replace(old, new))
     for words in said:
         assert words in str(refused.value)
+
+
+def test_a_recipe_may_say_for_how_many_stages_it_was_written(tmp_path: Path) -> None:
+    assert loaded(tmp_path, GOOD).pipeline_parallel == 1
+    assert loaded(tmp_path, GOOD + "\npipeline_parallel: 3\n").pipeline_parallel == 3
 
 
 def test_a_recipe_that_is_no_mapping_is_refused(tmp_path: Path) -> None:

@@ -47,6 +47,10 @@ class Engine(Protocol):
     SIGNS: Signs
     #: Topologies that it can take part in here.
     TOPOLOGIES: tuple[Topology, ...]
+    #: Whether a cluster's ranks can be stages of a pipeline.
+    PIPELINES: bool
+    #: Architectures (as models' config.json have them) that it can't put into stages, as a pattern; empty: none.
+    STAGELESS: str
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
     #: Flags for which a list in a recipe is as many words; for others it is JSON.

@@ -36,6 +36,8 @@ class TensorRtLlm:
     SIGNS = Signs("/metrics", r'"iter": ?\d+')
     QUESTIONS: Mapping[Answers, Question] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
+    PIPELINES = False
+    STAGELESS = ""
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
         "host": "the engine binds to the fabric or loopback",

@@ -35,6 +35,9 @@ class Vllm:
         "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
     }
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    PIPELINES = True
+    #: Encoders: of those, none can hand on from one stage to the next (0.32: classes that are no `SupportsPP`).
+    STAGELESS = r"Bert|Roberta|^Gte|^CLIP|^Siglip"
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
         "revision": "`model.revision` says it",
@@ -42,8 +45,8 @@ class Vllm:
         "host": "the engine binds to the fabric or loopback",
         "port": "the knob `engine_port` says it",
         "served-model-name": "`served_name` says it",
-        "tensor-parallel-size": "it follows from the topology and the number of nodes",
-        "pipeline-parallel-size": "the topologies of Tandem are tensor-parallel",
+        "tensor-parallel-size": "it follows from the number of nodes and `pipeline_parallel`",
+        "pipeline-parallel-size": "the knob `pipeline_parallel` says it",
         "data-parallel-size": "the topology `replicas` is the way to serve in parallel",
         "distributed-executor-backend": "the knob `executor` says it",
         "nnodes": "it is the number of nodes in the inventory",
@@ -149,13 +152,14 @@ class Vllm:
         """`max-model-len`."""
         return count(recipe.flag("max-model-len")) or CONTEXT_TOKENS
 
-    def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, tensor_parallel: int) -> list[str]:
-        """One engine that answers on this node."""
+    def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, ranks: int) -> list[str]:
+        """One engine of so many ranks, as it is called on this node."""
+        stages = ["--pipeline-parallel-size", str(knobs.stages)] if knobs.stages > 1 else []
         return [
             *(recipe.program or ("vllm", "serve")),
             *(model_path(recipe), "--served-model-name", recipe.served_name),
             *("--host", node.fabric, "--port", str(knobs.engine_port)),
-            *("--tensor-parallel-size", str(tensor_parallel)),
+            *("--tensor-parallel-size", str(ranks // knobs.stages), *stages),
             *self.placed(recipe, partial(place, recipe)),
         ]
 

@@ -33,7 +33,7 @@ SEVERAL = (
 #: Values of theirs that name nothing.
 _WORDS = {"generation-config": ("auto", "vllm")}
 #: Ways of speculating whose `model` is a word, or is not looked at.
-_WITHOUT_DRAFT = ("ngram", "[ngram]", "ngram_gpu", "suffix")
+WITHOUT_DRAFT = ("ngram", "[ngram]", "ngram_gpu", "suffix")
 #: By older names of tasks, and by how a pooled model is converted.
 _TASKS: dict[str, Answers] = {
     "generate": "chat",
@@ -136,11 +136,11 @@ def _key(flag: Flag) -> str:
 def _speculation(recipe: Recipe, key: str, value: str, named: Callable[..., str]) -> str:
     method = str((speculative(recipe) or {}).get("method", ""))
     if key:
-        names_one = key == "model" and method not in _WITHOUT_DRAFT and value not in _WITHOUT_DRAFT
+        names_one = key == "model" and method not in WITHOUT_DRAFT and value not in WITHOUT_DRAFT
         return named("model", value) if names_one else value
     config = _mapping(value)
     model = config.get("model")
-    if not isinstance(model, str) or method in _WITHOUT_DRAFT or model in _WITHOUT_DRAFT:
+    if not isinstance(model, str) or method in WITHOUT_DRAFT or model in WITHOUT_DRAFT:
         return value
     return _dumped(value, config, {"model": named("model", model, str(config.get("revision") or ""))})
 

@@ -65,7 +65,7 @@ def recipe(document: Document) -> Recipe:
         model=str(data.get("model") or ""),
         solo_only=solo_only,
         cluster_only=cluster_only,
-        gpus=_gpus(template, parallel.tensor_parallel(command.owned), solo_only),
+        gpus=_gpus(template, command, solo_only),
         exports=exports,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
@@ -85,15 +85,16 @@ def _of_a_pair(
     return next((each.words[0] for each in command.flags if each not in alone.flags), "")
 
 
-def _gpus(command: str, tensor_parallel: int, solo_only: bool) -> int:
+def _gpus(template: str, command: Served, solo_only: bool) -> int:
     """GPUs without which it does not run.
 
     run-recipe.py puts 1 for `{tensor_parallel}` on a node alone, so a pair's recipe serves there too; one that is
-    written for more nodes than a pair is not taken to fit into one.
+    written for more nodes than a pair, or for stages, is not taken to fit into one.
     """
-    if "{tensor_parallel" in command and (solo_only or tensor_parallel <= 2):
+    pair = solo_only or parallel.tensor_parallel(command.owned) <= 2
+    if "{tensor_parallel" in template and pair and parallel.stages(command.owned) == 1:
         return 1
-    return tensor_parallel
+    return parallel.ranks(command.owned)
 
 
 def _variables(env: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -173,6 +173,7 @@ def build(
             served_name=served_name,
             topologies=tuple(wanted),
             min_nodes=min_nodes,
+            pipeline_parallel=parallel.stages(command.owned),
             needs=Needs(),
             load_minutes=LOAD_MINUTES,
             engine_version=version_of(image),

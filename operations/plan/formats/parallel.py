@@ -11,7 +11,7 @@ from operations.plan.refusal import Remark
 
 _TENSOR = ("tensor-parallel-size", "tp-size")
 _STAGES = ("pipeline-parallel-size", "pp-size")
-#: Flags that count GPUs and are not the topology's to set: at 1 they say nothing.
+#: Flags that count GPUs and are not all the topology's to set: at 1 they say nothing.
 COUNTED = (*_STAGES, "data-parallel-size")
 #: Where people write how many GPUs a recipe needs, beside the flags.
 _SAID = ("gpus", "num_gpus", "min_gpus", "gpu_count")
@@ -22,21 +22,33 @@ def tensor_parallel(owned: Mapping[str, str]) -> int:
     return max(_number(owned.get(name, "")) or 1 for name in _TENSOR)
 
 
-def remarks(owned: Mapping[str, str], spelt: Mapping[str, str], reasons: Mapping[str, str]) -> list[Remark]:
-    """What is wrong with flags that count GPUs. `spelt`: as they were written; `reasons`: why the plan owns them."""
+def stages(owned: Mapping[str, str]) -> int:
+    """Stages that the model's layers are put into; 1 when the command does not say, or not as a number."""
+    return max(_number(owned.get(name, "")) or 1 for name in _STAGES)
+
+
+def ranks(owned: Mapping[str, str]) -> int:
+    """GPUs that it takes."""
+    return tensor_parallel(owned) * stages(owned)
+
+
+def remarks(
+    owned: Mapping[str, str], spelt: Mapping[str, str], reasons: Mapping[str, str], pipelines: bool
+) -> list[Remark]:
+    """What is wrong with flags that count GPUs. `spelt`: as they were written; `reasons`: why the plan owns them;
+    `pipelines`: whether the engine can have stages, whose number is a wish then (operations/plan/lint/stages.py).
+    """
     found = []
-    for name in (each for each in _TENSOR if each in owned and not _number(owned[each])):
+    read = (*_TENSOR, *(_STAGES if pipelines else ()))
+    for name in (each for each in read if each in owned and not _number(owned[each])):
         if not re.search(r"[{$`]", owned[name]):
-            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + " is no number of GPUs"
+            of = "GPUs" if name in _TENSOR else "stages"
+            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + f" is no number of {of}"
             found.append(Remark(True, problem, "write a whole number from 1 on"))
     for name in (each for each in COUNTED if each in owned and owned[each] not in ("1", "")):
-        problem = f"`{spelt[name]} {owned[name]}`: {reasons[name]}"
-        stages = _number(owned[name])
-        if name in _STAGES and stages:
-            each = tensor_parallel(owned)
-            problem += f", and it wants {stages} pipeline stages of {each} GPU(s), {stages * each} nodes"
-        remedy = "choose a recipe that is tensor-parallel alone" if name in _STAGES else "remove it from the command"
-        found.append(Remark(True, problem, remedy))
+        if name not in read:
+            problem = f"`{spelt[name]} {owned[name]}`: {reasons[name]}"
+            found.append(Remark(True, problem, "remove it from the command"))
     return found
 
 
@@ -53,7 +65,8 @@ def topologies(
     if solo_only:
         if gpus > 1:
             problem = f"it wants {gpus} GPUs in one node; a DGX Spark has one"
-            found.append(Remark(True, problem, "set its tensor-parallel size to 1, or choose another recipe"))
+            remedy = "set its tensor- and pipeline-parallel size to 1, or choose another recipe"
+            found.append(Remark(True, problem, remedy))
         return ("solo", "replicas"), 1
     if cluster_only or max(gpus, least) > 1:
         return ("cluster",), max(least, gpus, 2)

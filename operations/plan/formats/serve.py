@@ -115,7 +115,7 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
     elif "model" in found.owned:
         found.model = found.owned["model"]
     found.remarks += [_loose(extra.text) for extra in loose[1:]]
-    found.remarks += parallel.remarks(found.owned, found.spelt, runs.OWNED)
+    found.remarks += parallel.remarks(found.owned, found.spelt, runs.OWNED, runs.PIPELINES)
     follows = sorted(name for name in found.owned if name in _TAKEN_OVER and name in runs.OWNED and name != "model")
     if follows:
         found.remarks.append(

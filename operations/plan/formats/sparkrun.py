@@ -52,6 +52,7 @@ _REFUSED = {
     "overrides": "Tandem reads one file: put the values into `defaults`",
     "containers": "Tandem runs one image on all nodes: name it as `container`",
 }
+_STAGES = "pipeline-parallel-size"
 #: Keys of `defaults` that go into TensorRT-LLM's file of options: section and key.
 _TRT_OPTIONS = {
     "free_gpu_memory_fraction": ("kv_cache_config", "free_gpu_memory_fraction"),
@@ -90,6 +91,11 @@ def recipe(document: Document) -> Recipe:
         _before(document, str(hook), env, command)
     if "served_model_name" in defaults:
         command.owned.setdefault("served-model-name", str(defaults["served_model_name"]))
+    if ENGINES[engine].PIPELINES and "pipeline_parallel" in defaults and _STAGES not in command.owned:
+        # sparkrun counts nodes by it, whether or not the command has a place for it.
+        said = {_STAGES: str(defaults["pipeline_parallel"])}
+        command.owned |= said
+        command.remarks += parallel.remarks(said, {_STAGES: "pipeline_parallel:"}, {}, True)
     solo_only, cluster_only, least = _nodes(document, remarks)
     options = _trt_options(defaults) if command.engine == "tensorrt-llm" else None
     return foreign.build(
@@ -99,7 +105,7 @@ def recipe(document: Document) -> Recipe:
         model=str(data.get("model") or ""),
         solo_only=solo_only,
         cluster_only=cluster_only,
-        gpus=parallel.tensor_parallel(command.owned),
+        gpus=parallel.ranks(command.owned),
         least=least,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from operations.plan.engines import ENGINES
 from operations.plan.knobs import Knobs
-from operations.plan.lint import letters, rules, tensorrt_llm, versions, words
+from operations.plan.lint import letters, rules, stages, tensorrt_llm, versions, words
 from operations.plan.lint.subject import Subject, Vocabulary, shipped
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
@@ -20,7 +20,7 @@ _Check = Callable[[Subject], Iterator[Remark]]
 _VLLM: tuple[_Check, ...] = (
     *(letters.signs, letters.braces, words.variables, words.flags, words.parsers, words.kernels, versions.variables),
     *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.blocks, rules.eager, rules.speculation),
-    rules.ray,
+    *(rules.ray, stages.wish, stages.speculation, stages.partition),
 )
 _BY_ENGINE: dict[str, tuple[_Check, ...]] = {
     "vllm": _VLLM,
