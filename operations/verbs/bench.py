@@ -17,8 +17,7 @@ from pyinfra.api.host import Host
 
 from operations import held, reach
 from operations.plan.absence import told
-from operations.plan.declared import one_of
-from operations.plan.refusal import Refusal
+from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
@@ -37,7 +36,11 @@ def _say(answer: dict[str, Any]) -> None:
 def _declared(head: Host) -> dict[str, Any]:
     """What the knobs want."""
     with refusals_told():
-        recipe, knobs = one_of(wanted(dict(head.data.dict())), head.data.get("_model")).pair
+        declared = wanted(dict(head.data.dict()))
+        if declared.knobs.models:
+            problem = "`models` declares several, and a bench changes the topology of the one that it measures"
+            raise Refusal(Finding("data", problem, "bench with the knobs recipe and topology, and no `models`"))
+    recipe, knobs = declared.first.pair
     return {
         "recipe": recipe.name,
         "served_name": recipe.served_name,
