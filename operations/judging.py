@@ -14,10 +14,11 @@ from operations import looking
 from operations.image import without_tag
 from operations.patience import fail
 from operations.plan import holes
+from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.lint import judge_of, lint
+from operations.plan.lint.judge import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, as_table
@@ -42,11 +43,11 @@ def errors(remarks: Any, name: str) -> list[Finding]:
 def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     """On the head: every word of the recipe against the image, unless the preflight knew already what it says."""
     mine = plan.of(host.name)
-    if mine.engine is None or not mine.node.is_head or plan.recipe.engine != "vllm":
+    if mine.engine is None or not mine.node.is_head or not ENGINES[plan.recipe.engine].VOCABULARY:
         host.noop("the head's image is asked")
         return
     image = mine.engine.image
-    told = {} if image.local in _known or not state.is_executing else vocabulary(host, image)
+    told = {} if image.local in _known or not state.is_executing else vocabulary(host, image, plan.recipe)
     if "error" in told:
         host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
     remarks = lint(plan.recipe, plan.knobs, image=told, nodes=len(plan.serving)) if told else []
@@ -56,30 +57,31 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     host.noop("the image knows every word of the recipe")
 
 
-def vocabulary(where: Host, image: Image) -> dict[str, Any]:
+def vocabulary(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
-    return ask(where, "vocabulary", names=[image.local], script=script())
+    return ask(where, "vocabulary", names=[image.local], script=script(recipe.engine))
 
 
-def asked_first(where: Host, image: Image) -> dict[str, Any]:
+def asked_first(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     """The same before anything is obtained, where the image is there, under Tandem's name or that of its source; empty:
     it is not, or can't be asked. What mods will be put onto is not asked: it lacks what they bring.
     """
     source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
-    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script()) or {}
+    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script(recipe.engine)) or {}
     if "error" in told:
         logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")
         return {}
     return told
 
 
-def script() -> str:
+def script(engine: str) -> str:
     """The reader of an image's sources, whole: it comes in on standard input."""
     lines = ["import sys, types"]
-    for name in ("annotations", "arguments"):
+    *parts, main = ENGINES[engine].VOCABULARY
+    for name in parts:
         lines.append(f"sys.modules[{name!r}] = module = types.ModuleType({name!r})")
         lines.append(f"exec({as_is(f'engine/{name}.py')!r}, vars(module))")
-    return "\n".join([*lines, f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})"])
+    return "\n".join([*lines, f"exec({as_is(f'engine/{main}.py')!r}, {{'__name__': '__main__'}})"])
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
@@ -109,13 +111,15 @@ def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, An
 
 def checked(where: Host, plan: Plan) -> list[str]:
     """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
-    engine = plan.head.engine
+    engine, runs = plan.head.engine, ENGINES[plan.recipe.engine]
     told = {}
-    if engine and plan.recipe.engine == "vllm":
-        told = _known.get(engine.image.local) or vocabulary(where, engine.image)
+    if engine and runs.VOCABULARY:
+        told = _known.get(engine.image.local) or vocabulary(where, engine.image, plan.recipe)
     remarks = lint(plan.recipe, plan.knobs, image=told or None, nodes=len(plan.serving))
     if found := errors(remarks, plan.recipe.name):
         raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
-    by = f"the image itself (vLLM {told['version']})" if told.get("version") else judge_of(plan.recipe, plan.knobs)
+    by = judge_of(plan.recipe, plan.knobs)
+    if told.get("version"):
+        by = f"the image itself ({runs.TITLE} {told['version']})"
     lines = [f"{plan.recipe.name}, {plan.knobs.topology} on {len(plan.serving)} node(s): ok by {by}"]
     return [*lines, *(f"remark: {remark}" for remark in remarks)]

@@ -21,6 +21,7 @@ from operations.plan.absence import Absence
 from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
+from operations.plan.engines import ENGINES
 from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
@@ -81,8 +82,9 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     surveys = dict(zip(hosts, _survey(hosts, knobs, recipe, images), strict=True))
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
     head = surveys[hosts[0]]
-    if recipe.engine == "vllm" and head.get("docker", {}).get("version") and not head.get("vocabulary"):
-        head["vocabulary"] = judging.asked_first(hosts[0], engine)
+    can_be_asked = ENGINES[recipe.engine].VOCABULARY and head.get("docker", {}).get("version")
+    if can_be_asked and not head.get("vocabulary"):
+        head["vocabulary"] = judging.asked_first(hosts[0], engine, recipe)
     judging.remember(engine, head.get("vocabulary", {}))
     remarks = judging.judge(recipe, knobs, head, len(everyone))
     for remark in remarks:

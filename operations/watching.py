@@ -8,19 +8,10 @@ from pyinfra import state
 from pyinfra.api.host import Host
 
 from operations.plan import nccl
+from operations.plan.engines import ENGINES
 from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
-from operations.plan.recipe import Forbidden
 from operations.remote import ask
-
-#: Of every vLLM on a GPU: the recipe need not say it.
-ALWAYS = (
-    Forbidden(
-        pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
-        meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and the "
-        "node freeze; pin kv-cache-memory-bytes",
-    ),
-)
 
 
 def parts(plan: Plan, where: Host) -> list[Host]:
@@ -35,7 +26,9 @@ class Watch:
     def __init__(self, plan: Plan, where: Host) -> None:
         self.hosts = parts(plan, where)
         proof = plan.recipe.proof
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if plan.recipe.needs.gpu else ()))}
+        # The recipe need not say these.
+        always = ENGINES[plan.recipe.engine].FORBIDDEN if plan.recipe.needs.gpu else ()
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always)}
         self.expected = (*proof.expect, *nccl.expected(plan.recipe, plan.knobs))
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Sequence
 
 from operations.plan import environment, nccl
@@ -63,7 +62,7 @@ def _engine_files(
     runs = ENGINES[recipe.engine]
     env = environment.common_environment() | runs.environment(recipe)
     if knobs.topology == "cluster":
-        env |= environment.rank_environment(node)
+        env |= runs.rank_environment(node) | environment.rank_environment(node)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, head, knobs)
     env |= nccl.variables(recipe, knobs)
@@ -115,10 +114,9 @@ def _engine_files(
 
 def _ready(recipe: Recipe, knobs: Knobs, node: Node, head: Node, image: Image) -> str:
     need = recipe.memory_gib(knobs.topology)
-    share = recipe.flag("gpu-memory-utilization")
     percent = 0
-    if recipe.needs.gpu and not need and isinstance(share, str):
-        percent = round(float(share) * 100) if re.fullmatch(r"[01]?\.\d+|[01]", share) else 0
+    if recipe.needs.gpu and not need:
+        percent = round((ENGINES[recipe.engine].memory(recipe).share or 0) * 100)
     return render(
         "engine/ready.sh.j2",
         address=node.fabric if knobs.topology == "cluster" else engine_address(knobs, node),

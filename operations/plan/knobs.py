@@ -15,6 +15,8 @@ from operations.plan.alarms import read_alarms
 from operations.plan.refusal import Finding, Refusal, nearest
 
 Topology = Literal["solo", "cluster", "replicas"]
+#: What joins the ranks of a cluster.
+Executor = Literal["ray", "mp"]
 
 #: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
 NODE_DATA = ("fabric_interfaces",)
@@ -49,7 +51,7 @@ class Knobs(BaseModel):
 
     recipe: str
     topology: Topology
-    executor: Literal["ray", "mp"]
+    executor: Executor
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)

@@ -77,13 +77,13 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
     """The content of config.yaml; `engines` are the base URLs, `http://ADDRESS:PORT`. Where a cluster falls back to
     one node, all behind the first are those of nodes that serve alone (files/litellm/standby.py).
     """
-    standby = engines[1:] if knobs.falls_back else ()
+    standby, runs = engines[1:] if knobs.falls_back else (), ENGINES[recipe.engine]
     return {
         "model_list": [
             {
                 "model_name": name,
                 "litellm_params": {
-                    "model": f"hosted_vllm/{name}",
+                    "model": f"{runs.PROXY}/{name}",
                     "api_base": f"{engine}/v1",
                     "api_key": "none",
                     "timeout": TIMEOUT_S,
@@ -91,7 +91,7 @@ def proxy_config(recipe: Recipe, knobs: Knobs, engines: Sequence[str]) -> dict[s
                 },
                 **_model_info(recipe, engine in standby),
             }
-            for name in (recipe.served_name, *ENGINES[recipe.engine].adapters(recipe))
+            for name in (recipe.served_name, *runs.adapters(recipe))
             for engine in engines
         ],
         "router_settings": {

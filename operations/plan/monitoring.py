@@ -25,8 +25,6 @@ _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"
     r"|haproxy_(backend|server)_(response|total)_time_average_seconds$|haproxy_server_(status|current_sessions)$"
 )
-#: Each engine's names begin with its own.
-_OF_ENGINE = r"vllm:|trtllm_"
 RULES = FILES / "monitoring/rules.yml"
 
 
@@ -38,7 +36,7 @@ def exporter(recipe: Recipe, knobs: Knobs, node: Node, engine: Service, answerin
     passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
     if answering or knobs.falls_back:
         url = f"{engine_url(knobs, node)}{ENGINES[recipe.engine].SIGNS.path}"
-        passed["engine"] = {"url": url, "names": _OF_ENGINE}
+        passed["engine"] = {"url": url, "names": "|".join(each.METRICS for each in ENGINES.values())}
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,

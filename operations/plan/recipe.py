@@ -16,9 +16,10 @@ from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
-#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray.
+#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray. How
+#: an engine is told its address is its class's to say.
 OWNED_ENV = (
-    *("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
+    *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
     *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.lint import lint
+from operations.plan.lint.judge import lint
 from operations.plan.plan import Plan, make_plan
 from tests.plan.samples import knobs, nodes, plan
 

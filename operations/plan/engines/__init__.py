@@ -25,6 +25,20 @@ def named(recipe: Recipe) -> list[Named]:
     return list(dict.fromkeys(found))
 
 
+def addresses() -> tuple[str, ...]:
+    """Variables by which engines are told a node's address: the plan's, like OWNED_ENV."""
+    return tuple(name for runs in ENGINES.values() for name in runs.ADDRESS)
+
+
+def counters() -> dict[str, list[str]]:
+    """Counters of ours -> their names in any engine: whose they are is asked of none."""
+    found: dict[str, list[str]] = {}
+    for runs in ENGINES.values():
+        for name, theirs in runs.COUNTERS.items():
+            found.setdefault(name, []).extend(theirs)
+    return found
+
+
 def missing_files(recipe: Recipe, model: Model, files: Container[str]) -> list[str]:
     """Files of a model that flags name, and that are not among those that it has."""
     references = [reference(recipe, each) for each in named(recipe) if each.kind == "file"]

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from operations.plan import environment, ray
 from operations.plan.addresses import engine_address, model_path
 from operations.plan.engines import vllm_flags
-from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
+from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
-from operations.plan.knobs import Knobs, Topology
+from operations.plan.engines.vllm_lint import rules, versions, words
+from operations.plan.engines.vllm_sparkrun import SPARKRUN
+from operations.plan.knobs import Executor, Knobs, Topology
+from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Recipe
+from operations.plan.recipe import Answers, Forbidden, Recipe
+from operations.plan.refusal import Remark
+
+_CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
+    *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
+    *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.blocks, rules.eager, rules.speculation),
+    rules.ray,
+)
 
 
 class Vllm:
     """`vllm serve`."""
 
+    TITLE = "vLLM"
+    PROGRAM: tuple[str, ...] = ("vllm", "serve")
+    PROXY = "hosted_vllm"
     #: The counters move with the first token of an answer and each later one; in the prefill of a long prompt only the
     #: gauges do, which its core tells after each step (0.32: scheduler.py's make_stats, recorded also without outputs).
     SIGNS = Signs(
@@ -31,6 +44,7 @@ class Vllm:
         "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
     }
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    EXECUTORS: tuple[Executor, ...] = ("ray", "mp")
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
         "revision": "`model.revision` says it",
@@ -51,6 +65,13 @@ class Vllm:
         "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
+    FOLLOWS: Collection[str] = (
+        *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token"),
+        *("distributed-executor-backend", "nnodes", "node-rank", "master-addr", "master-port", "headless"),
+    )
+    TAKES: Mapping[str, int] = {"served-model-name": 100, "headless": 0}
+    SPLIT = "tensor-parallel-size"
+    COUNTED: tuple[str, ...] = ("pipeline-parallel-size", "data-parallel-size")
     SEVERAL: Collection[str] = vllm_flags.SEVERAL
     SHORT: Mapping[str, str] = {
         "tp": "tensor-parallel-size",
@@ -72,6 +93,29 @@ class Vllm:
         "asc": "api-server-count",
         "O": "optimization-level",
     }
+    SAME: Mapping[str, str] = {}
+    IMAGES: tuple[str, ...] = ("vllm/vllm-openai",)
+    PLACES: tuple[str, ...] = ("/vllm-workspace/",)
+    #: It asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
+    ADDRESS: tuple[str, ...] = ("VLLM_HOST_IP",)
+    SPARKRUN: Sparkrun = SPARKRUN
+    FORBIDDEN: tuple[Forbidden, ...] = (
+        Forbidden(
+            pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
+            meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and "
+            "the node freeze; pin kv-cache-memory-bytes",
+        ),
+    )
+    METRICS = "vllm:"
+    COUNTERS: Mapping[str, tuple[str, ...]] = {
+        "requests": ("vllm:request_success",),
+        "prompt_tokens": ("vllm:prompt_tokens",),
+        "answer_tokens": ("vllm:generation_tokens",),
+        "prefix_asked": ("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
+        "prefix_found": ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
+        "preemptions": ("vllm:num_preemptions",),
+    }
+    VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`vllm serve ...`, or the module that it runs."""
@@ -83,6 +127,14 @@ class Vllm:
         if program.startswith("python") and list(words[1:2]) == ["-m"] and "".join(words[2:3]) in modules:
             return [word for word in words[3:] if word != "serve"]
         return None
+
+    def program(self, called: Sequence[str]) -> list[str]:
+        """Those of a virtual environment, or of a wrapper."""
+        return list(called) if list(called[1:]) == ["serve"] and called[0] != "vllm" else []
+
+    def served_name(self, name: str) -> str:
+        """Any name."""
+        return name
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, tokenizers, templates, parsers' plugins, adapters."""
@@ -116,6 +168,10 @@ class Vllm:
         quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
 
+    def rank_environment(self, node: Node) -> dict[str, str]:
+        """Its address on the fabric."""
+        return dict.fromkeys(self.ADDRESS, node.fabric)
+
     def files(self, recipe: Recipe) -> dict[str, str]:
         """None: flags say everything."""
         return {}
@@ -134,10 +190,30 @@ class Vllm:
         """`max-model-len`."""
         return count(recipe.flag("max-model-len")) or CONTEXT_TOKENS
 
+    def memory(self, recipe: Recipe) -> Memory:
+        """By its four flags for it, and `kv-cache-dtype`."""
+        requests = str(recipe.flag("max-num-seqs") or "")
+        return Memory(
+            share(recipe.flag("gpu-memory-utilization")),
+            size(recipe.flag("kv-cache-memory-bytes")),
+            str(recipe.flag("kv-cache-dtype") or ""),
+            int(requests) if requests.isdigit() else None,
+            int(size(recipe.flag("max-model-len")) or 0) or None,
+        )
+
+    def lint(self, of: Subject) -> Iterator[Remark]:
+        """By its vocabulary, and by rules."""
+        for check in _CHECKS:
+            yield from check(of)
+
+    def judged_by(self, of: Subject) -> str:
+        """A release's vocabulary, or those of all."""
+        return of.who if of.version else f"{of.who}, because its own version is not known"
+
     def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, tensor_parallel: int) -> list[str]:
         """One engine that answers on this node."""
         return [
-            *(recipe.program or ("vllm", "serve")),
+            *(recipe.program or self.PROGRAM),
             *(model_path(recipe), "--served-model-name", recipe.served_name),
             *("--host", engine_address(knobs, node), "--port", str(knobs.engine_port)),
             *("--tensor-parallel-size", str(tensor_parallel)),

@@ -66,7 +66,7 @@ def note(words: list[Word], found: Served) -> None:
         )
     elif program == "ray":
         found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: Tandem starts Ray itself"))
-    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
+    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES if each not in ENGINES):
         found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
     else:
         found.others.append(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from operations.plan.formats import foreign, given, parallel
+from operations.plan.formats import foreign, given
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served
@@ -65,7 +65,7 @@ def recipe(document: Document) -> Recipe:
         model=str(data.get("model") or ""),
         solo_only=solo_only,
         cluster_only=cluster_only,
-        gpus=_gpus(template, parallel.tensor_parallel(command.owned), solo_only),
+        gpus=_gpus(template, command.gpus, solo_only),
         exports=exports,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,

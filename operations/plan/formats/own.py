@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, addresses
 from operations.plan.formats.document import Document
 from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
@@ -38,6 +38,11 @@ def recipe(document: Document) -> Recipe:
         Finding(file, f"env: `{name}` looks like a secret", instead(str(name)))
         for name, value in (env.items() if isinstance(env, dict) else ())
         if is_secret(str(name), str(value))
+    ]
+    findings += [
+        Finding(file, f"env: `{name}` is set by the plan, for each node; remove it", f"correct `env` in {file}")
+        for name in addresses()
+        if isinstance(env, dict) and name in env
     ]
     if document.path.stem != data.get("name") and "name" in data and document.path.parent.name == "recipes":
         findings.append(

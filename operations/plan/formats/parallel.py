@@ -6,36 +6,32 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from operations.plan.engines.base import Engine
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
-_TENSOR = ("tensor-parallel-size", "tp-size")
-_STAGES = ("pipeline-parallel-size", "pp-size")
-#: Flags that count GPUs and are not the topology's to set: at 1 they say nothing.
-COUNTED = (*_STAGES, "data-parallel-size")
 #: Where people write how many GPUs a recipe needs, beside the flags.
 _SAID = ("gpus", "num_gpus", "min_gpus", "gpu_count")
 
 
-def tensor_parallel(owned: Mapping[str, str]) -> int:
+def split(runs: Engine, owned: Mapping[str, str]) -> int:
     """GPUs that the model is split over; 1 when the command does not say, or not as a number."""
-    return max(_number(owned.get(name, "")) or 1 for name in _TENSOR)
+    return _number(owned.get(runs.SPLIT, "")) or 1
 
 
-def remarks(owned: Mapping[str, str], spelt: Mapping[str, str], reasons: Mapping[str, str]) -> list[Remark]:
-    """What is wrong with flags that count GPUs. `spelt`: as they were written; `reasons`: why the plan owns them."""
+def remarks(runs: Engine, owned: Mapping[str, str], spelt: Mapping[str, str]) -> list[Remark]:
+    """What is wrong with flags that count GPUs: at 1 they say nothing. `spelt`: as they were written."""
     found = []
-    for name in (each for each in _TENSOR if each in owned and not _number(owned[each])):
-        if not re.search(r"[{$`]", owned[name]):
-            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + " is no number of GPUs"
-            found.append(Remark(True, problem, "write a whole number from 1 on"))
-    for name in (each for each in COUNTED if each in owned and owned[each] not in ("1", "")):
-        problem = f"`{spelt[name]} {owned[name]}`: {reasons[name]}"
-        stages = _number(owned[name])
-        if name in _STAGES and stages:
-            each = tensor_parallel(owned)
+    if (said := owned.get(runs.SPLIT)) is not None and not _number(said) and not re.search(r"[{$`]", said):
+        problem = f"`{spelt[runs.SPLIT]} {said}`".replace(" `", "`") + " is no number of GPUs"
+        found.append(Remark(True, problem, "write a whole number from 1 on"))
+    for name in (each for each in runs.COUNTED if each in owned and owned[each] not in ("1", "")):
+        problem = f"`{spelt[name]} {owned[name]}`: {runs.OWNED[name]}"
+        stages, are_stages = _number(owned[name]), name == runs.COUNTED[0]
+        if are_stages and stages:
+            each = split(runs, owned)
             problem += f", and it wants {stages} pipeline stages of {each} GPU(s), {stages * each} nodes"
-        remedy = "choose a recipe that is tensor-parallel alone" if name in _STAGES else "remove it from the command"
+        remedy = "choose a recipe that is tensor-parallel alone" if are_stages else "remove it from the command"
         found.append(Remark(True, problem, remedy))
     return found
 
