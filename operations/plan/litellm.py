@@ -65,11 +65,13 @@ def modules(knobs: Knobs) -> tuple[str, ...]:
 
 
 def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
-    # LiteLLM's own word for what can be asked of it; nothing: chat.
-    about = {
-        **({} if recipe.answers == "chat" else {"mode": recipe.answers}),
-        **({"standby": True} if is_standby else {}),
-    }
+    about: dict[str, Any] = {"standby": True} if is_standby else {}
+    if recipe.answers != "chat":
+        # LiteLLM's own word for what can be asked of it; nothing: chat.
+        about["mode"] = recipe.answers
+    elif words := ENGINES[recipe.engine].continues(recipe):
+        # For files/litellm/resume.py.
+        about["continues"] = dict(words)
     return {"model_info": about} if about else {}
 
 

@@ -36,7 +36,7 @@ def exporter(recipe: Recipe, knobs: Knobs, node: Node, engine: Service, answerin
     passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
     if answering or knobs.falls_back:
         url = f"{engine_url(knobs, node)}{ENGINES[recipe.engine].SIGNS.path}"
-        passed["engine"] = {"url": url, "names": "|".join(each.METRICS for each in ENGINES.values())}
+        passed["engine"] = {"url": url, "names": ENGINES[recipe.engine].METRICS}
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,

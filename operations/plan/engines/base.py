@@ -150,6 +150,12 @@ class Engine(Protocol):
         """Names under which it serves adapters beside the model."""
         ...
 
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """What a request has beside its messages by which it goes on with the last one, the beginning of an answer that
+        another engine began; None: it can't.
+        """
+        ...
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """What runs in the container of a node, in order; the last one stays."""
         ...

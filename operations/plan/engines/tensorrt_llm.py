@@ -131,6 +131,10 @@ class TensorRtLlm:
         """None."""
         return ()
 
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """It has no word for it (tensorrt_llm/serve/openai_protocol.py), and refuses those that it does not know."""
+        return None
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """The model is served under the name of its folder: a link has the name that clients use."""
         name = f"/tmp/{recipe.served_name}"

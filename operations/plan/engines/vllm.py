@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from operations.plan import environment, ray
 from operations.plan.addresses import engine_address, model_path
@@ -147,6 +148,10 @@ class Vllm:
     def adapters(self, recipe: Recipe) -> tuple[str, ...]:
         """LoRA modules."""
         return vllm_flags.adapters(recipe)
+
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """The last message stays open."""
+        return {"continue_final_message": True, "add_generation_prompt": False}
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """One engine; or a rank: with Ray the worker only joins, without it each serves its share."""
