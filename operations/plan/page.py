@@ -46,7 +46,7 @@ def page(recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node], engi
         "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
         "answers": [each.name for each in answering],
         "prometheus": _prometheus(knobs, serving[0]),
-        "panels": panels(),
+        "panels": panels(recipe.engine),
         "static": list(STATIC),
     }
     unit = render(

@@ -87,6 +87,8 @@ class Engine(Protocol):
     PROXY: str
     #: What is asked of it, by what it is there for; it can't be proven to give any other kind of answer.
     QUESTIONS: Mapping[Answers, Question]
+    #: Why that is so of another kind, where it is this engine's matter.
+    UNPROVEN: Mapping[Answers, str]
     #: By which the canary knows that it works.
     SIGNS: Signs
     #: Topologies that it can take part in here.
@@ -121,6 +123,8 @@ class Engine(Protocol):
     FORBIDDEN: tuple[Forbidden, ...]
     #: How the names of its metrics begin.
     METRICS: str
+    #: What the panels of files/monitoring/panels.yml call its metrics -> the metrics; what is absent is not drawn.
+    PANELS: Mapping[str, str]
     #: Counters of ours (operations/node/bench_facts.py) -> its own, without `_total`, the newest name first.
     COUNTERS: Mapping[str, tuple[str, ...]]
     #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.

@@ -71,6 +71,7 @@ class TensorRtLlm:
     #: A list of what each iteration of its executor has done since somebody asked last; idle it makes none.
     SIGNS = Signs("/metrics", r'"iter": ?\d+')
     QUESTIONS: Mapping[Answers, Question] = {}
+    UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
     EXECUTORS: tuple[Executor, ...] = ()
     OWNED: Mapping[str, str] = {
@@ -98,6 +99,7 @@ class TensorRtLlm:
     SPARKRUN: Sparkrun = _SPARKRUN
     FORBIDDEN: tuple[Forbidden, ...] = ()
     METRICS = "trtllm_"
+    PANELS: Mapping[str, str] = {}
     COUNTERS: Mapping[str, tuple[str, ...]] = {}
     VOCABULARY: tuple[str, ...] = ()
 

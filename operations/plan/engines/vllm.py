@@ -44,6 +44,7 @@ class Vllm:
         "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
         "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
     }
+    UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     EXECUTORS: tuple[Executor, ...] = ("ray", "mp")
     OWNED: Mapping[str, str] = {
@@ -108,6 +109,17 @@ class Vllm:
         ),
     )
     METRICS = "vllm:"
+    PANELS: Mapping[str, str] = {
+        "running": "vllm:num_requests_running",
+        "waiting": "vllm:num_requests_waiting",
+        "tokens_out": "vllm:generation_tokens_total",
+        "tokens_in": "vllm:prompt_tokens_total",
+        "first_token": "vllm:time_to_first_token_seconds",
+        "between_tokens": "vllm:inter_token_latency_seconds",
+        "prefix_found": "vllm:prefix_cache_hits_total",
+        "prefix_asked": "vllm:prefix_cache_queries_total",
+        "kv_fill": "vllm:kv_cache_usage_perc",
+    }
     COUNTERS: Mapping[str, tuple[str, ...]] = {
         "requests": ("vllm:request_success",),
         "prompt_tokens": ("vllm:prompt_tokens",),

@@ -151,6 +151,8 @@ def _brings(mod: str, name: str) -> bool:
 
 
 def _answered(recipe: Recipe, answers: Answers) -> Iterator[Remark]:
-    if answers != "chat" and answers not in ENGINES[recipe.engine].QUESTIONS:
+    runs = ENGINES[recipe.engine]
+    if answers != "chat" and answers not in runs.QUESTIONS:
         remedy = "take another recipe; where it does chat, say so: `answers: chat` in a recipe of Tandem's"
-        yield Remark(True, f"{_UNPROVEN[answers]} ({recipe.model.repo})", remedy)
+        why = runs.UNPROVEN.get(answers, _UNPROVEN[answers])
+        yield Remark(True, f"{why} ({recipe.model.repo})", remedy)

@@ -60,15 +60,17 @@ def recipe(document: Document) -> Recipe:
 
 
 def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:
-    owned = ENGINES[engine].OWNED if engine in ENGINES else {}
+    runs = ENGINES.get(engine)
+    owned, same = (runs.OWNED, runs.SAME) if runs else ({}, {})
     found = []
     for name in map(str, flags):
+        meant = same.get(canonical(name), canonical(name))
         if name.startswith("-"):
             found.append(
                 Finding(file, f"flags: `{name}`: write flags without the leading dashes", f"correct `flags` in {file}")
             )
-        elif canonical(name) in owned:
-            problem = f"flags: `{name}` is not a recipe's: {owned[canonical(name)]}"
+        elif meant in owned:
+            problem = f"flags: `{name}` is not a recipe's: {owned[meant]}"
             found.append(Finding(file, problem, f"remove `{name}` from {file}"))
     return found
 
