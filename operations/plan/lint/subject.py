@@ -76,7 +76,7 @@ class Subject:
     @property
     def _span(self) -> str:
         versions = [each["version"] for each in self.vocabularies]
-        return f"{versions[0]} to {versions[-1]}"
+        return " to ".join(dict.fromkeys((versions[0], versions[-1])))
 
     def before(self, version: str) -> bool:
         """Whether the engine is older than a release; False when its version is unknown."""
