@@ -32,7 +32,7 @@ SERVED_NAME = r"[\w./:+-]+"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
-EngineName = Literal["vllm", "tensorrt-llm"]
+EngineName = Literal["vllm", "tensorrt-llm", "sglang"]
 #: What clients can ask for: tokens, vectors, an order of documents, or what only the engine itself would answer.
 Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
 #: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).

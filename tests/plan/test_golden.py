@@ -19,6 +19,7 @@ from tests.plan.samples import knobs, nodes, plan
 GOLDEN = Path(__file__).parent / "golden"
 RECIPES = GOLDEN / "recipes"
 
+SGLANG = str(Path(__file__).parent / "peers/sparkrun-sglang.yaml")
 CASES: dict[str, dict[str, Any]] = {
     "solo": {"topology": "solo"},
     "solo-lone-node": {"topology": "solo", "count": 1},
@@ -48,6 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "replicas": {"topology": "replicas"},
     "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
+    **{f"sglang-{topology}": {"topology": topology, "recipe": SGLANG} for topology in ("solo", "cluster", "replicas")},
     "replicas-lab": {
         "topology": "replicas",
         "recipe": "lab-tiny-llama",

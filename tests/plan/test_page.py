@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import listens
+from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
 from operations.plan.page import STATIC
 from operations.plan.panels import dashboard, panels
@@ -112,9 +113,10 @@ def test_nothing_of_the_page_is_inline_or_from_elsewhere() -> None:
 def test_each_panel_has_a_name_of_its_own_and_metrics_that_somebody_says() -> None:
     listed = panels("vllm")
     assert len({panel["id"] for panel in listed}) == len(listed)
+    others = [panel for engine in ENGINES if engine != "vllm" for panel in panels(engine)]
     exported = "".join(file.read_text() for file in (FILES / "exporter").glob("*.py"))
     documented = (ROOT / "docs/page.md").read_text()
-    for panel in listed:
+    for panel in (*listed, *others):
         for metric in {panel["metric"], panel.get("over", panel["metric"])}:
             if metric.startswith("tandem_"):
                 assert f'"{metric.removeprefix("tandem_")}"' in exported, metric

@@ -6,11 +6,12 @@ from collections.abc import Container
 
 from operations.plan.engines.base import Engine
 from operations.plan.engines.named import Named, reference
+from operations.plan.engines.sglang import SgLang
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
 from operations.plan.recipe import Model, Recipe
 
-ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm()}
+ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang()}
 
 
 def named(recipe: Recipe) -> list[Named]:
