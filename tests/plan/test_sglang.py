@@ -18,7 +18,7 @@ from operations.plan.litellm import proxy_config
 from operations.plan.panels import dashboard, panels
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes
+from tests.plan.samples import knobs, nodes, plan
 
 RUNS = ENGINES["sglang"]
 OWN = """name: mine
@@ -71,6 +71,15 @@ def test_a_recipe_of_our_own_is_served(tmp_path: Path) -> None:
 def test_the_release_is_read_in_the_image_s_tag() -> None:
     peer = load_file(Path(__file__).parent / "peers/sparkrun-sglang.yaml")
     assert (peer.engine, peer.engine_version, peer.format) == ("sglang", "0.5.23", "sparkrun")
+
+
+def test_one_that_serves_alone_for_a_cluster_answers_on_the_fabric() -> None:
+    peer = str(Path(__file__).parent / "peers/sparkrun-sglang.yaml")
+    worker = plan(2, topology="cluster", fallback="solo", recipe=peer).nodes[1]
+    files = {file.path: file.content for service in worker.services.values() if service for file in service.files}
+    rank, alone = files["/etc/tandem/engine/start.sh"], files["/etc/tandem/fallback/start.sh"]
+    assert "--host 127.0.0.1" in rank and "--nnodes 2" in rank
+    assert "--host 192.168.177.12" in alone and "--nnodes" not in alone and "--tp-size 1" in alone
 
 
 def test_ray_is_refused_in_one_line_with_the_remedy(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _WRAPPED_WORDS = 12
 _SYNTAX = ("then", "do", "else", "fi", "done", "esac", "{", "}", "!")
 #: Shell words that change nothing for the engine.
 _HARMLESS = ("set", "true", "wait", "echo", "ulimit")
-_OTHER_ENGINES = ("sglang", "llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
+_OTHER_ENGINES = ("llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 
 def listed(commands: list[str]) -> str:
@@ -66,7 +66,7 @@ def note(words: list[Word], found: Served) -> None:
         )
     elif program == "ray":
         found.remarks.append(Remark(False, f"the command runs `{text}`", "left out: Tandem starts Ray itself"))
-    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES if each not in ENGINES):
+    elif any(program.startswith(each) or each in text.split()[:3] for each in _OTHER_ENGINES):
         found.remarks.append(Remark(True, f"it serves with `{program}`", f"Tandem serves with {' or '.join(ENGINES)}"))
     else:
         found.others.append(text)
