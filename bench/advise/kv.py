@@ -18,7 +18,7 @@ class Room:
     words: str
     #: By the KV cache's bytes alone.
     fit: int | None
-    #: By max-num-seqs alone.
+    #: By the engine's flag for it alone.
     let_in: int | None
 
 
@@ -32,7 +32,11 @@ def room(recipe: Recipe, model: models.Model | None, topology: str, nodes: int, 
     if model and budget is not None:
         held = model.held(load.prompt + load.answer, models.kv_bytes(recipe)) / ranks
         fit = max(int(budget / held), 0) * engines
-    bounds = [(count, words) for count, words in ((fit, "KV cache"), (let_in, "max-num-seqs")) if count is not None]
+    bounds = [
+        (count, words)
+        for count, words in ((fit, "KV cache"), (let_in, ENGINES[recipe.engine].REQUESTS))
+        if count is not None
+    ]
     at_once, words = min(bounds, default=(None, "not known"), key=lambda each: each[0])
     return Room(at_once, words, fit, let_in)
 

@@ -44,9 +44,7 @@ def tables(recipe: Recipe, estimated: Estimated | None) -> list[Measured]:
 
 def drafts(recipe: Recipe) -> bool:
     """Whether tokens are drafted: then no table without it says what decode will be."""
-    return any(recipe.flag(name) is not None for name in ("speculative-config", "speculative_config")) or bool(
-        (recipe.config or {}).get("speculative_config")
-    )
+    return ENGINES[recipe.engine].drafts(recipe)
 
 
 @functools.cache

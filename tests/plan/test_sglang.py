@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from bench.advise.kv import context, room
+from bench.advise.load import Load
+from bench.advise.measured import drafts
+from bench.advise.models import kv_bytes
 from operations.node import bench_facts
 from operations.plan.engines import ENGINES, counters
 from operations.plan.formats import load_file
@@ -156,6 +160,15 @@ def test_clients_ask_for_an_adapter_behind_the_model_s_name(tmp_path: Path) -> N
 def test_how_long_it_may_be_silent_follows_from_its_chunks(tmp_path: Path, flags: str, step: int, context: int) -> None:
     recipe = own(tmp_path, flags=f"flags: {flags}")
     assert (RUNS.step_tokens(recipe), RUNS.context_tokens(recipe)) == (step, context)
+
+
+def test_an_advice_reads_its_flags(tmp_path: Path) -> None:
+    flags = "{max-running-requests: 4, context-length: 8192, kv-cache-dtype: fp8_e4m3, mem-fraction-static: 0.8}"
+    recipe = own(tmp_path, flags=f"flags: {flags}")
+    told = room(recipe, None, "replicas", 2, Load(2, 1024, 256))
+    assert (told.let_in, told.words) == (8, "max-running-requests") and context(recipe, None) == 8192
+    assert kv_bytes(recipe) == 1.0 and not drafts(recipe)
+    assert drafts(own(tmp_path, flags="flags: {speculative-algorithm: EAGLE3}"))
 
 
 def test_weights_that_leave_no_room_are_told(tmp_path: Path) -> None:

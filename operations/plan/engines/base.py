@@ -105,6 +105,9 @@ class Engine(Protocol):
     #: pipeline stages first.
     SPLIT: str
     COUNTED: tuple[str, ...]
+    #: The flags that say how many requests it takes at once, and how many tokens a question and its answer may have.
+    REQUESTS: str
+    CONTEXT: str
     #: Flags for which a list in a recipe is as many words; for others it is JSON.
     SEVERAL: Collection[str]
     #: Short flags and the long names that they stand for.
@@ -186,6 +189,10 @@ class Engine(Protocol):
 
     def context_tokens(self, recipe: Recipe) -> int:
         """Tokens of the longest prompt that it takes."""
+        ...
+
+    def drafts(self, recipe: Recipe) -> bool:
+        """Whether tokens are drafted."""
         ...
 
     def memory(self, recipe: Recipe) -> Memory:

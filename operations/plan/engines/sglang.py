@@ -114,6 +114,8 @@ class SgLang:
     TAKES: Mapping[str, int] = dict.fromkeys(("enable-metrics", "use-ray", "smg-grpc-mode", "grpc-mode"), 0)
     SPLIT = "tp-size"
     COUNTED: tuple[str, ...] = ("pp-size", "dp-size", "ep-size")
+    REQUESTS = "max-running-requests"
+    CONTEXT = "context-length"
     SEVERAL: Collection[str] = (
         *("allowed-media-domains", "bucket-e2e-request-latency", "bucket-inter-token-latency"),
         *("bucket-time-to-first-token", "cuda-graph-bs-decode", "cuda-graph-bs-prefill", "custom-weight-loader"),
@@ -238,9 +240,13 @@ class SgLang:
         """`context-length`."""
         return _tokens(recipe) or CONTEXT_TOKENS
 
+    def drafts(self, recipe: Recipe) -> bool:
+        """By `speculative-algorithm`."""
+        return recipe.flag("speculative-algorithm") is not None
+
     def memory(self, recipe: Recipe) -> Memory:
         """Its share is that of weights and KV cache together."""
-        requests = str(recipe.flag("max-running-requests") or "")
+        requests = str(recipe.flag(self.REQUESTS) or "")
         return Memory(
             share(recipe.flag("mem-fraction-static")),
             cache_type=str(recipe.flag("kv-cache-dtype") or ""),
@@ -281,7 +287,7 @@ class SgLang:
 
 def _tokens(recipe: Recipe) -> int:
     """Of a question and its answer; `Ki` is what count() calls `K`."""
-    return count(str(recipe.flag("context-length") or "").replace("Ki", "K").replace("Mi", "M"))
+    return count(str(recipe.flag(SgLang.CONTEXT) or "").replace("Ki", "K").replace("Mi", "M"))
 
 
 def _names(of: Subject) -> Iterator[Remark]:

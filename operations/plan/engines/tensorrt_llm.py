@@ -90,6 +90,8 @@ class TensorRtLlm:
     TAKES: Mapping[str, int] = {"served-model-name": 100}
     SPLIT = "tp-size"
     COUNTED: tuple[str, ...] = ("pp-size",)
+    REQUESTS = "max-batch-size"
+    CONTEXT = "max-seq-len"
     SEVERAL: Collection[str] = ()
     SHORT: Mapping[str, str] = {}
     SAME: Mapping[str, str] = {}
@@ -169,7 +171,11 @@ class TensorRtLlm:
 
     def context_tokens(self, recipe: Recipe) -> int:
         """`max_seq_len`."""
-        return count(recipe.flag("max-seq-len")) or CONTEXT_TOKENS
+        return count(recipe.flag(self.CONTEXT)) or CONTEXT_TOKENS
+
+    def drafts(self, recipe: Recipe) -> bool:
+        """By the file of options."""
+        return bool((recipe.config or {}).get("speculative_config"))
 
     def memory(self, recipe: Recipe) -> Memory:
         """Its share is of what is free behind the weights, so it says nothing of the whole."""

@@ -74,6 +74,8 @@ class Vllm:
     TAKES: Mapping[str, int] = {"served-model-name": 100, "headless": 0}
     SPLIT = "tensor-parallel-size"
     COUNTED: tuple[str, ...] = ("pipeline-parallel-size", "data-parallel-size")
+    REQUESTS = "max-num-seqs"
+    CONTEXT = "max-model-len"
     SEVERAL: Collection[str] = vllm_flags.SEVERAL
     SHORT: Mapping[str, str] = {
         "tp": "tensor-parallel-size",
@@ -205,17 +207,21 @@ class Vllm:
 
     def context_tokens(self, recipe: Recipe) -> int:
         """`max-model-len`."""
-        return count(recipe.flag("max-model-len")) or CONTEXT_TOKENS
+        return count(recipe.flag(self.CONTEXT)) or CONTEXT_TOKENS
+
+    def drafts(self, recipe: Recipe) -> bool:
+        """By the speculative configuration, in any of its spellings."""
+        return vllm_flags.speculative(recipe) is not None
 
     def memory(self, recipe: Recipe) -> Memory:
         """By its four flags for it, and `kv-cache-dtype`."""
-        requests = str(recipe.flag("max-num-seqs") or "")
+        requests = str(recipe.flag(self.REQUESTS) or "")
         return Memory(
             share(recipe.flag("gpu-memory-utilization")),
             size(recipe.flag("kv-cache-memory-bytes")),
             str(recipe.flag("kv-cache-dtype") or ""),
             int(requests) if requests.isdigit() else None,
-            int(size(recipe.flag("max-model-len")) or 0) or None,
+            int(size(recipe.flag(self.CONTEXT)) or 0) or None,
         )
 
     def lint(self, of: Subject) -> Iterator[Remark]:
