@@ -23,6 +23,7 @@ from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
 from operations.plan.declared import Declared, DeclaredModel, images_of
+from operations.plan.engines import ENGINES
 from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
@@ -149,8 +150,8 @@ def _slots(surveys: Iterable[dict[str, Any]]) -> dict[str, int]:
 def _judged(where: Host, head: dict[str, Any], model: ServedModel) -> list[Any]:
     """Remarks on a model's recipe, by what its image says where it can be asked."""
     told = head.get("vocabulary", {}).get(model.image.local, {})
-    if model.recipe.engine == "vllm" and head.get("docker", {}).get("version") and not told:
-        told = judging.asked_first(where, model.image)
+    if ENGINES[model.recipe.engine].VOCABULARY and head.get("docker", {}).get("version") and not told:
+        told = judging.asked_first(where, model.image, model.recipe)
         head.setdefault("vocabulary", {})[model.image.local] = told
     judging.remember(model.image, told)
     return judging.judge(model.recipe, model.knobs, head, len(model.nodes))

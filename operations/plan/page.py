@@ -54,7 +54,7 @@ def page(
         ],
         "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
         "prometheus": _prometheus(knobs, serving[0]),
-        "panels": panels(),
+        "panels": panels(models[0][0].recipe.engine),
         "static": list(STATIC),
     }
     unit = render(

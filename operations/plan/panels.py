@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
+from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
 
 PANELS = FILES / "monitoring/panels.yml"
@@ -26,10 +27,17 @@ _UNITS = {
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def panels(window: str = "1m") -> list[dict[str, Any]]:
-    """All of them, with `expr`; `window`: over what a rate is taken."""
-    listed: list[dict[str, Any]] = yaml.safe_load(PANELS.read_text())
-    return [{**panel, "expr": expression(panel, window)} for panel in listed]
+def panels(engine: str, window: str = "1m") -> list[dict[str, Any]]:
+    """All that an engine has the metrics for, with `expr`; `window`: over what a rate is taken."""
+    return [{**panel, "expr": expression(panel, window)} for panel in _of(engine)]
+
+
+def _of(engine: str) -> Iterator[dict[str, Any]]:
+    said = {f"engine {word}": metric for word, metric in ENGINES[engine].PANELS.items()}
+    for panel in yaml.safe_load(PANELS.read_text()):
+        named = {key: said.get(panel[key], panel[key]) for key in ("metric", "over") if key in panel}
+        if not any(metric.startswith("engine ") for metric in named.values()):
+            yield {**panel, **named}
 
 
 def expression(panel: Mapping[str, Any], window: str) -> str:
@@ -54,8 +62,16 @@ def _rate(metric: str, by: str, window: str) -> str:
 
 
 def dashboard() -> dict[str, Any]:
-    """For Grafana's import: two beside each other, and a variable for the data source."""
-    rows = [_panel(index, panel) for index, panel in enumerate(panels("$__rate_interval"))]
+    """For Grafana's import: two beside each other, and a variable for the data source. It is for any engine: what none
+    says is nothing, so the expressions of all stand behind one another.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for engine in ENGINES:
+        for panel in panels(engine, "$__rate_interval"):
+            before = merged.setdefault(panel["id"], panel)
+            if panel["expr"] not in before["expr"].split(" or "):
+                merged[panel["id"]] = {**before, "expr": f"{before['expr']} or {panel['expr']}"}
+    rows = [_panel(index, panel) for index, panel in enumerate(merged.values())]
     variable = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     return {
         "title": "Tandem",

@@ -17,6 +17,7 @@ from pyinfra.api.host import Host
 
 from operations import held, reach
 from operations.plan.absence import told
+from operations.plan.engines import counters
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
 from operations.tether import can_tether
@@ -82,7 +83,7 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
             return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
         urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers = everywhere(asked, "bench_facts", STATE_S, urls)
+        answers = everywhere(asked, "bench_facts", STATE_S, urls, counters=counters())
         # Without one node's counters a share would be a wrong one.
         if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))

@@ -19,7 +19,7 @@ figures, reading = (part("page", name) for name in ("figures", "reading"))
 #: Series of two nodes: name, labels, and its value at 0 and what it grows by in a minute.
 SERIES: list[tuple[str, dict[str, str], float, float]] = []
 for _node, _at in (("spark-1", 1.0), ("spark-2", 2.0)):
-    for _panel in panels():
+    for _panel in panels("vllm"):
         _names = [_panel["metric"], *([_panel["over"]] if "over" in _panel else [])]
         _labels = {"model_name": "m", "device": "enp1", "path": "/", "node": _node, "proxy": "clients"}
         if _panel["kind"] == "quantile":
@@ -43,7 +43,7 @@ def test_promtool_gives_what_the_page_gives(promtool: str, tmp_path: Path) -> No
                     values.setdefault(name, []).append((dict(labels), at + minute * grows))
             looks[-1][node] = reading.Reading(minute * 60.0, values)
     expected = []
-    for panel in panels("1m"):
+    for panel in panels("vllm", "1m"):
         found = figures.figures(panel, looks[1], looks[0])
         assert found, panel["id"]
         samples = []
