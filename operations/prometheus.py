@@ -21,7 +21,6 @@ from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
 from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import Plan
-from operations.plan.prometheus import by_hand
 from operations.plan.service import Program
 from operations.remote import ask
 
@@ -102,9 +101,8 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
         )
     if not done:
         last = next((line for line in reversed(output.stderr_lines) if line.strip()), "no word of why")
-        logger.warning(
-            f"{where.name}: nothing keeps metrics or sends alarms, no packages came ({last}); {by_hand(packages)}"
-        )
+        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(packages)}, and `make apply`"
+        logger.warning(f"{where.name}: nothing keeps metrics or sends alarms, no packages came ({last}); {remedy}")
     return True
 
 

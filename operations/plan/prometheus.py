@@ -112,16 +112,9 @@ def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
         yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
     for line in head.get("deaf", ()):
         yield f"alarms: the head does not reach {line}; `make alarm-test` tries it again"
-    if missing := head["state"]["missing"]:
-        if head["state"]["refused"]:
-            yield (
-                f"nothing keeps metrics or sends alarms, no packages came of late, and a day after that apt is asked "
-                f"again; {by_hand(missing)}"
-            )
-        else:
-            yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"
-
-
-def by_hand(packages: Sequence[str]) -> str:
-    """What an owner can do about packages that did not come."""
-    return f"sudo apt update && sudo apt install --no-install-recommends {' '.join(packages)}, and `make apply`"
+    missing = head["state"]["missing"]
+    if missing and head["state"]["refused"]:
+        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(missing)}, and `make apply`"
+        yield f"nothing keeps metrics or sends alarms, no packages came within the last day; {remedy}"
+    elif missing:
+        yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"

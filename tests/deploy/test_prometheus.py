@@ -94,7 +94,6 @@ def test_without_packages_the_deploy_says_so_starts_neither_and_succeeds(nodes: 
 
 def test_what_apt_refused_a_while_ago_is_not_asked_again_and_changes_nothing(nodes: Nodes) -> None:
     nodes.without()
-    nodes.head["secrets"].clear()
     nodes.head |= {"missing": ["prometheus", "prometheus-alertmanager"], "refused": True}
     outcome = nodes.deploy()
     assert outcome.code == 0 and outcome.commands == [], outcome.text

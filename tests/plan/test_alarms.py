@@ -194,7 +194,7 @@ def test_an_owner_is_warned_of_what_tells_nobody() -> None:
     assert len(lines) == 2 and "does not reach webhook https://x.org/...: Connection refused" in lines[0]
     assert "prometheus of its distribution" in lines[1]
     head["state"]["refused"] = True
-    assert "no packages came of late" in list(monitoring_remarks(knobs(monitoring="prometheus"), head))[-1]
+    assert "no packages came within the last day" in list(monitoring_remarks(knobs(monitoring="prometheus"), head))[-1]
 
 
 def test_where_an_alarm_goes_is_told_without_its_path() -> None:
