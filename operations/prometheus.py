@@ -15,6 +15,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking, units
+from operations.node.monitors import REFUSED
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
@@ -36,6 +37,9 @@ def watch(plan: Plan) -> Iterator[PyinfraCommand]:
     found = looking.at(host, plan)
     if not wanted:
         yield from _taken_away(found)
+        return
+    if found["missing"] and found["refused"]:
+        host.noop("apt had no packages for them a while ago")
         return
     if packages := found["missing"]:
         yield quietly(partial(_install, packages))
@@ -93,7 +97,7 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
     """The distribution's packages; without them the deploy goes on."""
     with beat(where, f"installs {', '.join(packages)}"):
         done, output = where.run_shell_command(
-            StringCommand("sh -c", QuoteString(INSTALL), "sh", *packages), _sudo=True
+            StringCommand("sh -c", QuoteString(INSTALL), "sh", str(REFUSED), *packages), _sudo=True
         )
     if not done:
         last = next((line for line in reversed(output.stderr_lines) if line.strip()), "no word of why")

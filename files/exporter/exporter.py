@@ -33,11 +33,11 @@ MOST = 8
 
 
 class Exporter:
-    """One answer at a time, for all who ask."""
+    """One answer of a kind at a time, for all who ask. A journal that is slow keeps no scrape waiting."""
 
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.wanted = wanted
-        self._lock = threading.Lock()
+        self._lock, self._events_lock = threading.Lock(), threading.Lock()
         self._made, self._text = 0.0, b""
 
     def text(self) -> bytes:
@@ -55,7 +55,7 @@ class Exporter:
 
     def events(self) -> bytes:
         """For Tandem's page."""
-        with self._lock:
+        with self._events_lock:
             return happened.as_json()
 
 

@@ -70,10 +70,14 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
 
 
 def _journal() -> Iterator[dict[str, Any]]:
-    """By matches that the journal has an index of: an engine's own lines are many."""
+    """By matches that the journal has an index of: an engine's own lines are many. `--unit` is held against systemd's
+    messages as well, whatever Tandem's units are called: another unit that restarts for ever has no place here.
+    `--reverse`: with a time since when, journalctl would give the oldest lines of all.
+    """
     matches = [word for unit in _SAYING for word in (f"_SYSTEMD_UNIT={unit}.service", "+")]
     matches += [word for each in _OF_SYSTEMD for word in (f"MESSAGE_ID={each}", "+")]
-    argv = ["journalctl", "--quiet", "--no-pager", "-o", "json", "-n", "400", f"--since=-{DAYS}d", *matches[:-1]]
+    argv = ["journalctl", "--quiet", "--no-pager", "-o", "json", "-n", "400", "--reverse", f"--since=-{DAYS}d"]
+    argv += ["--unit=tandem-*.service", *matches[:-1]]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=JOURNAL_S, check=True).stdout
     for line in said.splitlines():
         entry = json.loads(line)

@@ -1,8 +1,8 @@
 """The fallback of a cluster: when another node has stayed away for long enough, this one serves alone.
 
-The ranks' meeting (files/engine/meet.py) says on each node whether all ranks are there. A cluster that has met once,
-and then misses a rank for `after_s` seconds, goes on as one engine on the first node that is left. That engine listens
-on its node's address of the fabric, which is the cluster's where this is the head; the proxies know those of all nodes.
+The ranks' meeting (files/engine/meet.py) says on each node whether all ranks are there. A cluster that has served, and
+then misses a rank for `after_s` seconds, goes on as one engine on the first node that is left. That engine listens on
+its node's address of the fabric, which is the cluster's where this is the head; the proxies know those of all nodes.
 
 What is started instead lies beside this program. A drop-in of systemd's in /run puts it in the place of the rank, so a
 boot always begins with the cluster, and no unit's file changes. A deploy takes the drop-in away.
@@ -39,15 +39,16 @@ IDLE_LOOKS = 5
 #: load would otherwise end who serves alone again and again: after a return that did not hold the next one waits this
 #: long, then twice as long, and so on.
 HOLD_S = 1800.0
-UNIT = "tandem-engine"
+UNIT, CANARY = "tandem-engine", "tandem-canary"
 #: systemd reads it: what is started in the place of the rank.
 DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
 #: Since when this node serves alone, and why; there as long as it does.
 ALONE = Path("/run/tandem/alone.json")
 #: What `make status` says.
 STATE = Path("/run/tandem/fallback.json")
-#: The spec of the cluster whose ranks have met last: one that never has is a deploy's matter.
-MET = Path("/var/lib/tandem/fallback/met")
+#: Plans that a deploy has seen serve (operations/node/served.py): one that never has is a deploy's matter. Ranks meet
+#: before they load, so a meeting says nothing of that.
+SERVED = Path("/var/lib/tandem/served.json")
 HERE = Path(__file__).parent
 
 
@@ -66,14 +67,15 @@ class Fallback:
         #: Since when the ranks are together, and how long after a return the next one may be; monotonic.
         self.together_since: float | None = None
         self.hold_s, self.returned_at = 0.0, 0.0
-        #: What systemd would not do is asked of it again.
-        self.is_switched = True
+        #: What is still to be asked of systemd, in this order: what it refuses is asked again, and nothing else is.
+        self.to_ask: list[tuple[str, ...]] = []
+        #: Whether this plan is known to have served.
+        self.has_served = False
         self.told = ""
 
     def look(self) -> None:
         """Look once, and act on it."""
-        if not self.is_switched:
-            self.switch()
+        self.ask()
         if is_alone():
             self.alone()
         else:
@@ -91,7 +93,7 @@ class Fallback:
         if state == "failed":
             # A rank that dies in each load takes the others' starts along, until systemd gives all of them up.
             said, missing = {"met": False}, [rank for rank in range(len(self.names)) if rank != self.rank]
-        if said.get("met", True) or not missing or read(MET) != self.wanted["spec"]:
+        if said.get("met", True) or not missing or not self.served():
             self.lacking_since = None
             self.tell("the ranks are together" if said.get("met") else "waits for the ranks to meet")
             return
@@ -114,14 +116,18 @@ class Fallback:
             self.begin(f"{lacks} since {self.lacking_from}")
 
     def settle(self, have_met: bool) -> None:
-        """Remember a cluster that has met, and one that has stayed together after a return."""
+        """A cluster that has stayed together after a return may go back at once the next time."""
         if not have_met:
             self.together_since = None
             return
-        remember(MET, self.wanted["spec"])
         self.together_since = self.together_since or time.monotonic()
         if time.monotonic() - self.together_since > HOLD_S:
             self.hold_s = 0.0
+
+    def served(self) -> bool:
+        """Whether a deploy has seen this plan serve. What it has seen once stays so."""
+        self.has_served = self.has_served or self.wanted["spec"] in specs_of(read(SERVED))
+        return self.has_served
 
     def begin(self, why: str) -> None:
         """From now on this node serves alone."""
@@ -168,16 +174,25 @@ class Fallback:
         self.others.close()
         if state_of(UNIT) == "inactive":
             # Its owner has stopped it: so it stays.
-            run("daemon-reload")
+            self.switch(restarts=False)
         else:
             self.switch()
 
-    def switch(self) -> None:
-        """The engine as the drop-in has it or as its unit has it, and the canary that looks at that."""
+    def switch(self, *, restarts: bool = True) -> None:
+        """The engine as the drop-in has it or as its unit has it, and the canary, which looks once at its start for
+        which of them it is. One that its owner has stopped stays so.
+        """
         run("reset-failed", f"{UNIT}.service")
-        self.is_switched = run("daemon-reload") and run(
-            "restart", "--no-block", f"{UNIT}.service", "tandem-canary.service"
-        )
+        engine = [("restart", "--no-block", f"{UNIT}.service")] if restarts else []
+        self.to_ask = [("daemon-reload",), *engine, ("try-restart", "--no-block", f"{CANARY}.service")]
+        self.ask()
+
+    def ask(self) -> None:
+        """systemd for what it has not taken yet. An engine that it has begun to restart is not restarted again because
+        the canary's turn was refused.
+        """
+        while self.to_ask and run(*self.to_ask[0]):
+            self.to_ask.pop(0)
 
     def tell(self, text: str) -> None:
         """For `make status`: written when it changes."""
@@ -232,10 +247,15 @@ def write(path: Path, text: str) -> None:
     aside.rename(path)
 
 
-def remember(path: Path, text: str) -> None:
-    """Write where something else is there."""
-    if read(path) != text:
-        write(path, text)
+def specs_of(text: str) -> set[str]:
+    """Those of all units of all plans in served.json; none in a file that somebody has broken."""
+    try:
+        units = [
+            unit for plan in json.loads(text or "[]") for node in plan["services"].values() for unit in node.values()
+        ]
+        return {unit["spec"] for unit in units if "spec" in unit}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return set()
 
 
 def say(text: str) -> None:

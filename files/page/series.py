@@ -14,8 +14,8 @@ from words import clock
 
 #: Name of a span -> its seconds, and those between two points.
 SPANS = {"hour": (3600, 15), "day": (86400, 300), "month": (30 * 86400, 7200)}
-#: Seconds for an answer of Prometheus'.
-WAIT_S = 4.0
+#: Seconds for an answer of Prometheus'. The browser waits for four (page.js): before that it gets what was seen here.
+WAIT_S = 2.5
 
 
 class Wrong(ValueError):

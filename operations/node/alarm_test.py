@@ -14,7 +14,7 @@ from typing import Any
 
 from operations.node import cause, services
 from operations.node.commands import read
-from operations.node.monitors import port_of
+from operations.node.monitors import address_of
 
 UNIT = "tandem-alertmanager"
 RECEIVERS = Path("/etc/tandem/alertmanager/receivers.json")
@@ -29,12 +29,12 @@ def main(node: str, model: str, wait_s: float = 30) -> dict[str, Any]:
     """`receivers`: kind and address of each; `waits`, `failed`: how many have not been told, and how many could not be,
     by what Alertmanager calls them; `why`: its own last word. `problem`: no alarm could be handed to it.
     """
-    port = port_of(UNIT)
-    if not port:
+    address = address_of(UNIT)
+    if not address:
         return {"problem": "no Alertmanager of Tandem's is here"}
     receivers = json.loads(read(RECEIVERS) or "[]")
     wanted = Counter(_CALLED[each["kind"]] for each in receivers)
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://{address}"
     try:
         before = _counts(url)
         _raise(url, node, model)

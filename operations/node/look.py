@@ -56,6 +56,7 @@ def main(
             "proxy": pool.submit(proxy.main),
             "certificate": pool.submit(certificate.found),
             "missing": pool.submit(monitors.missing),
+            "refused": pool.submit(monitors.refused),
             "alone": pool.submit(alone.since),
         }
         return {name: task.result() for name, task in tasks.items()}

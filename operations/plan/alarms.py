@@ -29,6 +29,8 @@ _NTFY = {
         "-> {{.annotations.next}} ({{.annotations.model}})\n{{end}}"
     ),
 }
+#: The one port on which Alertmanager speaks TLS from the first byte.
+_TLS_PORT = 465
 #: What a person reads in a mail. Alertmanager's own is a page of HTML with links that lead nowhere from a desk.
 _SUBJECT = "Tandem, {{ .Status }}: {{ range .Alerts }}{{ .Annotations.summary }}; {{ end }}"
 _TEXT = (
@@ -160,11 +162,14 @@ def receiver_config(receivers: Sequence[Receiver], secrets: str) -> dict[str, An
 
 
 def _mail(receiver: Receiver, secret: str) -> dict[str, Any]:
+    port = int(receiver["smtp"].rpartition(":")[2])
     mail = {
         "to": receiver["email"],
         "from": receiver["from"],
         "smarthost": receiver["smtp"],
-        "require_tls": not receiver.get("plain", False),
+        # It asks for STARTTLS. Over a connection that is TLS from its first byte no server offers that, and the
+        # Alertmanager of Debian 12 and of Ubuntu 24.04 would send nothing.
+        "require_tls": port != _TLS_PORT and not receiver.get("plain", False),
         "send_resolved": True,
         "headers": {"Subject": _SUBJECT},
         "html": "",

@@ -112,5 +112,9 @@ def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
         yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
     for line in head.get("deaf", ()):
         yield f"alarms: the head does not reach {line}; `make alarm-test` tries it again"
-    if missing := head["state"]["missing"]:
+    missing = head["state"]["missing"]
+    if missing and head["state"]["refused"]:
+        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(missing)}, and `make apply`"
+        yield f"nothing keeps metrics or sends alarms, no packages came within the last day; {remedy}"
+    elif missing:
         yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"

@@ -118,6 +118,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "certificate": dict(NO_CERTIFICATE),
         "alone": {},
         "missing": [],
+        "refused": False,
     }
 
 

@@ -92,6 +92,14 @@ def test_without_packages_the_deploy_says_so_starts_neither_and_succeeds(nodes: 
     assert "the head gets the packages prometheus, prometheus-alertmanager of its distribution" in outcome.text
 
 
+def test_what_apt_refused_a_while_ago_is_not_asked_again_and_changes_nothing(nodes: Nodes) -> None:
+    nodes.without()
+    nodes.head |= {"missing": ["prometheus", "prometheus-alertmanager"], "refused": True}
+    outcome = nodes.deploy()
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+    assert "apt install --no-install-recommends prometheus prometheus-alertmanager" in " ".join(outcome.text.split())
+
+
 def test_what_does_not_answer_or_can_t_be_asked_is_a_warning(nodes: Nodes) -> None:
     nodes.without()
     silent = {"monitors": {ALERTMANAGER: "", PROMETHEUS: "Connection refused"}}

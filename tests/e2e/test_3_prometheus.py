@@ -92,6 +92,9 @@ def test_with_the_programs_both_run_and_the_distribution_s_do_not(
         assert on(HEAD, f"systemctl is-active {unit}").strip() == "active"
         assert on(WORKER, f"systemctl list-unit-files {unit}.service -q; true") == ""
     assert on(HEAD, "systemctl is-active prometheus prometheus-alertmanager", check=False).split() == ["inactive"] * 2
+    assert "does not answer" not in done.text
+    said = watched.verb("status").stdout
+    assert not any(f"{HEAD.name} {unit}: " in said for unit in BOTH), said
     again = watched.deploy()
     assert (again.code, again.changes) == (0, 0), again.text
 
@@ -177,5 +180,7 @@ def test_without_the_knob_both_are_gone_and_what_was_kept_stays(watched: Watched
     assert on(HEAD, "ls /var/lib/private/tandem-prometheus") != ""
     assert [on(each, f"docker inspect --format '{{{{.Id}}}}' {ENGINE}") for each in (HEAD, WORKER)] == before
     # As the lab's other tests find it.
-    kept = "/var/lib/private/tandem-* /var/lib/tandem-prometheus /var/lib/tandem-alertmanager"
+    kept = (
+        "/var/lib/tandem/no-packages /var/lib/private/tandem-* /var/lib/tandem-prometheus /var/lib/tandem-alertmanager"
+    )
     on(HEAD, f"rm -rf /usr/bin/prometheus /usr/bin/prometheus-alertmanager /usr/share/prometheus {kept}")

@@ -22,7 +22,9 @@ from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.plan.samples import plan
 
-facts, machine, passed, text = (part("exporter", name) for name in ("facts", "machine", "passed", "text"))
+exporter, facts, happened, machine, passed, text = (
+    part("exporter", name) for name in ("exporter", "facts", "happened", "machine", "passed", "text")
+)
 
 
 def said(samples: Any) -> dict[str, float]:
@@ -170,6 +172,29 @@ def test_names_that_are_wanted_are_passed_on(engine: tuple[str, type[FakeEngine]
     assert passed.on("engine", url, "vllm:").text == ""
     gone = passed.on("engine", f"http://127.0.0.1:{free_port()}/metrics", "vllm:")
     assert (gone.text, said(gone.samples)) == ("", {'tandem_source_up{source="engine"}': 0.0})
+
+
+def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> bytes:
+        begun.set()
+        go_on.wait(10)
+        return b""
+
+    monkeypatch.setattr(happened, "as_json", slow)
+    monkeypatch.setattr(facts, "all_of", lambda _: [])
+    asked = exporter.Exporter({"facts": {}, "passed": {}})
+    page = threading.Thread(target=asked.events, daemon=True)
+    page.start()
+    assert begun.wait(5)
+    scraped = threading.Thread(target=asked.text, daemon=True)
+    scraped.start()
+    scraped.join(3)
+    is_late = scraped.is_alive()
+    go_on.set()
+    page.join()
+    assert not is_late
 
 
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:

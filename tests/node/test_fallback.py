@@ -51,14 +51,25 @@ class Node:
         self.module = load("fallback/fallback.py")
         self.module.HERE, self.module.DROP_IN = self.folder, self.folder / "engine.d/tandem-alone.conf"
         self.module.ALONE, self.module.STATE = self.folder / "alone.json", self.folder / "fallback.json"
-        self.module.MET, self.module.STAGGER_S = self.folder / "met", 1.0
+        self.module.SERVED, self.module.STAGGER_S = self.folder / "served.json", 1.0
+        self.serves("one")
         self.module.run, self.module.state_of = self._systemctl, lambda _: self.state
         self.process: subprocess.Popen[bytes] | None = None
         #: The rank and the lone engine die until systemd starts them no more.
         self.rank_is_sick, self.engine_is_sick = False, False
-        #: systemd does nothing that it is asked.
-        self.refuses = False
+        #: What systemd is asked and does not: a part of its words.
+        self.refuses: str | None = None
+        #: The unit was stopped by its owner.
+        self.is_stopped = False
+        self.asked: list[tuple[str, ...]] = []
         self.on = False
+
+    def serves(self, *specs: str) -> None:
+        """Plans that a deploy has seen serve, as operations/node/served.py has them."""
+        plans = [
+            {"services": {"spark-1": {"tandem-engine": {"spec": spec}, "fabric": {"files": {}}}}} for spec in specs
+        ]
+        self.module.SERVED.write_text(json.dumps(plans))
 
     def power_on(self) -> None:
         """A boot: nothing of /run is left, and the rank begins."""
@@ -94,6 +105,8 @@ class Node:
     @property
     def state(self) -> str:
         is_alone = self.module.is_alone()
+        if self.is_stopped:
+            return "inactive"
         if self.engine_is_sick if is_alone else self.rank_is_sick:
             return "failed"
         return "active" if self.process or is_alone else "activating"
@@ -117,10 +130,11 @@ class Node:
         fallback.others.close()
 
     def _systemctl(self, *words: str) -> bool:
-        if self.refuses:
+        if self.refuses is not None and self.refuses in " ".join(words):
             return False
+        self.asked.append(words)
         if words[0] == "restart":
-            assert words[1:] == ("--no-block", "tandem-engine.service", "tandem-canary.service")
+            assert words[1:] == ("--no-block", "tandem-engine.service")
             self._stop()
             if not self.module.DROP_IN.exists():
                 self._start()
@@ -155,7 +169,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         for node in made if meets else ():
             node.power_on()
         if meets:
-            assert comes(lambda: all(node.has_met() and node.module.MET.exists() for node in made))
+            assert comes(lambda: all(node.has_met() and node.says == "the ranks are together" for node in made))
         return made
 
     yield make
@@ -217,16 +231,40 @@ def test_a_rank_that_is_back_in_time_costs_nothing(cluster: Cluster) -> None:
     assert not head.is_alone
 
 
-def test_a_cluster_that_has_never_met_is_a_deploy_s_matter(cluster: Cluster) -> None:
+def test_a_cluster_that_has_never_served_is_a_deploy_s_matter(cluster: Cluster) -> None:
     head, _ = cluster(meets=False)
+    head.module.SERVED.unlink()
     head.power_on()
     assert comes(lambda: head.says == "waits for the ranks to meet"), head.says
     time.sleep(2)
     assert not head.is_alone
-    # So is one that has met with another spec.
-    head.module.MET.write_text("two")
+    # So is one where another plan has, and one whose record nobody can read.
+    for record in (json.dumps([{"id": "of an older Tandem"}]), "[{", '[{"services": []}]'):
+        head.module.SERVED.write_text(record)
+        time.sleep(0.2)
+    head.serves("two")
     time.sleep(1.5)
     assert not head.is_alone
+    head.serves("one", "two")
+    assert comes(lambda: head.is_alone), head.says
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_ranks_that_have_met_and_died_in_each_load_are_no_plan_that_has_served(cluster: Cluster, both: bool) -> None:
+    """They meet before they load, so a plan that can't serve has met as well. Where one is given up first, the other
+    waits for it.
+    """
+    head, worker = nodes = cluster(meets=False)
+    for node in nodes:
+        node.serves("the plan before it")
+        node.power_on()
+    assert comes(lambda: head.has_met() and worker.has_met())
+    worker.falls_sick()
+    if both:
+        head.falls_sick()
+    assert comes(lambda: head.says == "waits for the ranks to meet"), head.says
+    time.sleep(2.5)
+    assert not head.is_alone and not worker.is_alone
 
 
 def test_of_several_that_are_left_the_first_serves(cluster: Cluster) -> None:
@@ -330,12 +368,39 @@ def test_a_rank_of_another_plan_is_not_waited_for(cluster: Cluster) -> None:
 
 def test_what_systemd_refuses_is_asked_of_it_again(cluster: Cluster) -> None:
     head, worker = cluster()
-    head.refuses = True
+    head.refuses = ""
     worker.power_off()
     assert comes(lambda: head.is_alone), head.says
     assert head.process is not None
-    head.refuses = False
+    head.refuses = None
     assert comes(lambda: head.process is None)
+
+
+def test_a_canary_whose_restart_is_refused_restarts_no_engine_again(cluster: Cluster) -> None:
+    head, worker = cluster()
+    head.refuses = "tandem-canary"
+    worker.power_off()
+    assert comes(lambda: head.is_alone and head.process is None), head.says
+    time.sleep(1)
+    assert [words for words in head.asked if words[0] == "restart"] == [
+        ("restart", "--no-block", "tandem-engine.service")
+    ]
+    head.refuses = None
+    assert comes(lambda: head.asked[-1] == ("try-restart", "--no-block", "tandem-canary.service")), head.asked
+
+
+def test_an_engine_that_its_owner_has_stopped_stays_so_and_the_canary_looks_at_the_cluster_s_again(
+    cluster: Cluster,
+) -> None:
+    head, worker = cluster()
+    worker.power_off()
+    assert comes(lambda: head.is_alone and head.process is None), head.says
+    head.is_stopped = True
+    head.asked.clear()
+    worker.power_on()
+    assert comes(lambda: not head.is_alone), head.says
+    assert comes(lambda: ("try-restart", "--no-block", "tandem-canary.service") in head.asked), head.asked
+    assert head.process is None and not any(words[0] == "restart" for words in head.asked)
 
 
 def test_who_says_what_is_no_message_to_a_rank_that_waits_is_nobody(cluster: Cluster) -> None:

@@ -23,7 +23,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def say(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (tmp_path / "lines").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        journal.write_text(f"#!/bin/sh\ncat {tmp_path}/lines\n")
+        journal.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\ncat {tmp_path}/lines\n')
         journal.chmod(0o755)
         monkeypatch.setattr(happened, "_kept", (0.0, b""))
         found: list[dict[str, Any]] = json.loads(happened.as_json())["events"]
@@ -64,6 +64,13 @@ def test_what_canary_guard_and_systemd_say_is_told_and_nothing_else(told: Any) -
         ("restart", "tandem-engine: Scheduled restart job"),
         ("guard", "tandem-guard: the engine's container is killed"),
     ]
+
+
+def test_a_stranger_s_crash_loop_has_no_place_among_the_lines_that_are_asked_for(told: Any, tmp_path: Path) -> None:
+    told([])
+    asked = (tmp_path / "asked").read_text()
+    assert "-n 400" in asked and "--unit=tandem-*.service" in asked
+    assert asked.index("--unit=") < asked.index("_SYSTEMD_UNIT=tandem-canary.service +")
 
 
 def test_a_record_that_can_t_be_read_leaves_the_others(told: Any, tmp_path: Path) -> None:

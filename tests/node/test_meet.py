@@ -103,6 +103,19 @@ def test_a_rank_tells_its_node_which_others_it_waits_for_and_when_all_are_there(
     assert [mark(tmp_path, number) for number in range(3)] == [{"met": True, "missing": []}] * 3
 
 
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_rank_that_is_asked_to_stop_while_it_waits_has_not_failed(start: Start, tmp_path: Path, rank: int) -> None:
+    """0: whom nobody has called; 1: which has called; 2: whom rank 0 has not answered, being another's address."""
+    if rank == 1:
+        start(0, ranks=3)
+    waits = start(rank, ranks=3)
+    missing = {0: [1, 2], 1: [], 2: [0]}[rank]
+    assert comes(lambda: mark(tmp_path, rank) == {"met": False, "missing": missing})
+    waits.terminate()
+    assert waits.wait(timeout=5) == 0
+    assert not (tmp_path / f"rank-{rank}/started").exists()
+
+
 def test_ranks_meet_also_where_they_can_t_tell(start: Start, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"rank-{number}/mark.json").mkdir(parents=True)

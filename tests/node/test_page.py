@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.node.litellm_proxy import free_port
 from tests.node.page_doubles import KEY, Double, Exporter, Page
+from tests.node.shipped import FILES
 
 NODES = ("spark-1", "spark-2")
 
@@ -171,6 +173,19 @@ def test_courses_come_from_prometheus_or_from_what_was_seen(two: Two) -> None:
         said = page.told(f"series.json?panel=requests_running&span={span}")
         assert said["from"] == "memory" and "Prometheus does not answer" in said["note"]
         assert said["series"] == [{"name": "nemotron", "values": [6.0] * len(said["times"])}] and said["times"]
+
+
+def test_a_prometheus_that_hangs_is_given_up_before_the_browser_gives_up(two: Two) -> None:
+    waits = re.search(r"WAIT_MS = (\d+)", (FILES / "page/static/page.js").read_text())
+    assert waits
+    prometheus = Double({})
+    prometheus.slow_s = 60
+    page = two.start(prometheus=f"http://127.0.0.1:{prometheus.server_port}")
+    began = time.monotonic()
+    said = page.told("series.json?panel=requests_running&span=hour")
+    assert said["from"] == "memory" and "Prometheus does not answer" in said["note"]
+    assert time.monotonic() - began < int(waits[1]) / 1000 - 1
+    prometheus.end()
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,9 @@ def node(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def test_both_answer_that_they_are_ready(node: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert monitors.main(monitors.UNITS) == dict.fromkeys(monitors.UNITS, "")
+    # As on a head whose environment knows a proxy.
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    assert monitors.main(monitors.UNITS) == dict.fromkeys(monitors.UNITS, "")
     monkeypatch.setattr(monitors, "UNIT_FILES", tmp_path)
     assert all(monitors.main(monitors.UNITS).values())
 

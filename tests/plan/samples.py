@@ -121,6 +121,7 @@ def survey(**changes: Any) -> dict[str, Any]:
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
             "alone": {},
             "missing": [],
+            "refused": False,
             "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},
         },
     }

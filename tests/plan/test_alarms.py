@@ -97,6 +97,19 @@ def test_alarms_are_told_by_node_and_model_again_after_four_hours_and_when_they_
     assert mail["require_tls"] and mail["to"] == "you@x.org" and "auth_username" not in mail
 
 
+@pytest.mark.parametrize(
+    ("smtp", "more", "starts_tls"),
+    [("m.x.org:587", {}, True), ("m.x.org:25", {"plain": True}, False), ("[fd00::1]:465", {}, False)],
+)
+def test_a_connection_that_is_tls_already_is_not_asked_to_become_it(
+    smtp: str, more: dict[str, Any], starts_tls: bool
+) -> None:
+    """Alertmanager sends nothing where it is to ask for STARTTLS and the server has none."""
+    of = watching(alarms=[MAIL | {"smtp": smtp} | more])
+    (owner,) = yaml.safe_load(file_of(of.head.alertmanager, "alertmanager.yml"))["receivers"]
+    assert owner["email_configs"][0]["require_tls"] == starts_tls
+
+
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
 def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: str) -> None:
     of = watching(topology=topology)
@@ -184,6 +197,8 @@ def test_an_owner_is_warned_of_what_tells_nobody() -> None:
     lines = list(monitoring_remarks(knobs(monitoring="prometheus", alarms=[{"webhook": "https://x.org/"}]), head))
     assert len(lines) == 2 and "does not reach webhook https://x.org/...: Connection refused" in lines[0]
     assert "prometheus of its distribution" in lines[1]
+    head["state"]["refused"] = True
+    assert "no packages came within the last day" in list(monitoring_remarks(knobs(monitoring="prometheus"), head))[-1]
 
 
 def test_where_an_alarm_goes_is_told_without_its_path() -> None:
