@@ -39,7 +39,12 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     for model, _ in models:
         if node.name in model.endpoints or knobs.falls_back:
             url = f"{engine_url(model.knobs, node)}{ENGINES[model.recipe.engine].SIGNS.path}"
-            passed[model.unit.removeprefix("tandem-")] = {"url": url, "names": _OF_ENGINE}
+            # Alarms and figures name the model as its clients do.
+            passed[model.unit.removeprefix("tandem-")] = {
+                "url": url,
+                "names": _OF_ENGINE,
+                "model": model.recipe.served_name,
+            }
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,
@@ -55,6 +60,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
                     "topology": each.knobs.topology,
                     "model": each.recipe.served_name,
                     "spec": engine.spec,
+                    "unit": each.unit,
                 }
                 for each, engine in models
             ],

@@ -104,7 +104,7 @@ def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: st
     config = yaml.safe_load(file_of(of.head.prometheus, "prometheus.yml"))
     printed = yaml.safe_load(scrape_config(targets(of.knobs, [each.node.name for each in of.nodes])))
     assert config["scrape_configs"] == printed["scrape_configs"]
-    assert config["global"]["external_labels"] == {"model": of.recipe.served_name}
+    assert config["global"]["external_labels"] == {"model": of.models[0].recipe.served_name}
 
 
 def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_say() -> None:
@@ -139,7 +139,7 @@ def test_to_keep_metrics_restarts_nothing_else() -> None:
 def found(said: dict[str, Any], index: int = 0, **changes: Any) -> str:
     wanted = knobs(monitoring="prometheus", **changes)
     node = nodes(2, wanted)[index]
-    return str(Refusal(*check_survey(node, said, said, plan().recipe, wanted, [], 2)))
+    return str(Refusal(*check_survey(node, said, said, plan().models[0].recipe, wanted, [], 2)))
 
 
 @pytest.mark.parametrize(("port", "knob"), [(8021, "prometheus_port"), (8022, "alertmanager_port")])
