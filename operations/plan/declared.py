@@ -9,14 +9,12 @@ from typing import Any
 
 from operations.plan.engines import ENGINES
 from operations.plan.images import Image, engine_image, proxy_image
-from operations.plan.knobs import BESIDE, OF_A_MODEL, Knobs, read_knobs
+from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, read_knobs
 from operations.plan.recipe import SERVED_NAME, Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
 
 #: What a model may be called: a part of the names of its unit, its container and its folder.
 NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"
-#: Models that a plan has at the most: as many as there are ports between `engine_port` and the next knob's.
-MOST = 8
 
 
 @dataclass(frozen=True)
@@ -137,8 +135,8 @@ def _of_names(models: Mapping[str, Any]) -> Iterator[Finding]:
         if not re.fullmatch(NAME, name):
             problem = f"{name!r} is no name of a model: expected lower-case letters, digits and dashes, 24 at most"
             yield Finding("models", problem, "rename it: its unit, container and folder are called after it")
-    if len(models) > MOST:
-        yield Finding("models", f"{len(models)} models, expected {MOST} at most", "take some out")
+    if len(models) > MODELS:
+        yield Finding("models", f"{len(models)} models, expected {MODELS} at most", "take some out")
 
 
 def _of_words(name: str, words: Mapping[str, Any]) -> Iterator[Finding]:

@@ -20,9 +20,6 @@ _PARTS = ("fallback", "others", "under_way")
 
 def check_fallback(recipe: Recipe, knobs: Knobs) -> None:
     """Refuse a fallback that could not serve."""
-    if knobs.models and knobs.fallback != "off":
-        problem = "fallback='solo' is for a model that has all nodes to itself, and `models` declares several"
-        raise Refusal(Finding("data", problem, "set fallback to off"))
     if knobs.falls_back and "solo" not in recipe.topologies:
         problem = f"fallback='solo': the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
         raise Refusal(Finding("data", problem, "set fallback to off, or choose a recipe that runs in solo"))

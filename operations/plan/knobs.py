@@ -41,6 +41,9 @@ PORT_OFFSETS = {
 #: How many there are of them: each model of several has its own.
 PORTS_EACH = 300
 
+#: Models that a plan has at the most: as many as there are ports between `engine_port` and the next knob's.
+MODELS = 8
+
 #: Of a model among several, what it may say in the place of the general knobs.
 OF_A_MODEL = (
     *("recipe", "topology", "executor", "pipeline_parallel", "canary_deadline", "engine_image_from"),
@@ -205,6 +208,8 @@ class Knobs(BaseModel):
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
             if getattr(self, name) in inner:
                 raise ValueError(f"{name} lies within the five ports that begin at litellm_ports={self.litellm_ports}")
+        if self.models:
+            self._room_for_models()
         if set(inner) & set(taken):
             raise ValueError(
                 f"litellm_ports={self.litellm_ports} lies within the 300 ports that begin at "
@@ -216,6 +221,22 @@ class Knobs(BaseModel):
     def stages(self) -> int:
         """Stages of an engine's pipeline: an engine on one node has one, also in the place of a cluster."""
         return self.pipeline_parallel if self.topology == "cluster" else 1
+
+    def _room_for_models(self) -> None:
+        """Each of several has an engine's port and ranks' ports of its own, behind those that the knobs name."""
+        engines = range(self.engine_port, self.engine_port + MODELS)
+        ranks = range(self.cluster_ports, self.cluster_ports + MODELS * PORTS_EACH)
+        single = ("proxy_port", "litellm_ports", "monitoring_port", "prometheus_port", "alertmanager_port", "page_port")
+        for name in single:
+            if (port := getattr(self, name)) in engines or port in ranks:
+                what = f"{MODELS} ports of engines that begin at engine_port={self.engine_port}"
+                if port in ranks:
+                    what = f"{MODELS * PORTS_EACH} ports that begin at cluster_ports={self.cluster_ports}"
+                raise ValueError(f"{name}={port} lies within the {what}: several models have so many")
+        if ranks[-1] > 65535:
+            raise ValueError(
+                f"cluster_ports={self.cluster_ports}: {MODELS * PORTS_EACH} ports for models end above 65535"
+            )
 
     @property
     def falls_back(self) -> bool:

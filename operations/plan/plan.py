@@ -119,6 +119,9 @@ class Plan:
 def check_topology(of: Declared, names: Sequence[str]) -> None:
     """Refuse what can't be, with the knob that would have to change. `names`: of the inventory's nodes."""
     check_nodes(of, names)
+    if of.knobs.models and of.knobs.fallback != "off":
+        problem = f"fallback={of.knobs.fallback!r} is for a model that has all nodes to itself, and `models` names some"
+        raise Refusal(Finding("data", problem, "set fallback to off"))
     if len(names) + 11 > min(subnet.num_addresses for subnet in of.knobs.rail_subnets) - 2:
         problem = (
             f"fabric_subnets={of.knobs.fabric_subnets!r}: too small for {len(names)} nodes, of which the head has .11"

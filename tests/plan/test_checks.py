@@ -12,17 +12,23 @@ import pytest
 from operations.node import netplan
 from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
-from operations.plan.images import Image
+from operations.plan.knobs import Knobs
+from operations.plan.plan import served_models
+from operations.plan.served_model import ServedModel
 from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
-from tests.plan.samples import knobs, nodes, survey
+from tests.plan.samples import knobs, nodes, one, survey
 
-IMAGES = [Image("engine", "engine", "registry"), Image("proxy", "proxy", "archive:/srv/proxy.tar")]
+
+def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
+    """The one model that the knobs declare, on so many nodes."""
+    on = nodes(count, wanted)
+    return served_models(one(load_recipe(wanted.recipe), wanted), on, [node.name for node in on], {})
 
 
 def findings(found: dict[str, Any], index: int = 0, count: int = 2, **changes: Any) -> str:
     wanted = knobs(**changes)
-    node = nodes(count, wanted)[index]
-    said = check_survey(node, found, survey(), load_recipe(wanted.recipe), wanted, IMAGES, count=count)
+    node, here = nodes(count, wanted)[index], [] if wanted.topology == "solo" and index else models(wanted, count)
+    said = check_survey(node, found, survey(), here, wanted, count)
     return "\n".join(f"{finding.problem} -> {finding.remedy}" for finding in said)
 
 
@@ -104,7 +110,7 @@ def test_a_full_disk_is_named(disk: str) -> None:
 
 def test_what_is_there_needs_no_room() -> None:
     found = survey()
-    found["state"]["models"][0]["present"] = True
+    found["state"]["models"][load_recipe(knobs().recipe).model.key] = {"present": True}
     found["disks"]["store"]["free"] = found["disks"]["docker"]["free"] = 30 << 30
     assert findings(found) == ""
 
@@ -216,8 +222,8 @@ def test_solo_needs_no_fabric() -> None:
     assert findings(links(enp1s0f0np0={"carrier": False}), topology="solo") == ""
     assert findings(survey(state=survey()["state"] | {"links": {}}), topology="solo") == ""
     wanted = knobs(topology="solo")
-    one = replace(nodes(2, wanted)[0], rails=("enp1s0f0np0",))
-    assert check_survey(one, survey(), survey(), load_recipe(wanted.recipe), wanted, IMAGES, count=2) == []
+    head = replace(nodes(2, wanted)[0], rails=("enp1s0f0np0",))
+    assert check_survey(head, survey(), survey(), models(wanted, 2), wanted, 2) == []
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from operations.plan.absence import Absence
-from operations.plan.checks import listens
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
 from operations.plan.doctor.ways import between, pairs
-from tests.plan.samples import knobs
+from operations.plan.formats import load_recipe
+from operations.plan.plan import ports_by_node
+from tests.plan.samples import knobs, one
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
 NODES = ("spark-1", "spark-2")
@@ -476,13 +477,15 @@ def test_a_node_is_watched_where_it_listens_and_nowhere_else(
     changes: dict[str, Any], head: set[int], worker: set[int]
 ) -> None:
     wanted = knobs(**changes)
-    assert set(listens(0, wanted, 2)) == head and set(listens(1, wanted, 2)) == worker
+    ports = ports_by_node(one(load_recipe(wanted.recipe), wanted), ["spark-1", "spark-2"])
+    assert set(ports["spark-1"]) == head and set(ports["spark-2"]) == worker
 
 
 def test_a_copy_s_port_is_watched_on_the_node_that_wants_it() -> None:
     """A third node has a copy's port of its own; nobody listens on the first of them."""
     wanted = knobs(topology="replicas")
-    assert COPY + 2 in listens(2, wanted, 3) and COPY not in listens(0, wanted, 3)
+    ports = ports_by_node(one(load_recipe(wanted.recipe), wanted), ["a", "b", "c"])
+    assert COPY + 2 in ports["c"] and COPY not in ports["a"]
 
 
 def test_what_was_measured_is_told() -> None:

@@ -11,18 +11,21 @@ import pytest
 
 from operations.node import images, old_images, served
 from operations.plan import engine_service
+from operations.plan.declared import Declared
 from operations.plan.files import render
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title
 from operations.plan.images import by_content, engine_image, needed
 from operations.plan.plan import Plan, check_topology
+from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
 from tests.plan.samples import knob_data, knobs, make_plan, nodes, plan
+from tests.plan.samples import one as declared_one
 
 
 def contents(of: Plan, content: str = "c1") -> dict[str, str]:
     """Every image of a plan is on the head."""
-    return dict.fromkeys(needed(of.recipe, of.knobs), content)
+    return dict.fromkeys(needed(of.declared.pairs), content)
 
 
 def kept(of: Plan, content: str = "c1") -> dict[str, Any]:
@@ -34,7 +37,17 @@ def kept(of: Plan, content: str = "c1") -> dict[str, Any]:
 def of_old(of: Plan) -> dict[str, Any]:
     """A record as Tandem wrote it before it knew what images hold."""
     written = kept(of)
-    return {**{key: written[key] for key in ("knobs", "recipe")}, "id": "of-old", "images": needed(of.recipe, of.knobs)}
+    return {**{key: written[key] for key in ("knobs", "recipe")}, "id": "of-old", "images": needed(of.declared.pairs)}
+
+
+def recipe_of(of: Declared) -> Recipe:
+    return of.first.recipe
+
+
+def with_recipe(of: Plan, **changes: Any) -> Plan:
+    """The plan, with a recipe of which something else is said."""
+    recipe = recipe_of(of.declared).model_copy(update=changes)
+    return replace(of, declared=declared_one(recipe, of.knobs))
 
 
 def build_from(folder: Path) -> Plan:
@@ -44,7 +57,7 @@ def build_from(folder: Path) -> Plan:
 
 def engine_name(of: Plan) -> str:
     """The local name of the engine's image."""
-    return engine_image(of.recipe, of.knobs).local
+    return engine_image(*of.declared.first.pair).local
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
@@ -52,7 +65,7 @@ def test_every_recipe_comes_back_as_it_was(name: str) -> None:
     wanted, recipe = knobs(recipe=name, topology=load_recipe(name).topologies[0]), load_recipe(name)
     planned = make_plan(recipe, wanted, nodes(max(2, recipe.min_nodes), wanted))
     # On a head that has no image any more everything comes from its source again.
-    assert restore(kept(planned), {}, {}) == (wanted, recipe)
+    assert restore(kept(planned), {}, {}) == declared_one(recipe, wanted)
 
 
 def test_what_is_served_makes_the_plan_and_how_it_is_gone_back_from_does_not() -> None:
@@ -66,14 +79,15 @@ def test_what_is_served_makes_the_plan_and_how_it_is_gone_back_from_does_not() -
 
 def test_a_remark_that_is_worded_otherwise_makes_no_other_plan() -> None:
     of = plan(recipe="lab-tiny-llama")
-    one, two = (
-        replace(of, recipe=of.recipe.model_copy(update={"remarks": (Remark(False, words, "what to do"),)}))
-        for words in ("as it was", "worded anew")
+    first, two = (
+        with_recipe(of, remarks=(Remark(False, words, "what to do"),)) for words in ("as it was", "worded anew")
     )
-    old, new = kept(one), kept(two)
+    old, new = kept(first), kept(two)
     assert (old["id"], old["way"]) == (new["id"], new["way"])
-    assert previous([old], declared(two.knobs, two.recipe, contents(two)), contents(two)) is None
-    assert restore(old, {}, {})[1].remarks == one.recipe.remarks, "it comes back with what was said of it"
+    assert previous([old], declared(two.declared, contents(two)), contents(two)) is None
+    assert recipe_of(restore(old, {}, {})).remarks == recipe_of(first.declared).remarks, (
+        "it comes back with what was said of it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +95,9 @@ def test_a_remark_that_is_worded_otherwise_makes_no_other_plan() -> None:
 )
 def test_what_others_have_measured_or_found_since_makes_no_other_plan(told: dict[str, Any]) -> None:
     of = plan(topology="solo")
-    newer = replace(of, recipe=of.recipe.model_copy(update=told))
+    newer = with_recipe(of, **told)
     assert kept(newer)["id"] == kept(of)["id"] and kept(newer)["way"] == kept(of)["way"]
-    assert previous([kept(of)], declared(newer.knobs, newer.recipe, contents(newer)), contents(newer)) is None
+    assert previous([kept(of)], declared(newer.declared, contents(newer)), contents(newer)) is None
 
 
 def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_that_served(tmp_path: Path) -> None:
@@ -95,14 +109,14 @@ def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_t
     (tmp_path / "Dockerfile").write_text("FROM two\n")
     two = build_from(tmp_path)
     there |= {engine_name(two): "c2"}
-    now = declared(two.knobs, two.recipe, there)
+    now = declared(two.declared, there)
     assert record(two, there)["id"] != served_once["id"]
     assert previous([served_once], now, there) == served_once
-    back, recipe = restore(served_once, {}, there)
-    image = engine_image(recipe, back)
+    back = restore(served_once, {}, there)
+    image = engine_image(*back.first.pair)
     assert image.local == image.base.local == name
     # The plan that it becomes is the one that served.
-    again = make_plan(recipe, back, nodes(2, back))
+    again = make_plan(recipe_of(back), back.knobs, nodes(2, back.knobs))
     assert record(again, there)["id"] == served_once["id"]
     assert changed(served_once, again) == []
     # Gone, and its source is another: refused. With the source put back: made again.
@@ -110,7 +124,7 @@ def test_an_edited_dockerfile_is_another_plan_and_the_way_back_takes_the_image_t
     with pytest.raises(Refusal, match=r"is not on the head any more, and its source is not what it was"):
         restore(served_once, {}, there)
     (tmp_path / "Dockerfile").write_text("FROM one\n")
-    assert restore(served_once, {}, there)[1].kept_images == {"proxy": proxy}
+    assert recipe_of(restore(served_once, {}, there)).kept_images == {"proxy": proxy}
     (tmp_path / "Dockerfile").unlink()
     with pytest.raises(Refusal, match=r"is not on the head any more"):
         restore(served_once, {}, there)
@@ -125,11 +139,10 @@ def test_a_mod_that_was_edited_or_is_gone_is_not_asked_for_again(tmp_path: Path)
     one = make_plan(recipe, wanted, nodes(2, wanted))
     served_once, there, name = kept(one), contents(one), engine_name(one)
     (mod / "run.sh").write_text("echo 2\n")
-    now = declared(wanted, recipe, there)
+    now = declared(declared_one(recipe, wanted), there)
     assert previous([served_once], now, there) == served_once
     (mod / "run.sh").unlink()
-    back, restored = restore(served_once, {}, there)
-    image = engine_image(restored, back)
+    image = engine_image(*restore(served_once, {}, there).first.pair)
     assert image.local == name and image.mods == ()
 
 
@@ -141,11 +154,11 @@ def test_an_archive_that_was_replaced_is_gone_back_from_by_content() -> None:
     there |= {local: "c2", by_content(local, "c1"): "c1"}
     two = json.loads(json.dumps(record(of, there)))
     assert by_content(local, "c1") in one["images"] and by_content(local, "c2") in two["images"]
-    assert previous([one, two], declared(of.knobs, of.recipe, there), there) == one
-    assert restore(one, {}, there)[1].kept_images["engine"] == by_content(local, "c1")
+    assert previous([one, two], declared(of.declared, there), there) == one
+    assert recipe_of(restore(one, {}, there)).kept_images["engine"] == by_content(local, "c1")
     # Without that name nothing of it is left, and there is no way back to it.
     del there[by_content(local, "c1")]
-    assert previous([one, two], declared(of.knobs, of.recipe, there), there) is None
+    assert previous([one, two], declared(of.declared, there), there) is None
     with pytest.raises(Refusal, match=r"another one has its name"):
         restore(one, {}, there)
 
@@ -164,18 +177,18 @@ def test_files_that_tandem_renders_otherwise_now_are_named(monkeypatch: pytest.M
     two = kept(edited)
     assert two["id"] != one["id"], "another plan, as it is remembered"
     # Going back can't undo it: it is no other way.
-    assert previous([one], declared(edited.knobs, edited.recipe, contents(edited)), contents(edited)) is None
+    assert previous([one], declared(edited.declared, contents(edited)), contents(edited)) is None
     assert changed(of_old(edited), edited) == []
 
 
 def test_a_record_of_an_older_tandem_is_read_by_the_names_of_its_images() -> None:
     cluster, solo = plan(recipe="lab-tiny-llama"), plan(recipe="lab-tiny-llama", topology="solo")
     there = contents(cluster)
-    now = declared(cluster.knobs, cluster.recipe, there)
+    now = declared(cluster.declared, there)
     assert previous([of_old(solo), of_old(cluster)], now, there) == of_old(solo)
-    back, recipe = restore(of_old(solo), {}, there)
-    assert back == solo.knobs and engine_image(recipe, back).local == engine_name(solo)
-    assert set(recipe.kept_images) == {"engine", "proxy"}
+    back = restore(of_old(solo), {}, there)
+    assert back.knobs == solo.knobs and engine_image(*back.first.pair).local == engine_name(solo)
+    assert set(recipe_of(back).kept_images) == {"engine", "proxy"}
 
 
 def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
@@ -184,7 +197,7 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
     monkeypatch.setattr(served, "PLACE", tmp_path / "tandem/served.json")
     in_solo, in_cluster = (plan(recipe="lab-tiny-llama", topology=each) for each in ("solo", "cluster"))
     solo, cluster, there = kept(in_solo), kept(in_cluster), contents(in_cluster)
-    now = declared(in_solo.knobs, in_solo.recipe, there)
+    now = declared(in_solo.declared, there)
     assert served.main() == {"plans": []}
     assert previous([], now, there) is None
     for each in (solo, cluster, solo):
@@ -238,8 +251,7 @@ def test_a_plan_of_a_tandem_that_knew_other_knobs() -> None:
     of_another = kept(plan(recipe="lab-tiny-llama"))
     del of_another["knobs"]["canary_deadline"]
     of_another["knobs"]["of_old"] = 1
-    wanted, _ = restore(of_another, knob_data(canary_deadline=7.0), {})
-    assert wanted.canary_deadline == 7.0
+    assert restore(of_another, knob_data(canary_deadline=7.0), {}).knobs.canary_deadline == 7.0
     of_another["recipe"]["engine"] = "another"
     with pytest.raises(Refusal, match=r"can't be read: engine"):
         restore(of_another, knob_data(), {})
@@ -248,21 +260,21 @@ def test_a_plan_of_a_tandem_that_knew_other_knobs() -> None:
 def test_a_plan_of_a_tandem_without_stages_had_one() -> None:
     older = kept(plan(topology="replicas", recipe="lab-tiny-llama"))
     del older["knobs"]["pipeline_parallel"], older["recipe"]["pipeline_parallel"]
-    wanted, recipe = restore(older, knob_data(pipeline_parallel=2), {})
-    assert (wanted.pipeline_parallel, recipe.pipeline_parallel) == (1, 1)
-    check_topology(recipe, wanted, 2)
+    back = restore(older, knob_data(pipeline_parallel=2), {})
+    assert (back.knobs.pipeline_parallel, recipe_of(back).pipeline_parallel) == (1, 1)
+    check_topology(back, ["spark-1", "spark-2"])
 
 
 def test_a_record_that_can_t_be_read_does_not_block_the_way_back_to_an_older_one() -> None:
     solo, cluster = kept(plan(recipe="lab-tiny-llama", topology="solo")), plan(recipe="lab-tiny-llama")
     there, of_another = contents(cluster), kept(plan(recipe="lab-tiny-llama", topology="replicas"))
     of_another["recipe"]["engine"] = "another"
-    now = declared(cluster.knobs, cluster.recipe, there)
+    now = declared(cluster.declared, there)
     for wanted in (now, None):
         back = previous([solo, of_another], wanted, there)
         assert back and back["id"] == solo["id"]
         assert title(back).endswith(f"(passed over, as it can't be read: {title(of_another)})")
-        assert restore(back, {}, there)[0].topology == "solo"
+        assert restore(back, {}, there).knobs.topology == "solo"
     assert "passed over" not in title(solo)
     # With no other one left it is told what is wrong with it.
     back = previous([of_another, kept(cluster)], now, there)

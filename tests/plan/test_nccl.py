@@ -38,7 +38,7 @@ def test_on_every_rank_the_system_s_library_is_put_in_place_before_anything_load
 def test_with_the_wheel_s_or_with_one_gpu_nothing_is_put_in_place(whose: str, topology: str) -> None:
     of = planned(load_recipe("qwen3.6-35b-a3b-nvfp4").model_copy(update={"nccl": whose}), topology=topology)
     assert "nccl" not in files(of, 0)["start.sh"] and "nccl.py" not in files(of, 0)
-    assert nccl.expected(of.recipe, of.knobs) == ()
+    assert nccl.expected(of.models[0].recipe, of.knobs) == ()
 
 
 def test_the_recipe_has_the_last_word_on_what_nccl_says() -> None:

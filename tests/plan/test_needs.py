@@ -14,7 +14,6 @@ from operations.plan.engines.vllm_flags import speculative
 from operations.plan.formats import load_file
 from operations.plan.formats.needs import WEIGHTS
 from operations.plan.history import restore
-from operations.plan.knobs import Knobs
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
@@ -148,8 +147,8 @@ def test_a_list_of_adapters_is_one_word_each_and_each_is_served(tmp_path: Path) 
 def test_revisions_of_further_models_come_from_the_knob(tmp_path: Path) -> None:
     eugr(tmp_path, "--tokenizer org/draft")
     data = knob_data(recipe=str(tmp_path / "recipes/theirs.yaml"), topology="solo", model_revision=COMMIT)
-    assert wanted(data)[1].further_models[0].revision is None
-    pinned = wanted(data | {"model_revisions": {"org/draft": DRAFT, "org/not-of-this-recipe": COMMIT}})[1]
+    assert wanted(data).first.recipe.further_models[0].revision is None
+    pinned = wanted(data | {"model_revisions": {"org/draft": DRAFT, "org/not-of-this-recipe": COMMIT}}).first.recipe
     assert (pinned.model.revision, pinned.further_models[0].revision) == (COMMIT, DRAFT)
 
 
@@ -170,9 +169,9 @@ def test_a_file_beside_the_recipe_is_part_of_the_engine_s_spec(tmp_path: Path) -
     other = planned(eugr(tmp_path, "--chat-template ./chat.jinja"))
     assert engine_of(one.head).spec != engine_of(other.head).spec
     # What served is remembered with it, whatever becomes of the file.
-    kept = {"knobs": one.knobs.model_dump(), "recipe": one.recipe.model_dump(mode="json"), "serves": {}}
+    kept = {"knobs": one.knobs.model_dump(), "recipe": one.models[0].recipe.model_dump(mode="json"), "serves": {}}
     back = restore(kept, {}, {})
-    assert isinstance(back[0], Knobs) and back[1].attached == {"chat.jinja": "{{ one }}\n"}
+    assert back.knobs == one.knobs and back.first.recipe.attached == {"chat.jinja": "{{ one }}\n"}
 
 
 def test_a_file_of_the_model_is_looked_for_when_the_model_is_there(tmp_path: Path) -> None:
@@ -236,8 +235,8 @@ def test_what_a_model_is_there_for(tmp_path: Path, repo: str, flags: dict[str, A
 
 def test_an_embedding_model_is_asked_for_vectors_by_all_who_ask(tmp_path: Path) -> None:
     plan = planned(own(tmp_path, flags={"runner": "pooling", "convert": "embed"}))
-    question = json.loads(file_of(plan, "canary.json"))["engine"]["question"]
+    question = json.loads(file_of(plan, "canary.json"))["engines"]["tandem-engine"]["question"]
     assert question["path"] == "/v1/embeddings" and question["body"] == {"input": "Hi"}
     served = yaml.safe_load(file_of(plan, "config.yaml"))["model_list"]
     assert [each["model_info"] for each in served] == [{"mode": "embedding"}]
-    assert "question" not in json.loads(file_of(planned(own(tmp_path)), "canary.json"))["engine"]
+    assert "question" not in json.loads(file_of(planned(own(tmp_path)), "canary.json"))["engines"]["tandem-engine"]

@@ -10,11 +10,11 @@ import pytest
 from operations.plan.formats import load_recipe
 from operations.plan.lint import lint
 from operations.plan.places import ENGINE
-from operations.plan.plan import NodePlan, make_plan
+from operations.plan.plan import NodePlan
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe, flag
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import knobs, make_plan, nodes, plan
 
 RECIPE = load_recipe(knobs().recipe)
 

@@ -12,8 +12,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.engines.base import CONTEXT_TOKENS, count
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe, flag
-from operations.plan.upkeep import canary
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import knobs, make_plan, nodes, plan
 
 
 def told(node: str = "spark-1", **changes: Any) -> dict[str, Any]:
@@ -21,6 +20,11 @@ def told(node: str = "spark-1", **changes: Any) -> dict[str, Any]:
     program = plan(**changes).of(node).canary
     assert program
     return dict(json.loads(next(file.content for file in program.files if file.path.endswith("canary.json"))))
+
+
+def engine(node: str = "spark-1", **changes: Any) -> dict[str, Any]:
+    """What it says of the one engine."""
+    return dict(told(node, **changes)["engines"]["tandem-engine"])
 
 
 def with_flags(recipe: Recipe, **flags: Any) -> Recipe:
@@ -31,10 +35,10 @@ def with_flags(recipe: Recipe, **flags: Any) -> Recipe:
 def patience(name: str = "lab-tiny-llama", **flags: Any) -> tuple[float, float]:
     """Seconds of silence for one that tells of itself, and for one that does not."""
     wanted = knobs(topology="solo")
-    pair = nodes(2, wanted)
-    program = canary(with_flags(load_recipe(name), **flags), wanted, pair[0], pair[:1])
+    program = make_plan(with_flags(load_recipe(name), **flags), wanted, nodes(2, wanted)).head.canary
+    assert program
     content = next(file.content for file in program.files if file.path.endswith("canary.json"))
-    engine = json.loads(content)["engine"]
+    engine = json.loads(content)["engines"]["tandem-engine"]
     return engine["silence_s"], engine["mute_s"]
 
 
@@ -99,10 +103,7 @@ def test_the_proxy_is_asked_on_loopback_whatever_clients_call_it() -> None:
 
 
 def test_only_the_ranks_of_a_cluster_meet() -> None:
-    assert told(topology="replicas")["engine"]["meeting"] is None
+    assert engine(topology="replicas")["meeting"] is None
     meeting = {"mark": "/run/tandem/engine/meeting.json", "ranks": ["spark-1", "spark-2"]}
-    assert told(topology="cluster")["engine"]["meeting"] == meeting
-    assert (told(topology="cluster")["engine"]["acts"], told("spark-2", topology="cluster")["engine"]["acts"]) == (
-        True,
-        False,
-    )
+    assert engine(topology="cluster")["meeting"] == meeting
+    assert (engine(topology="cluster")["acts"], engine("spark-2", topology="cluster")["acts"]) == (True, False)
