@@ -7,8 +7,9 @@ left out, and is never 0. `GET /events.json` is for Tandem's page (happened.py).
 Runs on the node as `exporter.py SPEC`; exporter.json beside it has
 
 - `address`, `port`: where it listens
-- `facts`: what of.py is asked for (see there)
-- `passed`: {name: {url, names}} of programs whose own metrics are passed on; `names`: a pattern of those that are
+- `facts`: what facts.py is asked for (see there)
+- `passed`: {name: {url, names, model}} of programs whose own metrics are passed on; `names`: a pattern of those that are;
+  `model`: of an engine, what clients call its model
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Exporter:
                 others = [passed.on(name, **each) for name, each in self.wanted["passed"].items()]
                 samples += [sample for each in others for sample in each.samples]
                 took = Sample("exporter_seconds", "What this answer took.", time.monotonic() - began)
-                self._text = (rendered([*samples, took]) + "".join(each.text for each in others)).encode()
+                self._text = (rendered([*samples, took]) + passed.merged(others)).encode()
                 self._made = time.monotonic()
             return self._text
 

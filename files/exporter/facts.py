@@ -1,8 +1,8 @@
 """What Tandem knows of this node, as samples: units, what canary and fallback say, what serves, and the machine itself.
 
 Asked for (`facts` of exporter.json): `units`; `store`, a folder; `rails`, device names; `floor_mib` of the guard;
-`starts` that systemd allows an engine; `plans`: `recipe`, `topology`, `model` and `spec` of each model that the plan
-has here; `certificate`, a file or nothing.
+`starts` that systemd allows an engine; `plans`: `recipe`, `topology`, `model`, `spec` and `unit` of each model that the
+plan has here; `certificate`, a file or nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def all_of(wanted: dict[str, Any]) -> list[Sample]:
     """Everything that can be said; a part that can't is counted, and the others are said all the same."""
     parts: list[Callable[[], Iterator[Sample]]] = [
         lambda: _plan(wanted),
-        lambda: _units(wanted["units"], wanted["starts"]),
-        lambda: _proven(wanted["units"]),
+        lambda: _units(wanted["units"], wanted["starts"], models_of(wanted["plans"])),
+        lambda: _proven(wanted["units"], models_of(wanted["plans"])),
         _canary,
         _alone,
         _deploy,
@@ -62,7 +62,17 @@ def _plan(wanted: dict[str, Any]) -> Iterator[Sample]:
         yield Sample("plan_served_timestamp_seconds", "When a deploy last saw a plan serve.", when)
 
 
-def _units(units: list[str], starts: int) -> Iterator[Sample]:
+def models_of(plans: list[dict[str, str]]) -> dict[str, str]:
+    """unit of an engine -> what clients call its model."""
+    return {each["unit"]: each["model"] for each in plans}
+
+
+def _labels(unit: str, models: dict[str, str]) -> dict[str, str]:
+    """An alarm of an engine's unit names its model by them."""
+    return {"unit": unit, "model": models[unit]} if unit in models else {"unit": unit}
+
+
+def _units(units: list[str], starts: int, models: dict[str, str]) -> Iterator[Sample]:
     names = [f"{unit}.service" for unit in units]
     argv = ["systemctl", "show", *names, f"--property={_PROPERTIES}"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=WORD_S, check=True).stdout
@@ -71,7 +81,7 @@ def _units(units: list[str], starts: int) -> Iterator[Sample]:
         unit = dict(line.split("=", 1) for line in block.splitlines())
         if unit["LoadState"] == "not-found":
             continue
-        labels = {"unit": unit["Id"].removesuffix(".service")}
+        labels = _labels(unit["Id"].removesuffix(".service"), models)
         state = unit["ActiveState"]
         yield Sample("unit_active", "Whether a unit runs.", float(state == "active"), labels)
         yield Sample("unit_failed", "Whether a unit has given up.", float(state == "failed"), labels)
@@ -81,7 +91,7 @@ def _units(units: list[str], starts: int) -> Iterator[Sample]:
             yield Sample("unit_active_since_seconds", "Since when it runs.", round(since), labels)
 
 
-def _proven(units: list[str]) -> Iterator[Sample]:
+def _proven(units: list[str], models: dict[str, str]) -> Iterator[Sample]:
     """A deploy that fails leaves units of a plan that has never served."""
     plans = json.loads(SERVED.read_text()) if SERVED.exists() else []
     if not plans or "services" not in plans[-1]:
@@ -91,7 +101,7 @@ def _proven(units: list[str]) -> Iterator[Sample]:
         file = UNIT_FILES / f"{unit}.service"
         if file.exists() and (spec := _SPEC.search(file.read_text())):
             text = "Whether a unit is as the plan that served last has it."
-            yield Sample("unit_proven", text, float(spec[1] in served), {"unit": unit})
+            yield Sample("unit_proven", text, float(spec[1] in served), _labels(unit, models))
 
 
 def _canary() -> Iterator[Sample]:

@@ -51,7 +51,7 @@ def _deploys() -> Iterator[dict[str, Any]]:
     for older, plan in zip([None, *plans], plans, strict=False):
         when = datetime.strptime(plan["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
         knobs = plan["knobs"]
-        text = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')} serves"
+        text = _serves(knobs)
         if older:
             changes = list(_changes(older["knobs"], knobs))
             text += f"; changed: {', '.join(changes) or 'no knob'}"
@@ -63,10 +63,30 @@ def _deploys() -> Iterator[dict[str, Any]]:
         yield {"when": when, "kind": "lock", "text": text}
 
 
+def _serves(knobs: dict[str, Any]) -> str:
+    """Of several models each by the owner's name: what it does not say of itself is the general knobs' word."""
+    models = {name: {**knobs, **words} for name, words in knobs.get("models", {}).items()} or {"": knobs}
+    said = [
+        f"{f'{name}: ' if name else ''}{words.get('recipe', '?')}, {words.get('topology', '?')}"
+        for name, words in models.items()
+    ]
+    return f"{'; '.join(said)} {'serves' if len(said) == 1 else 'serve'}"
+
+
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    old, new = _flat(old), _flat(new)
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            yield f"{name} {old.get(name)} → {new.get(name)}" if name in _PLAIN else name
+            is_plain = name.rpartition(".")[2] in _PLAIN
+            yield f"{name} {old.get(name)} → {new.get(name)}" if is_plain else name
+
+
+def _flat(knobs: dict[str, Any]) -> dict[str, Any]:
+    """With each model's words as knobs of their own, named as for `--data`."""
+    found = {name: value for name, value in knobs.items() if name != "models"}
+    for model, words in knobs.get("models", {}).items():
+        found |= {f"models.{model}.{word}": value for word, value in words.items()}
+    return found
 
 
 def _journal() -> Iterator[dict[str, Any]]:

@@ -1,29 +1,47 @@
-"""What another program of this node says of itself in Prometheus' format: the names that are wanted, as they are."""
+"""What other programs of this node say of themselves in Prometheus' format: the names that are wanted, as they are.
+
+Two engines say the same names. The format wants HELP and TYPE of a name once and its samples together, and no two
+samples with the same labels: one that does not say its engine's model is told which it is.
+"""
 
 from __future__ import annotations
 
 import re
 import urllib.request
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from text import Sample
+from text import Sample, quoted
 
 #: Seconds and bytes for an answer: an engine that is busy owes it, and a scrape must not wait for it.
 WAIT_S, MOST = 3.0, 4 << 20
-_NAME = re.compile(r"(?:# (?:HELP|TYPE) )?([a-zA-Z_:][a-zA-Z0-9_:]*)")
+_HEAD = re.compile(r"# (?:HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*)")
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?(\s+\S.*)")
+#: Behind the name of a family: its samples' own names.
+_OF_FAMILY = ("", "_bucket", "_sum", "_count", "_total")
+_MODEL = re.compile(r'(?:^|,)model_name="((?:[^"\\]|\\.)*)"')
+#: What TensorRT-LLM calls each model.
+_NO_NAME = "undefined"
+
+
+@dataclass
+class Family:
+    """Lines of one name: what it is, and its samples."""
+
+    heads: list[str] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Passed:
-    """Lines of the other program, and whether it gave any."""
+    """What the other program says, by name, and whether it said anything."""
 
-    text: str
+    families: dict[str, Family]
     samples: list[Sample]
 
 
-def on(name: str, url: str, names: str) -> Passed:
-    """`names`: a pattern of the metrics that are passed on."""
+def on(name: str, url: str, names: str, model: str = "") -> Passed:
+    """`names`: a pattern of the metrics that are passed on. `model`: what clients call the engine's model."""
     try:
         with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
             said = answer.read(MOST + 1)
@@ -31,12 +49,45 @@ def on(name: str, url: str, names: str) -> Passed:
         said = b""
     if len(said) > MOST:
         said = b""
-    told = Sample("source_up", "Whether a program of this node gives its metrics.", float(bool(said)), {"source": name})
-    return Passed("".join(_wanted(said.decode(errors="replace").splitlines(), re.compile(names))), [told])
+    labels = {"source": name, "model": model} if model else {"source": name}
+    told = Sample("source_up", "Whether a program of this node gives its metrics.", float(bool(said)), labels)
+    return Passed(_families(said.decode(errors="replace").splitlines(), re.compile(names), model), [told])
 
 
-def _wanted(lines: Iterable[str], names: re.Pattern[str]) -> Iterator[str]:
+def merged(others: Sequence[Passed]) -> str:
+    """All of them. Of what a name is the first one's word counts."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for each in others:
+        for name, family in each.families.items():
+            heads.setdefault(name, family.heads)
+            samples.setdefault(name, []).extend(family.samples)
+    return "".join(f"{line}\n" for name in heads for line in (*heads[name], *samples[name]))
+
+
+def _families(lines: Iterable[str], names: re.Pattern[str], model: str) -> dict[str, Family]:
+    found: dict[str, Family] = {}
+    last = ""
     for line in lines:
-        found = _NAME.match(line)
-        if found and names.match(found[1]):
-            yield f"{line}\n"
+        if head := _HEAD.match(line):
+            last = head[1]
+            if names.match(last):
+                found.setdefault(last, Family()).heads.append(line)
+        elif (sample := _SAMPLE.match(line)) and names.match(sample[1]):
+            name = last if sample[1] in _named(last) else sample[1]
+            found.setdefault(name, Family()).samples.append(_of_model(line, sample, model) if model else line)
+    return found
+
+
+def _named(family: str) -> Iterator[str]:
+    return (f"{family}{suffix}" for suffix in _OF_FAMILY)
+
+
+def _of_model(line: str, sample: re.Match[str], model: str) -> str:
+    labels = sample[2] or ""
+    named = _MODEL.search(labels)
+    if named and named[1] != _NO_NAME:
+        return line
+    rest = _MODEL.sub("", labels).strip(",")
+    labels = ",".join(part for part in (rest, f'model_name="{quoted(model)}"') if part)
+    return f"{sample[1]}{{{labels}}}{sample[3]}"

@@ -31,10 +31,11 @@ def _family(samples: list[Sample]) -> Iterable[str]:
     name, kind = f"{PREFIX}{samples[0].name}", "counter" if samples[0].name.endswith("_total") else "gauge"
     yield f"# HELP {name} {samples[0].help}\n# TYPE {name} {kind}\n"
     for sample in samples:
-        labels = ",".join(f'{key}="{_quoted(value)}"' for key, value in sample.labels.items())
+        labels = ",".join(f'{key}="{quoted(value)}"' for key, value in sample.labels.items())
         value = repr(float(sample.value))
         yield f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n"
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """As it stands between a label's quotes."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

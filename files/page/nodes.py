@@ -1,7 +1,8 @@
-"""How a node and its engine are, in a word and a sentence, by what its exporter says."""
+"""How a node and its engines are, in a word and a sentence, by what its exporter says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,70 +10,101 @@ from asking import Heard
 from reading import Reading
 from words import clock, minutes
 
-ENGINE = "tandem-engine"
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Of a node. `state`: answers, rank, starts, waits, silent, gave-up, unknown."""
+    """A model's part on a node. `state`: answers, rank, starts, waits, silent, gave-up, unknown; `does`: what, behind
+    what it is.
+    """
 
+    model: str
+    source: str
     state: str
     since: float | None = None
-    sentence: str = ""
+    does: str = ""
+    #: Whether some engine of the model answers: a rank alone can't say whether it has started.
+    served: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return self._said("")
+
+    @property
+    def named(self) -> str:
+        """The same, where there are other models."""
+        return self._said(f" of {self.model}")
+
+    def _said(self, whose: str) -> str:
+        if not self.does:
+            return ""
+        return f"{'a rank of the engine' if self.state == 'rank' else 'its engine'}{whose} {self.does}"
+
+    @property
+    def word(self) -> str:
+        if self.state in ("gave-up", "silent", "waits"):
+            return PROBLEM
+        return STARTING if self.state == "starts" or (self.state == "rank" and not self.served) else OK
 
 
 class Watch:
-    """What has to be remembered of nodes: an engine that has answered and does not is no longer one that starts."""
+    """What has to be remembered of engines: one that has answered and does not is no longer one that starts."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
-        self._minutes = wanted.get("load_minutes")
-        self._answers: list[str] = wanted["answers"]
-        self._answered: dict[str, float | None] = {}
+    def __init__(self) -> None:
+        self._answered: dict[tuple[str, str], float | None] = {}
 
-    def engine(self, heard: Heard) -> Engine:
-        """`since`: when its unit was started."""
+    def engine(self, model: dict[str, Any], heard: Heard) -> Engine:
+        """A model's on a node that it lies on. `since`: when its unit was started."""
+        unit: str = model["unit"]
+        name, source, key = model["model"], unit.removeprefix("tandem-"), (unit, heard.name)
         said = heard.reading
         if said is None or heard.silent_since:
-            return Engine("unknown")
-        since = said.one("tandem_unit_active_since_seconds", unit=ENGINE)
-        if said.one("tandem_unit_failed", unit=ENGINE):
-            return Engine("gave-up", None, "its engine has given up: `make status` says why")
-        if not said.one("tandem_unit_active", unit=ENGINE):
-            return Engine("waits", None, "its engine does not run, or waits for its start")
+            return Engine(name, source, "unknown")
+        since = said.one("tandem_unit_active_since_seconds", unit=unit)
+        if said.one("tandem_unit_failed", unit=unit):
+            return Engine(name, source, "gave-up", None, "has given up: `make status` says why")
+        if not said.one("tandem_unit_active", unit=unit):
+            return Engine(name, source, "waits", None, "does not run, or waits for its start")
         at = f" since {clock(since)}" if since else ""
-        if said.one("tandem_source_up", source="engine"):
-            self._answered[heard.name] = since
-            return Engine("answers", since, f"its engine runs{at} and answers")
-        if heard.name not in self._answers and not said.one("tandem_alone"):
-            return Engine("rank", since, f"a rank of the engine runs here{at}")
-        if heard.name in self._answered and self._answered[heard.name] == since:
-            return Engine("silent", since, f"its engine runs{at} and does not answer")
-        far = f", {minutes(since, self._minutes)}" if since else ""
-        return Engine("starts", since, f"its engine starts{far}")
-
-    def node(self, heard: Heard, engine: Engine, served: bool) -> tuple[str, str]:
-        """Word and sentence. `served`: some engine answers: a rank alone can't say whether it has started."""
-        if heard.reading is None or heard.silent_since:
-            since = heard.silent_since
-            return DEAD, f"does not answer since {clock(since)}" if since else "has not been asked yet"
-        says = next((labels["why"] for labels, value in heard.reading.all("tandem_alone") if value), "")
-        if heard.reading.one("tandem_alone"):
-            return ALONE, f"serves in the place of the cluster ({says}); {engine.sentence}"
-        if engine.state in ("gave-up", "silent", "waits"):
-            return PROBLEM, engine.sentence
-        if problems := problems_of(heard.reading):
-            return PROBLEM, f"{problems[0]}; {engine.sentence}"
-        if engine.state == "starts" or (engine.state == "rank" and not served):
-            return STARTING, engine.sentence
-        return OK, engine.sentence
+        if said.one("tandem_source_up", source=source):
+            self._answered[key] = since
+            return Engine(name, source, "answers", since, f"runs{at} and answers")
+        if heard.name not in model["answers"] and not said.one("tandem_alone"):
+            return Engine(name, source, "rank", since, f"runs here{at}")
+        if key in self._answered and self._answered[key] == since:
+            return Engine(name, source, "silent", since, f"runs{at} and does not answer")
+        far = f", {minutes(since, model.get('load_minutes'))}" if since else ""
+        return Engine(name, source, "starts", since, f"starts{far}")
 
 
-def problems_of(said: Reading) -> list[str]:
+def node_state(heard: Heard, engines: Sequence[Engine], others: Sequence[Engine], are_named: bool) -> tuple[str, str]:
+    """Word and sentence of a node as far as these of its engines go; what is held against `others` is left out. The
+    word is that of the worst; `are_named`: the sentence says which model each is of.
+    """
+    if heard.reading is None or heard.silent_since:
+        since = heard.silent_since
+        return DEAD, f"does not answer since {clock(since)}" if since else "has not been asked yet"
+    worst_first = sorted(engines, key=lambda each: (PROBLEM, STARTING, OK).index(each.word))
+    sentence = "; ".join(each.named if are_named else each.sentence for each in worst_first)
+    says = next((labels["why"] for labels, value in heard.reading.all("tandem_alone") if value), "")
+    if heard.reading.one("tandem_alone"):
+        return ALONE, f"serves in the place of the cluster ({says}); {sentence}"
+    words = {each.word for each in engines}
+    if PROBLEM in words:
+        return PROBLEM, sentence
+    if problems := problems_of(heard.reading, [each.source for each in others]):
+        return PROBLEM, f"{problems[0]}; {sentence}"
+    return STARTING if STARTING in words else OK, sentence
+
+
+def problems_of(said: Reading, but: Sequence[str]) -> list[str]:
     """What the canary holds against its parts, nodes that it misses, and rails without a carrier."""
     found = [
-        f"{labels['of']}: {labels['why']}" for labels, _ in said.all("tandem_problem") if {"of", "why"} <= {*labels}
+        f"{labels['of']}: {labels['why']}"
+        for labels, _ in said.all("tandem_problem")
+        if {"of", "why"} <= {*labels} and labels["of"] not in but
     ]
     found += [f"{labels.get('node', '?')} does not answer it" for labels, _ in said.all("tandem_node_away")]
     down = [labels.get("device", "?") for labels, value in said.all("tandem_rail_carrier") if not value]

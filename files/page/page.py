@@ -5,8 +5,9 @@ Each of its paths wants the key, and says nothing without it. It reads and never
 Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTORY/key; page.json beside it has
 
 - `port`, `name`: where it listens, and the node that it runs on
-- `topology`, `executor`, `recipe`, `model`, `spec`, `load_minutes`: of the plan
-- `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter. `answers`: those whose engine answers
+- `models`: [{topology, executor, recipe, model, spec, load_minutes, unit, nodes, answers}]; `model`: what clients call it;
+  `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
+- `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter
 - `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
 """
 
@@ -43,7 +44,7 @@ class Page:
             Source(each["name"], f"{each['url']}/metrics", lambda text, when: read(text, when, ("tandem_",), names))
             for each in wanted["nodes"]
         ]
-        self._watch, self._memory = Watch(wanted), Memory(wanted["panels"])
+        self._watch, self._memory = Watch(), Memory(wanted["panels"])
         self._events = Events(
             [
                 Source(each["name"], f"{each['url']}/events.json", lambda text, when: read_events(as_json(text)))

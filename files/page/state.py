@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from asking import Heard
-from nodes import Engine, Watch
+from nodes import ALONE, DEAD, Engine, Watch, node_state
 from reading import Reading
 from words import clock, counted, joined
 
@@ -23,6 +24,8 @@ _NODE = {
     "swap_used_bytes": "tandem_swap_used_bytes",
     "served_at": "tandem_plan_served_timestamp_seconds",
 }
+#: What is said of a model as it is declared.
+_DECLARED = ("topology", "executor", "recipe", "model", "spec", "nodes", "answers")
 #: Panels whose figure is in a model's part.
 _MODEL = (
     *("requests_running", "requests_waiting", "tokens_out", "tokens_in", "prefix_hits"),
@@ -30,53 +33,78 @@ _MODEL = (
 )
 
 Figures = Mapping[str, Mapping[str, float]]
+#: node -> the engine there, of one model.
+Engines = Mapping[str, Engine]
 
 
 def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figures: Figures) -> dict[str, Any]:
     """All of it. `figures`: panel -> series -> value."""
-    engines = {each.name: watch.engine(each) for each in heard}
-    served = any(engine.state == "answers" for engine in engines.values())
+    engines = [_engines(model, heard, watch) for model in wanted["models"]]
     rows = {each["name"]: each for each in wanted["nodes"]}
-    plan = {name: wanted[name] for name in ("topology", "executor", "recipe", "model", "spec")}
     nodes = []
     for each in heard:
-        word, sentence = watch.node(each, engines[each.name], served)
+        mine = [of[each.name] for of in engines if each.name in of]
+        word, sentence = node_state(each, mine, (), len(engines) > 1)
         told = each.reading if each.silent_since is None else None
         more = _machine(told, rows[each.name], figures) if told else {}
-        engine = {"state": engines[each.name].state}
-        nodes.append({"name": each.name, "state": word, "sentence": sentence, "engine": engine, **more})
+        parts = [_engine(engine, each.name, figures if told else {}) for engine in mine]
+        nodes.append({"name": each.name, "state": word, "sentence": sentence, "engines": parts, **more})
     deploy = [each.reading.one("tandem_deploy_under_way") for each in heard if each.reading and not each.silent_since]
     return {
         "when": round(time.time(), 1),
         "clock": time.strftime("%H:%M:%S %Z"),
         "asked_at": wanted["name"],
-        "plan": {**plan, "nodes": [{"name": row["name"], "rails": row["rails"]} for row in rows.values()]},
+        "plan": {
+            "nodes": [{"name": row["name"], "rails": row["rails"]} for row in rows.values()],
+            "models": [{name: model[name] for name in _DECLARED} for model in wanted["models"]],
+        },
         "deploy_under_way": any(deploy),
-        "models": [_model(plan["model"], wanted["answers"], engines, nodes, figures)],
+        "models": [
+            _model(model, heard, of, [each for each in engines if each is not of], figures)
+            for model, of in zip(wanted["models"], engines, strict=True)
+        ],
         "nodes": nodes,
         "panels": [{name: panel[name] for name in ("id", "title", "unit", "kind")} for panel in wanted["panels"]],
     }
 
 
+def _engines(model: dict[str, Any], heard: Sequence[Heard], watch: Watch) -> Engines:
+    """Of a model, by its nodes."""
+    found = {each.name: watch.engine(model, each) for each in heard if each.name in model["nodes"]}
+    served = any(engine.state == "answers" for engine in found.values())
+    return {name: replace(engine, served=served) for name, engine in found.items()}
+
+
+def _engine(engine: Engine, node: str, figures: Figures) -> dict[str, Any]:
+    found: dict[str, Any] = {"model": engine.model, "state": engine.state}
+    if (fill := figures.get("kv_fill", {}).get(f"{node} {engine.model}")) is not None:
+        found["kv_fill"] = fill
+    return found
+
+
 def _model(
-    name: str, answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]], figures: Figures
+    model: Mapping[str, Any], heard: Sequence[Heard], engines: Engines, others: Sequence[Engines], figures: Figures
 ) -> dict[str, Any]:
-    state, sentence = _serves(answers, engines, nodes)
-    found: dict[str, Any] = {"name": name, "state": state, "sentence": sentence}
+    nodes = {}
+    for each in heard:
+        if each.name in engines:
+            beside = [of[each.name] for of in others if each.name in of]
+            nodes[each.name] = node_state(each, [engines[each.name]], beside, False)
+    state, sentence = _serves(model["answers"], engines, nodes)
+    found: dict[str, Any] = {"name": model["model"], "state": state, "sentence": sentence}
     for panel in _MODEL:
-        value = figures.get(panel, {}).get(name)
+        value = figures.get(panel, {}).get(model["model"])
         if value is not None:
             found[panel] = round(value, 6)
     return found
 
 
-def _serves(answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequence[dict[str, Any]]) -> tuple[str, str]:
-    """A word and one sentence: since when, by how many, and what the others do."""
-    alone = [node["name"] for node in nodes if node["state"] == "alone" and engines[node["name"]].state == "answers"]
+def _serves(answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """A word and one sentence: since when, by how many, and what the others do. `nodes`: as far as its engines go."""
+    alone = [name for name, (word, _) in nodes.items() if word == ALONE and engines[name].state == "answers"]
     up = alone or [name for name in answers if engines[name].state == "answers"]
     others = [] if alone else [name for name in answers if name not in up]
-    sentences = {node["name"]: node["sentence"] for node in nodes}
-    rest = joined([f"{name}: {sentences[name]}" for name in others])
+    rest = joined([f"{name}: {nodes[name][1]}" for name in others])
     if not up:
         return "no", f"does not serve; {rest or 'no engine answers'}"
     begun = [since for name in up if (since := engines[name].since)]
@@ -85,7 +113,7 @@ def _serves(answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequen
         return "alone", f"serves{since} by {alone[0]} alone"
     if others:
         return "partly", f"serves{since} with {counted(len(up))} of {counted(len(answers))} engines; {rest}"
-    away = [node["name"] for node in nodes if node["state"] == "dead"]
+    away = [name for name, (word, _) in nodes.items() if word == DEAD]
     count = f" with {counted(len(up))} engines" if len(up) > 1 else ""
     # A rank that is gone ends the cluster's engine; until that is seen this says what was heard last.
     return "serves", f"serves{since}{count}" + (f"; no word from {joined(away)}" if away else "")
@@ -94,8 +122,6 @@ def _serves(answers: Sequence[str], engines: Mapping[str, Engine], nodes: Sequen
 def _machine(said: Reading, row: Mapping[str, Any], figures: Figures) -> dict[str, Any]:
     name = row["name"]
     found: dict[str, Any] = {key: value for key, metric in _NODE.items() if (value := said.one(metric)) is not None}
-    if (fill := figures.get("kv_fill", {}).get(name)) is not None:
-        found["kv_fill"] = fill
     found["disks"] = [
         {"path": labels["path"], "bytes": size, "free_bytes": free}
         for labels, size in said.all("tandem_disk_bytes")

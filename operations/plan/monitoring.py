@@ -38,7 +38,12 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
         if node.name in model.endpoints or knobs.falls_back:
             runs = ENGINES[model.recipe.engine]
             url = f"{engine_url(model.knobs, node)}{runs.SIGNS.path}"
-            passed[model.unit.removeprefix("tandem-")] = {"url": url, "names": runs.METRICS}
+            # Alarms and figures name the model as its clients do.
+            passed[model.unit.removeprefix("tandem-")] = {
+                "url": url,
+                "names": runs.METRICS,
+                "model": model.recipe.served_name,
+            }
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,
@@ -54,6 +59,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
                     "topology": each.knobs.topology,
                     "model": each.recipe.served_name,
                     "spec": engine.spec,
+                    "unit": each.unit,
                 }
                 for each, engine in models
             ],

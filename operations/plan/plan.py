@@ -276,7 +276,9 @@ def _node_plan(
         guard=upkeep.guard(knobs, here),
         fallback=fallback(here[0], node, mine[here[0].unit]),
         exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
-        prometheus=prometheus(models[0].recipe, knobs, node, [each.name for each in serving]),
+        prometheus=prometheus(
+            [each.recipe.served_name for each in models], knobs, node, [each.name for each in serving]
+        ),
         alertmanager=alertmanager(knobs, node),
         page=page(knobs, node, serving, specs),
         walls=walls(knobs, node, count, here),

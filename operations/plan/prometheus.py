@@ -14,7 +14,6 @@ from operations.plan.knobs import Knobs
 from operations.plan.monitoring import scrape_job, targets
 from operations.plan.nodes import Node
 from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of
-from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Program, seal_program
 
 #: Where systemd puts what it gives to Alertmanager alone.
@@ -23,12 +22,14 @@ CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
 TEST_ALARM = "TandemTest"
 
 
-def prometheus(recipe: Recipe, knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
-    """Prometheus, on the head alone; `names`: of the nodes that serve. None: it is not wanted here."""
+def prometheus(models: Sequence[str], knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
+    """Prometheus, on the head alone. `models`: what clients call them; `names`: of the nodes that serve. None: it is not
+    wanted here.
+    """
     if not knobs.keeps or not node.is_head:
         return None
     folder = folder_of(PROMETHEUS)
-    config = prometheus_config(recipe.served_name, knobs, names, f"{folder}/rules.yml")
+    config = prometheus_config(", ".join(models), knobs, names, f"{folder}/rules.yml")
     unit = render(
         "monitoring/tandem-prometheus.service.j2",
         folder=folder,
@@ -48,7 +49,7 @@ def prometheus(recipe: Recipe, knobs: Knobs, node: Node, names: Sequence[str]) -
 
 
 def prometheus_config(model: str, knobs: Knobs, names: Sequence[str], rules: str) -> str:
-    """Prometheus' configuration, as YAML. What it sends to Alertmanager names the model."""
+    """Prometheus' configuration, as YAML. An alarm that is no one model's has `model` as its label."""
     config = {
         "global": {"scrape_interval": "15s", "evaluation_interval": "15s", "external_labels": {"model": model}},
         "rule_files": [rules],

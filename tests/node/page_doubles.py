@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from operations.plan.plan import Plan
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES
 from tests.plan.samples import plan
@@ -95,8 +96,10 @@ class Exporter(Double):
 class Page:
     """The real program over these exporters, with what a deploy gives it."""
 
-    def __init__(self, folder: Path, exporters: Mapping[str, str], prometheus: str = "", **knobs: Any) -> None:
-        mine = plan(monitoring="metrics", **{"topology": "replicas"} | knobs).head.page
+    def __init__(
+        self, folder: Path, exporters: Mapping[str, str], prometheus: str = "", of: Plan | None = None, **knobs: Any
+    ) -> None:
+        mine = (of or plan(monitoring="metrics", **{"topology": "replicas"} | knobs)).head.page
         assert mine
         for file in mine.files:
             if file.path.startswith("/etc/tandem/page/"):

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from operations.plan.history import record
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.plan.samples import plan
+from tests.plan.test_rules import promtool
+
+__all__ = ["promtool"]
 
 exporter, facts, happened, machine, passed, text = (
     part("exporter", name) for name in ("exporter", "facts", "happened", "machine", "passed", "text")
@@ -47,14 +51,20 @@ class FakeEngine(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.fixture
-def engine() -> Iterator[tuple[str, type[FakeEngine]]]:
-    made = type("Engine", (FakeEngine,), {})
+@contextmanager
+def answering(body: bytes) -> Iterator[tuple[str, type[FakeEngine]]]:
+    made = type("Engine", (FakeEngine,), {"body": body})
     server = ThreadingHTTPServer(("127.0.0.1", 0), made)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/metrics", made
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def engine() -> Iterator[tuple[str, type[FakeEngine]]]:
+    with answering(FakeEngine.body) as made:
+        yield made
 
 
 @pytest.fixture
@@ -116,11 +126,12 @@ def test_units_of_a_plan_that_has_never_served_are_told(tmp_path: Path, monkeypa
         assert service
         unit_file = next(file.content for file in service.files if file.path.endswith(".service"))
         (tmp_path / f"{unit}.service").write_text(unit_file)
-    assert said(facts._proven(units)) == {}
+    assert said(facts._proven(units, {})) == {}
     (tmp_path / "served.json").write_text(json.dumps([{"id": "of an older Tandem"}]))
-    assert said(facts._proven(units)) == {}
+    assert said(facts._proven(units, {})) == {}
     (tmp_path / "served.json").write_text(json.dumps([record(failed, {}), record(served, {})]))
-    found = said(facts._proven([*units, "tandem-fallback"]))
+    found = said(facts._proven([*units, "tandem-fallback"], {"tandem-engine": "m"}))
+    assert 'tandem_unit_proven{unit="tandem-engine",model="m"}' in found
     assert found.pop('tandem_unit_proven{unit="tandem-canary"}') == 0
     # The walls' rules have their spec, their unit has none.
     assert set(found.values()) == {1.0} and len(found) == len(units) - 2
@@ -166,12 +177,93 @@ def test_what_a_gb10_does_not_know_is_left_out(tmp_path: Path, monkeypatch: pyte
 def test_names_that_are_wanted_are_passed_on(engine: tuple[str, type[FakeEngine]]) -> None:
     url, kind = engine
     given = passed.on("engine", url, "vllm:")
-    assert given.text == '# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\n'
+    assert passed.merged([given]) == '# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\n'
     assert said(given.samples) == {'tandem_source_up{source="engine"}': 1.0}
     kind.body = b"vllm:x 1\n" * 600_000
-    assert passed.on("engine", url, "vllm:").text == ""
+    assert passed.merged([passed.on("engine", url, "vllm:")]) == ""
     gone = passed.on("engine", f"http://127.0.0.1:{free_port()}/metrics", "vllm:")
-    assert (gone.text, said(gone.samples)) == ("", {'tandem_source_up{source="engine"}': 0.0})
+    assert (passed.merged([gone]), said(gone.samples)) == ("", {'tandem_source_up{source="engine"}': 0.0})
+
+
+#: Of one engine: its names as those of the other, and some that do not say which model they are of.
+VLLM = """\
+# HELP vllm:num_requests_running Number of requests.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="MODEL"} 3.0
+# HELP vllm:prompt_tokens_total Number of prefill tokens.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="MODEL"} 7.0
+# HELP vllm:request_seconds Latency.
+# TYPE vllm:request_seconds histogram
+vllm:request_seconds_bucket{le="1.0",model_name="MODEL"} 1.0
+vllm:request_seconds_bucket{le="+Inf",model_name="MODEL"} 2.0
+vllm:request_seconds_count{model_name="MODEL"} 2.0
+vllm:request_seconds_sum{model_name="MODEL"} 1.5
+# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",why="a } b",engine="0"} 1.0
+# HELP vllm:up Bare.
+# TYPE vllm:up gauge
+vllm:up 1
+# HELP trtllm_requests_total Requests.
+# TYPE trtllm_requests_total counter
+trtllm_requests_total{model_name="undefined",engine_type="undefined"} 4
+"""
+
+
+def test_two_engines_say_each_name_once_and_no_sample_twice(promtool: str) -> None:
+    with (
+        answering(VLLM.replace("MODEL", "chat").encode()) as (chat, _),
+        answering(VLLM.replace("MODEL", "coder").encode() + b"# TYPE vllm:more gauge\nvllm:more 1\n") as (coder, _),
+        answering(b'# TYPE haproxy_up gauge\nhaproxy_up{proxy="clients"} 1\n') as (proxy, _),
+    ):
+        both = [
+            passed.on("proxy", proxy, "haproxy_"),
+            passed.on("engine-chat", chat, "vllm:|trtllm_", "chat"),
+            passed.on("engine-coder", coder, "vllm:|trtllm_", "coder"),
+        ]
+    found = passed.merged(both)
+    lines = found.splitlines()
+    series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(series) == len(set(series)) == 2 * 9 + 2, found
+    for name in ("vllm:request_seconds", "vllm:cache_config_info", "haproxy_up"):
+        # Its samples are behind what it is, all of them.
+        at = [index for index, line in enumerate(lines) if name in line]
+        assert at == list(range(at[0], at[0] + len(at))), name
+    checked = subprocess.run([promtool, "check", "metrics"], input=found, capture_output=True, text=True, check=False)
+    # It also has an opinion on names.
+    assert checked.returncode in (0, 3) and "parsing" not in checked.stdout + checked.stderr, checked.stderr
+    for line in (
+        'vllm:num_requests_running{engine="0",model_name="chat"} 3.0',
+        'vllm:cache_config_info{block_size="16",why="a } b",engine="0",model_name="coder"} 1.0',
+        'vllm:up{model_name="chat"} 1',
+        'trtllm_requests_total{engine_type="undefined",model_name="coder"} 4',
+        'haproxy_up{proxy="clients"} 1',
+        'vllm:more{model_name="coder"} 1',
+    ):
+        assert line in lines, found
+    assert said([sample for each in both for sample in each.samples]) == {
+        'tandem_source_up{source="proxy"}': 1.0,
+        'tandem_source_up{source="engine-chat",model="chat"}': 1.0,
+        'tandem_source_up{source="engine-coder",model="coder"}': 1.0,
+    }
+
+
+def test_a_unit_of_an_engine_is_told_with_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    systemctl = tmp_path / "systemctl"
+    units = ("tandem-engine-coder", "tandem-proxy")
+    blocks = "\n\n".join(
+        f"Id={unit}.service\nLoadState=loaded\nActiveState=failed\nNRestarts=2\nActiveEnterTimestampMonotonic=0"
+        for unit in units
+    )
+    systemctl.write_text(f"#!/bin/sh\ncat <<'END'\n{blocks}\nEND\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    models = facts.models_of([{"unit": "tandem-engine-coder", "model": "coder"}])
+    found = said(facts._units(list(units), 5, models))
+    assert found['tandem_unit_failed{unit="tandem-engine-coder",model="coder"}'] == 1
+    assert found['tandem_unit_restarts{unit="tandem-engine-coder",model="coder"}'] == 2
+    assert found['tandem_unit_failed{unit="tandem-proxy"}'] == 1
 
 
 def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

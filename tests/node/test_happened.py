@@ -47,6 +47,22 @@ def test_a_deploy_says_what_it_changed_and_no_value_that_is_the_owner_s(told: An
     ]
 
 
+def test_a_deploy_of_several_models_says_each_and_whose_word_changed(told: Any, tmp_path: Path) -> None:
+    one = {"recipe": "a", "topology": "cluster", "models": {}}
+    chat, coder = {"recipe": "a"}, {"recipe": "b", "topology": "solo", "memory_gib": 24.0}
+    two = one | {"models": {"chat": chat, "coder": coder}}
+    other = one | {"models": {"chat": chat | {"topology": "replicas"}, "coder": coder | {"memory_gib": 30.0}}}
+    plans = [{"when": f"2026-11-2{day} 10:00", "knobs": knobs} for day, knobs in ((2, one), (3, two), (4, other))]
+    (tmp_path / "served.json").write_text(json.dumps(plans))
+    newest, middle, oldest = (each["text"] for each in told([]))
+    assert newest == (
+        "chat: a, replicas; coder: b, solo serve; changed: models.chat.topology None → replicas, "
+        "models.coder.memory_gib"
+    )
+    assert middle.startswith("chat: a, cluster; coder: b, solo serve; changed: models.chat.recipe None → a, ")
+    assert oldest == "a, cluster serves"
+
+
 def test_what_canary_guard_and_systemd_say_is_told_and_nothing_else(told: Any) -> None:
     guard = {"_SYSTEMD_UNIT": "tandem-guard.service", "__REALTIME_TIMESTAMP": "1790000000000000"}
     found = told(
@@ -56,11 +72,19 @@ def test_what_canary_guard_and_systemd_say_is_told_and_nothing_else(told: Any) -
             guard | {"MESSAGE": [116, 97]},
             {"_PID": "1", "MESSAGE_ID": "5eb", "UNIT": "tandem-engine.service", "MESSAGE": "Scheduled restart job"}
             | {"__REALTIME_TIMESTAMP": "1790000001000000"},
+            {
+                "_PID": "1",
+                "MESSAGE_ID": "5eb",
+                "UNIT": "tandem-engine-coder.service",
+                "MESSAGE": "Scheduled restart job",
+            }
+            | {"__REALTIME_TIMESTAMP": "1790000002000000"},
             {"_PID": "1", "MESSAGE_ID": "5eb", "UNIT": "nginx.service", "MESSAGE": "Scheduled restart job"}
             | {"__REALTIME_TIMESTAMP": "1790000001000000"},
         ]
     )
     assert [(each["kind"], each["text"]) for each in found] == [
+        ("restart", "tandem-engine-coder: Scheduled restart job"),
         ("restart", "tandem-engine: Scheduled restart job"),
         ("guard", "tandem-guard: the engine's container is killed"),
     ]

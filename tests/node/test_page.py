@@ -88,17 +88,21 @@ def test_it_says_what_is_declared_and_what_is(two: Two) -> None:
     page = two.start()
     time.sleep(13)
     said = page.told("state.json")
-    assert said["plan"]["topology"] == "replicas" and said["plan"]["recipe"] == "nemotron-3-super-nvfp4-auto"
+    (declared,) = said["plan"]["models"]
+    assert declared["topology"] == "replicas" and declared["recipe"] == "nemotron-3-super-nvfp4-auto"
+    assert declared["nodes"] == declared["answers"] == list(NODES)
     assert [(node["name"], node["state"]) for node in said["nodes"]] == [(name, "ok") for name in NODES]
     (model,) = said["models"]
     assert model["sentence"].startswith("serves since ") and model["sentence"].endswith(" with two engines")
+    assert "engine of" not in said["nodes"][0]["sentence"]
     assert (model["requests_running"], model["requests_waiting"]) == (6, 4)
     assert model["tokens_out"] == pytest.approx(20, rel=0.1)
     assert model["between_p50"] == pytest.approx(0.1, abs=0.01)
     # Nobody has said anything of these.
     assert "ttft_p50" not in model and "prefix_hits" not in model
     node = said["nodes"][0]
-    assert (node["kv_fill"], node["clock_hertz"]) == (25, 2.281e9) and "power_watts" not in node
+    assert node["engines"] == [{"model": "nemotron", "state": "answers", "kv_fill": 25}]
+    assert node["clock_hertz"] == 2.281e9 and "power_watts" not in node
     assert node["rails"][0] == {"device": "enp1s0f0np0", "carrier": 1, "speed_bits": 2e11}
     assert node["disks"] == [{"path": "/", "bytes": 1e12, "free_bytes": 5e11}]
 
@@ -210,6 +214,6 @@ def test_a_node_that_has_never_answered_has_no_figures(two: Two, tmp_path: Path)
     assert said["nodes"][1] == {
         "name": "spark-2",
         "state": "dead",
-        "engine": {"state": "unknown"},
+        "engines": [{"model": "nemotron", "state": "unknown"}],
         "sentence": said["nodes"][1]["sentence"],
     }

@@ -53,7 +53,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def watch(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     folder = tmp_path_factory.mktemp("watch")
-    said: list[str] = ['tandem_unit_failed{unit="tandem-engine"} 0']
+    said: list[str] = ['tandem_unit_failed{unit="tandem-engine",model="nemotron"} 0']
     with (
         receivers.webhook() as webhook,
         receivers.webhook() as ntfy,
@@ -146,7 +146,8 @@ def test_prometheus_own_tools_take_the_configurations(watch: Watch) -> None:
 
 def test_an_alarm_reaches_everybody_and_so_does_its_end(watch: Watch) -> None:
     name, log = "TandemEngineGaveUp", watch.folder / "alertmanager.log"
-    watch.metrics[:] = ['tandem_unit_failed{unit="tandem-engine"} 1', 'tandem_plan_info{model="nemotron"} 1']
+    failed = 'tandem_unit_failed{unit="tandem-engine",model="nemotron"}'
+    watch.metrics[:] = [f"{failed} 1", 'tandem_plan_info{model="nemotron"} 1']
     path, authorization, body = until(lambda: of(watch.webhook, name, "firing"), log)[0]
     assert (path, authorization) == ("/hook", f"Bearer {TOKEN}")
     (alarm,) = [each for each in body["alerts"] if each["labels"]["alertname"] == name]
@@ -158,10 +159,26 @@ def test_an_alarm_reaches_everybody_and_so_does_its_end(watch: Watch) -> None:
     subject, text = until(lambda: [m for m in watch.mail.mails if "has ended too often" in m[0]], log)[0]
     assert "firing" in subject and "next: `make status`" in text and "model: nemotron" in text
 
-    watch.metrics[0] = 'tandem_unit_failed{unit="tandem-engine"} 0'
+    watch.metrics[0] = f"{failed} 0"
     until(lambda: of(watch.webhook, name, "resolved"), log)
     until(lambda: of(watch.ntfy, name, "resolved"), log)
     until(lambda: [mail for mail in watch.mail.mails if f"alarm: {name}" in mail[1] and "resolved: " in mail[1]], log)
+
+
+def test_of_several_models_the_one_that_is_ill_is_the_alarm_s(watch: Watch) -> None:
+    """Its own label comes before the name that Prometheus gives to all alarms that go out."""
+    name, log = "TandemEngineGaveUp", watch.folder / "alertmanager.log"
+    failed = 'tandem_unit_failed{unit="tandem-engine-coder",model="coder"}'
+    of_both = ['tandem_plan_info{model="nemotron"} 1', 'tandem_plan_info{model="coder"} 1']
+    watch.metrics[:] = [f"{failed} 1", *of_both]
+    try:
+        body = until(lambda: [each for each in of(watch.webhook, name, "firing") if "coder" in str(each)], log)[0][2]
+    finally:
+        watch.metrics[:] = [f"{failed} 0", *of_both]
+    (alarm,) = [each for each in body["alerts"] if each["labels"]["alertname"] == name]
+    assert alarm["labels"]["model"] == alarm["annotations"]["model"] == body["groupLabels"]["model"] == "coder"
+    assert "the engine of coder on spark-1" in alarm["annotations"]["summary"]
+    until(lambda: [each for each in of(watch.webhook, name, "resolved") if "coder" in str(each)], log)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from operations.plan.plan import Plan
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.refusal import Refusal
 from operations.plan.service import Program
-from tests.plan.samples import engine_of, knobs, nodes, plan, survey
+from tests.plan.samples import engine_of, knobs, plan, survey
+from tests.plan.two_models import two_models
 
 MAIL = {"email": "you@x.org", "from": "a@x.org", "smtp": "mail.x.org:587"}
 
@@ -117,7 +118,12 @@ def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: st
     config = yaml.safe_load(file_of(of.head.prometheus, "prometheus.yml"))
     printed = yaml.safe_load(scrape_config(targets(of.knobs, [each.node.name for each in of.nodes])))
     assert config["scrape_configs"] == printed["scrape_configs"]
-    assert config["global"]["external_labels"] == {"model": of.recipe.served_name}
+    assert config["global"]["external_labels"] == {"model": of.models[0].recipe.served_name}
+
+
+def test_an_alarm_of_several_models_names_all_of_them_where_it_is_no_one_s() -> None:
+    config = yaml.safe_load(file_of(two_models(monitoring="prometheus").head.prometheus, "prometheus.yml"))
+    assert config["global"]["external_labels"] == {"model": "nemotron, coder"}
 
 
 def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_say() -> None:
@@ -136,7 +142,7 @@ def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_
 def test_without_the_knob_neither_is_planned(monitoring: str) -> None:
     of = plan(monitoring=monitoring)
     assert of.head.prometheus is None and of.head.alertmanager is None
-    assert not {8021, 8022} & set(listens(0, of.knobs, 2))
+    assert not {8021, 8022} & set(listens(of.head.node, of.knobs, 2, of.models))
 
 
 def test_to_keep_metrics_restarts_nothing_else() -> None:
@@ -150,9 +156,9 @@ def test_to_keep_metrics_restarts_nothing_else() -> None:
 
 
 def found(said: dict[str, Any], index: int = 0, **changes: Any) -> str:
-    wanted = knobs(monitoring="prometheus", **changes)
-    node = nodes(2, wanted)[index]
-    return str(Refusal(*check_survey(node, said, said, plan().recipe, wanted, [], 2)))
+    of = watching(**changes)
+    node = of.nodes[index].node
+    return str(Refusal(*check_survey(node, said, said, of.on(node.name), of.knobs, 2)))
 
 
 @pytest.mark.parametrize(("port", "knob"), [(8021, "prometheus_port"), (8022, "alertmanager_port")])
@@ -164,7 +170,6 @@ def test_a_prometheus_of_the_owners_on_the_port_is_refused_on_the_head(port: int
 
 def test_what_does_not_fit_the_disk_is_refused_and_what_is_kept_already_counts() -> None:
     said = survey()
-    said["state"]["models"] = [{**each, "present": True} for each in said["state"]["models"]]
     said["disks"]["metrics"] |= {"device": 9, "free": 3 << 30}
     assert "/var/lib has 3.0 GiB free, 4 GiB are needed" in found(said) and "lower monitoring_gib" in found(said)
     assert found(said, monitoring_gib=2) == "\n"

@@ -22,6 +22,7 @@ from tests.node.page_doubles import sources
 from tests.node.shipped import part
 from tests.plan.samples import ROOT, knobs, plan
 from tests.plan.test_walls import elements, text
+from tests.plan.two_models import two_models
 
 
 def config(of: Plan) -> str:
@@ -31,6 +32,13 @@ def config(of: Plan) -> str:
 
 def settings(of: Plan, index: int = 0) -> dict[str, Any]:
     mine = of.nodes[index].page
+    assert mine
+    found: dict[str, Any] = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
+    return found
+
+
+def exported(of: Plan, index: int) -> dict[str, Any]:
+    mine = of.nodes[index].exporter
     assert mine
     found: dict[str, Any] = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
     return found
@@ -49,7 +57,9 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     asked = {node["name"]: node["url"] for node in settings(of)["nodes"]}
     address = "127.0.0.1" if topology == "solo" else "192.168.177.11"
     assert asked["spark-1"] == f"http://{address}:8020" and len(asked) == len(of.serving)
-    assert settings(of)["answers"] == list(of.endpoints)
+    (model,) = settings(of)["models"]
+    assert model["nodes"] == [node.node.name for node in of.serving] and model["unit"] == "tandem-engine"
+    assert model["answers"] == list(of.models[0].endpoints)
     assert "8023" in elements(text(of, 0, "tandem.nft"), "given")
 
 
@@ -62,14 +72,45 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     ],
 )
 def test_it_says_what_joins_the_ranks_and_their_stages(changes: dict[str, Any], said: str) -> None:
-    assert settings(plan(monitoring="metrics", **changes))["executor"] == said
+    (model,) = settings(plan(monitoring="metrics", **changes))["models"]
+    assert model["executor"] == said
+
+
+def test_of_several_models_it_says_where_each_lies_and_answers() -> None:
+    of = two_models(monitoring="metrics")
+    # Its model is on another node, and the page shows it all the same.
+    for index in (0, 1):
+        found = {each["model"]: each for each in settings(of, index)["models"]}
+        assert list(found) == ["nemotron", "coder"]
+        assert (found["nemotron"]["unit"], found["coder"]["unit"]) == ("tandem-engine-chat", "tandem-engine-coder")
+        assert found["nemotron"]["nodes"] == ["spark-1", "spark-2"] and found["coder"]["nodes"] == ["spark-1"]
+        assert found["nemotron"]["answers"] == found["coder"]["answers"] == ["spark-1"]
+        assert (found["nemotron"]["executor"], found["coder"]["executor"]) == ("mp", "")
+
+
+def test_an_exporter_passes_on_each_engine_that_answers_there_with_its_model() -> None:
+    first, second = (exported(two_models(monitoring="metrics"), index) for index in (0, 1))
+    assert {name: each.get("model") for name, each in first["passed"].items()} == {
+        "proxy": None,
+        "engine-chat": "nemotron",
+        "engine-coder": "coder",
+    }
+    assert list(second["passed"]) == ["proxy"]
+    assert {each["unit"]: each["model"] for each in first["facts"]["plans"]} == {
+        "tandem-engine-chat": "nemotron",
+        "tandem-engine-coder": "coder",
+    }
+    assert [each["model"] for each in second["facts"]["plans"]] == ["nemotron"]
+    assert {"tandem-engine-chat", "tandem-engine-coder"} <= set(first["facts"]["units"])
+    (alone,) = exported(plan(monitoring="metrics"), 0)["facts"]["plans"]
+    assert alone["unit"] == "tandem-engine"
 
 
 def test_where_monitoring_is_off_there_is_nothing_of_it() -> None:
     of = plan()
     assert all(node.page is None for node in of.nodes)
     assert "/tandem\n" not in config(of) and "8023" not in config(of)
-    assert 8023 not in listens(0, of.knobs, 2)
+    assert 8023 not in listens(of.head.node, of.knobs, 2, of.models)
     after = plan(monitoring="metrics")
     assert of.head.proxy and after.head.proxy and of.head.proxy.spec == after.head.proxy.spec
 

@@ -16,11 +16,14 @@ NODE = 'node="spark-2"'
 #: Silent while, and for ten minutes after, a deploy has the head's lock.
 DEPLOY = {'tandem_deploy_under_way{node="spark-1"}': "0x5 1x2 0x200"}
 QUIET = {'tandem_deploy_under_way{node="spark-1"}': "0x500"}
+UP = 'tandem_source_up{node="spark-1",source="engine",model="nemotron"}'
+FAILED = f'tandem_unit_failed{{{NODE},unit="tandem-engine",model="nemotron"}}'
+RESTARTS = f'tandem_unit_restarts{{{NODE},unit="tandem-engine",model="nemotron"}}'
 WELL = {
-    'tandem_source_up{node="spark-1",source="engine"}': "1x500",
+    UP: "1x500",
     'up{job="tandem",node="spark-2"}': "1x500",
-    f'tandem_unit_failed{{{NODE},unit="tandem-engine"}}': "0x500",
-    f'tandem_unit_restarts{{{NODE},unit="tandem-engine"}}': "0x500",
+    FAILED: "0x500",
+    RESTARTS: "0x500",
     f"tandem_memory_available_bytes{{{NODE}}}": "90e9x500",
     f"tandem_memory_floor_bytes{{{NODE}}}": "4e9x500",
     f'tandem_rail_carrier{{{NODE},device="enp1s0f0np0"}}': "1x500",
@@ -38,10 +41,10 @@ WELL = {
 }
 #: Alarm, what differs, minute at which it is there, whether a deploy keeps it silent.
 CASES: list[tuple[str, dict[str, str], int, bool]] = [
-    ("TandemNoEngineAnswers", {'tandem_source_up{node="spark-1",source="engine"}': "1x5 0x200"}, 9, True),
+    ("TandemNoEngineAnswers", {UP: "1x5 0x200"}, 9, True),
     ("TandemNodeGone", {'up{job="tandem",node="spark-2"}': "1x5 0x200"}, 9, True),
-    ("TandemEngineGaveUp", {f'tandem_unit_failed{{{NODE},unit="tandem-engine"}}': "0x5 1x200"}, 7, False),
-    ("TandemEngineRestarts", {f'tandem_unit_restarts{{{NODE},unit="tandem-engine"}}': "0x5 1x2 2x200"}, 11, True),
+    ("TandemEngineGaveUp", {FAILED: "0x5 1x200"}, 7, False),
+    ("TandemEngineRestarts", {RESTARTS: "0x5 1x2 2x200"}, 11, True),
     ("TandemMemoryNearFloor", {f"tandem_memory_available_bytes{{{NODE}}}": "90e9x5 4.5e9x200"}, 9, False),
     ("TandemRailDown", {f'tandem_rail_carrier{{{NODE},device="enp1s0f0np0"}}': "1x5 0x200"}, 9, True),
     ("TandemRailErrors", {f'tandem_rail_receive_errors_total{{{NODE},device="enp1s0f0np0"}}': "0+600x200"}, 25, False),
@@ -118,3 +121,76 @@ def test_an_alarm_is_raised_by_what_it_is_for(
     assert 'model="nemotron"' in found[name], found[name]
     during = raised(promtool, tmp_path, WELL | DEPLOY | changes, minute)
     assert set(during) == (set() if silent else {name})
+
+
+# A cluster `nemotron` over both nodes, which answers on the first, and `coder` on the first; `vision` is the second's.
+CODER_UP = 'tandem_source_up{node="spark-1",source="engine-coder",model="coder"}'
+VISION_UP = f'tandem_source_up{{{NODE},source="engine-vision",model="vision"}}'
+VISION = f'tandem_plan_info{{{NODE},model="vision",unit="tandem-engine-vision"}}'
+SEVERAL = {name: values for name, values in WELL.items() if 'unit="tandem-engine"' not in name and name != UP} | {
+    'tandem_source_up{node="spark-1",source="engine-chat",model="nemotron"}': "1x500",
+    'up{job="tandem",node="spark-1"}': "1x500",
+    CODER_UP: "1x500",
+    VISION_UP: "1x500",
+    'tandem_plan_info{node="spark-1",model="nemotron",unit="tandem-engine-chat"}': "1x500",
+    'tandem_plan_info{node="spark-1",model="coder",unit="tandem-engine-coder"}': "1x500",
+    VISION: "1x500",
+    'tandem_unit_failed{node="spark-1",unit="tandem-engine-chat",model="nemotron"}': "0x500",
+    'tandem_unit_failed{node="spark-1",unit="tandem-engine-coder",model="coder"}': "0x500",
+    'tandem_unit_restarts{node="spark-1",unit="tandem-engine-coder",model="coder"}': "0x500",
+}
+#: What differs, the minute, and what is raised with labels that it has to have, and words that it must not say.
+OF_ONE: list[tuple[str, dict[str, str], int, dict[str, str], str]] = [
+    ("one does not answer", {CODER_UP: "1x5 0x200"}, 9, {"TandemNoEngineAnswers": "coder"}, "nemotron"),
+    ("one has no engine at all", {CODER_UP: "_x200"}, 9, {"TandemNoEngineAnswers": "coder"}, "nemotron"),
+    (
+        "one has given up",
+        {'tandem_unit_failed{node="spark-1",unit="tandem-engine-coder",model="coder"}': "0x5 1x200"},
+        7,
+        {"TandemEngineGaveUp": "coder"},
+        "nemotron",
+    ),
+    (
+        "one is started again and again",
+        {'tandem_unit_restarts{node="spark-1",unit="tandem-engine-coder",model="coder"}': "0x5 1x2 2x200"},
+        11,
+        {"TandemEngineRestarts": "coder"},
+        "nemotron",
+    ),
+    ("a node of some", {f"tandem_alone{{{NODE}}}": "0x5 1x200"}, 7, {"TandemServesAlone": "nemotron, vision"}, "coder"),
+    # Nobody but the node that is gone says that its model is declared.
+    (
+        "the node of one is gone",
+        {'up{job="tandem",node="spark-2"}': "1x5 0x200", VISION: "1x5 stale", VISION_UP: "1x5 stale"},
+        40,
+        {"TandemNodeGone": "nemotron, vision", "TandemNoEngineAnswers": "vision"},
+        "coder",
+    ),
+    # The deploy that took it away is long over.
+    ("one is no longer declared", {VISION: "1x5 stale", VISION_UP: "1x5 stale"}, 40, {}, "vision"),
+    (
+        "a node is no longer declared",
+        {'up{job="tandem",node="spark-2"}': "1x5 stale", VISION: "1x5 stale", VISION_UP: "1x5 stale"},
+        40,
+        {},
+        "vision",
+    ),
+    ("one is well all the same", {}, 40, {}, "coder"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "minute", "wanted", "but"), [each[1:] for each in OF_ONE], ids=[e[0] for e in OF_ONE]
+)
+def test_of_several_models_an_alarm_names_the_one_that_it_is_about(
+    promtool: str, tmp_path: Path, changes: dict[str, str], minute: int, wanted: dict[str, str], but: str
+) -> None:
+    found = raised(promtool, tmp_path, SEVERAL | QUIET | changes, minute)
+    assert set(found) == set(wanted)
+    for name, models in wanted.items():
+        assert f'model="{models}"' in found[name] and but not in found[name], found[name]
+
+
+def test_where_nobody_says_what_is_declared_and_nothing_answers_that_is_told(promtool: str, tmp_path: Path) -> None:
+    found = raised(promtool, tmp_path, QUIET, 9)
+    assert set(found) == {"TandemNoEngineAnswers"} and "No engine answers" in found["TandemNoEngineAnswers"]

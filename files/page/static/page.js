@@ -13,10 +13,14 @@ async function asked(path) {
   return answer.json();
 }
 
+function declared(model) {
+  const by = model.executor ? ` by ${model.executor}` : "";
+  return `${model.recipe} as ${model.model}, ${model.topology}${by}, on ${model.nodes.join(", ")}`;
+}
+
 function told(state) {
-  const {plan} = state, names = plan.nodes.map((node) => node.name).join(", ");
-  const by = plan.executor ? ` by ${plan.executor}` : "";
-  at("plan").textContent = `Declared: ${plan.recipe} as ${plan.model}, ${plan.topology}${by}, on ${names}.`;
+  at("plan").textContent = `Declared: ${state.plan.models.map(declared).join("; ")}.`;
+  at("models-title").textContent = state.models.length > 1 ? "The models" : "The model";
   at("models").replaceChildren(...models(state));
   at("picture").replaceChildren(picture(state));
   at("nodes").replaceChildren(...nodes(state));

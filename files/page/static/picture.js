@@ -14,14 +14,39 @@ const ENGINE = {
   answers: "engine answers", rank: "a rank of the engine", starts: "engine starts", silent: "engine is silent",
   waits: "engine does not run", "gave-up": "engine has given up", unknown: "engine not known",
 };
+// The same behind its model's name, where there are several.
+const PART = {
+  answers: "answers", rank: "a rank", starts: "starts", silent: "is silent", waits: "does not run",
+  "gave-up": "has given up", unknown: "not known",
+};
+// The worst first: the door is drawn as that one.
+const WORST = ["no", "partly", "alone", "serves"];
+// Letters of a model's name that a box has room for, and what each further line makes it higher by.
+const ROOM = 18, LINE = 18;
 
-function box(node, x, y, wide) {
+function short(name) {
+  return name.length > ROOM ? `${name.slice(0, ROOM - 1)}…` : name;
+}
+
+function part(engine, several) {
+  return several ? `${engine.model}: ${PART[engine.state] ?? engine.state}` : ENGINE[engine.state] ?? engine.state;
+}
+
+// A line of small text; the whole of it where the pointer rests.
+function line(x, y, whole, shown) {
+  const text = drawn("text", {x, y, "class": "sub"}, shown);
+  if (shown !== whole) text.append(drawn("title", {}, whole));
+  return text;
+}
+
+function box(node, x, y, wide, high, several) {
   const group = drawn("g", {"class": node.state});
   group.append(
-    drawn("rect", {x, y, width: wide, height: 84, rx: 5}),
+    drawn("rect", {x, y, width: wide, height: high, rx: 5}),
     drawn("text", {x: x + 12, y: y + 24}, node.name),
     drawn("text", {x: x + 12, y: y + 46}, word(node.state)),
-    drawn("text", {x: x + 12, y: y + 68, "class": "sub"}, ENGINE[node.engine.state] ?? node.engine.state),
+    ...node.engines.map((each, index) =>
+      line(x + 12, y + 68 + index * LINE, part(each, several), part({...each, model: short(each.model)}, several))),
   );
   return group;
 }
@@ -35,43 +60,58 @@ function links(nodes) {
   });
 }
 
-// Where nodes are: two beside each other, or one below the other where the window is as narrow as a phone.
-function places(count) {
+// Where nodes are: two beside each other, or one below the other where the window is as narrow as a phone. `more`: lines
+// of the door and of a node beyond the first.
+function places(count, more) {
   const narrow = window.innerWidth < 560, columns = narrow ? 1 : Math.min(count, 2);
-  const wide = 210, gap = 130, left = narrow ? 40 : 12, top = 100, high = narrow ? 150 : 130;
+  const wide = 210, gap = 130, left = narrow ? 40 : 12;
+  const door = 48 + more.door * LINE, tall = 84 + more.node * LINE, top = door + 52;
+  const high = tall + (narrow ? 66 : 46);
   const at = (index) => [left + (index % columns) * (wide + gap), top + Math.floor(index / columns) * high];
   const width = left * 2 + columns * wide + (columns - 1) * gap;
-  return {narrow, columns, wide, gap, left, at, width, height: top + Math.ceil(count / columns) * high - (high - 100)};
+  const height = top + (Math.ceil(count / columns) - 1) * high + tall + 16;
+  return {narrow, columns, wide, gap, left, at, width, height, door, tall, high};
 }
 
 function rail(state, line, [x, y], place) {
   const label = state === "down" ? "✕ rail down" : state === "up" ? "rail up" : "rail not known";
   const across = y + 26 + line * 34, down = x + 20 + line * 95;
-  const path = place.narrow ? `M${down} ${y + 84} V${y + 150}` : `M${x + place.wide} ${across} h${place.gap}`;
-  const text = place.narrow ? {x: down + 6, y: y + 121} : {x: x + place.wide + 8, y: across - 5};
+  const path = place.narrow ? `M${down} ${y + place.tall} V${y + place.high}` : `M${x + place.wide} ${across} h${place.gap}`;
+  const text = place.narrow ? {x: down + 6, y: y + place.tall + 37} : {x: x + place.wide + 8, y: across - 5};
   return [drawn("path", {d: path, "class": state === "down" ? "down" : "rail"}), drawn("text", {...text, "class": "sub"}, label)];
 }
 
+function door(state, x, place) {
+  const {models, plan} = state, several = models.length > 1;
+  const worst = WORST.find((each) => models.some((model) => model.state === each)) ?? models[0].state;
+  const group = drawn("g", {"class": worst});
+  const said = (model, index, name) => `${several ? `${MARKS[model.state] ?? "?"} ` : ""}${name}, ${plan.models[index].topology}`;
+  group.append(
+    drawn("rect", {x, y: 8, width: place.wide, height: place.door, rx: 5}),
+    drawn("text", {x: x + 12, y: 28}, `${MARKS[worst] ?? "?"} the door`),
+    ...models.map((model, index) =>
+      line(x + 12, 46 + index * LINE, said(model, index, model.name), said(model, index, several ? short(model.name) : model.name))),
+  );
+  return group;
+}
+
 export function picture(state) {
-  const {nodes, plan} = state, place = places(nodes.length), rails = links(nodes);
+  const {nodes, plan} = state, several = state.models.length > 1, rails = links(nodes);
+  const lines = Math.max(1, ...nodes.map((node) => node.engines.length));
+  const place = places(nodes.length, {door: state.models.length - 1, node: lines - 1});
   const map = drawn("svg", {viewBox: `0 0 ${place.width} ${place.height}`, "class": "map", role: "img"});
-  const said = nodes.map((node) => `${node.name} ${word(node.state)}, ${ENGINE[node.engine.state] ?? ""}`).join("; ");
-  map.append(drawn("title", {}, `${plan.topology}: ${said}; rails: ${rails.join(", ") || "none"}`));
-  const middle = place.width / 2, model = state.models[0];
+  const said = nodes.map((node) => `${node.name} ${word(node.state)}, ${node.engines.map((each) => part(each, several)).join(", ")}`).join("; ");
+  const how = several ? plan.models.map((each) => `${each.model} ${each.topology}`).join(", ") : plan.models[0].topology;
+  map.append(drawn("title", {}, `${how}: ${said}; rails: ${rails.join(", ") || "none"}`));
+  const middle = place.width / 2;
   nodes.forEach((node, index) => {
     const [x, y] = place.at(index);
-    const path = place.narrow ? `M${middle - 105} 32 H14 V${y + 42} H${x}` : `M${middle} 56 L${x + place.wide / 2} ${y}`;
+    const path = place.narrow ? `M${middle - 105} 32 H14 V${y + 42} H${x}` : `M${middle} ${8 + place.door} L${x + place.wide / 2} ${y}`;
     map.append(drawn("path", {d: path}));
   });
-  const door = drawn("g", {"class": model.state});
-  door.append(
-    drawn("rect", {x: middle - 105, y: 8, width: 210, height: 48, rx: 5}),
-    drawn("text", {x: middle - 93, y: 28}, `${MARKS[model.state] ?? "?"} the door`),
-    drawn("text", {x: middle - 93, y: 46, "class": "sub"}, `${model.name}, ${plan.topology}`),
-  );
-  map.append(door);
+  map.append(door(state, middle - 105, place));
   nodes.forEach((node, index) => {
-    map.append(box(node, ...place.at(index), place.wide));
+    map.append(box(node, ...place.at(index), place.wide, place.tall, several));
     if (index + 1 < nodes.length && (place.narrow || index % 2 === 0)) {
       map.append(...rails.flatMap((each, line) => rail(each, line, place.at(index), place)));
     }

@@ -45,7 +45,6 @@ const MODEL = [
 ];
 
 const NODE = [
-  ["kv_fill", "KV cache in use", fixed(0, " %")],
   ["clock_hertz", "Clock", fixed(0, " MHz", 1e-6)],
   ["power_watts", "Power", fixed(0, " W")],
   ["temperature_celsius", "Temperature", fixed(0, " °C")],
@@ -61,10 +60,14 @@ function card(of, more) {
   return made("article", {"class": `card ${of.state}`}, title, made("p", {}, of.sentence), more);
 }
 
+function lies(model) {
+  return made("p", {"class": "lies"}, `${model.topology} on ${model.nodes.join(", ")}`);
+}
+
 export function models(state) {
-  return state.models.map((model) => {
+  return state.models.map((model, index) => {
     const tiles = made("div", {"class": "tiles"}, ...[0, 3, 6].map((from) => rows(model, MODEL.slice(from, from + 3))));
-    return card(model, tiles);
+    return card(model, state.models.length > 1 ? made("div", {}, lies(state.plan.models[index]), tiles) : tiles);
   });
 }
 
@@ -75,12 +78,17 @@ export function rail(of) {
   return `${link}, ${speed}, ${flow}`;
 }
 
+function cache(engine, several) {
+  return [() => engine.kv_fill, several ? `KV cache of ${engine.model}` : "KV cache in use", fixed(0, " %")];
+}
+
 export function nodes(state) {
+  const several = state.models.length > 1;
   return state.nodes.map((node) => {
     if (!("rails" in node)) return card(node, "");
     const more = node.disks.map((disk) => [() => disk, `Disk ${disk.path}`, (it) => `${gib(it.free_bytes)} of ${gib(it.bytes)} free`]);
     more.push(...node.rails.map((each) => [() => each, `Rail ${each.device}`, rail]));
-    return card(node, rows(node, [...NODE, ...more]));
+    return card(node, rows(node, [...node.engines.map((each) => cache(each, several)), ...NODE, ...more]));
   });
 }
 
