@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ def test_what_apt_refused_a_while_ago_is_not_asked_again_and_changes_nothing(nod
     nodes.head |= {"missing": ["prometheus", "prometheus-alertmanager"], "refused": True}
     outcome = nodes.deploy()
     assert outcome.code == 0 and outcome.commands == [], outcome.text
+    # Hosts, those that were changed, that failed, that were not changed.
+    assert re.search(r"Grand total +(\d+) +- +- +\1 ", outcome.text), outcome.text
     assert "apt install --no-install-recommends prometheus prometheus-alertmanager" in " ".join(outcome.text.split())
 
 

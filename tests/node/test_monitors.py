@@ -63,7 +63,12 @@ def test_what_goes_while_it_is_counted_is_passed_over(tmp_path: Path, monkeypatc
 
 def test_a_name_server_that_says_nothing_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitors, "HEARD_S", 0.5)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: time.sleep(5) or [])
+
+    def silence(*_: Any) -> list[Any]:
+        time.sleep(5)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", silence)
     began = time.monotonic()
     receivers = [{"kind": "webhook", "to": f"http://{name}/...", "host": name, "port": 80} for name in ("a", "b")]
     assert monitors.silent(receivers) == [f"webhook http://{name}/...: no answer in time" for name in ("a", "b")]
