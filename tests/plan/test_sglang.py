@@ -18,7 +18,7 @@ from operations.plan.engines import ENGINES, counters
 from operations.plan.formats import load_file
 from operations.plan.lint.judge import judge_of, lint
 from operations.plan.lint.subject import releases
-from operations.plan.litellm import proxy_config
+from operations.plan.litellm import Behind, proxy_config
 from operations.plan.panels import dashboard, panels
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
@@ -134,18 +134,19 @@ def test_the_page_draws_its_metrics_and_grafana_those_of_all() -> None:
 
 
 def test_a_model_that_reasons_is_not_continued(tmp_path: Path) -> None:
-    urls = ["http://192.168.177.11:8001", "http://192.168.177.12:8001"]
-    plain = proxy_config(own(tmp_path), knobs(topology="replicas"), urls)["model_list"][0]
+    urls = ("http://192.168.177.11:8001", "http://192.168.177.12:8001")
+    plain = proxy_config(knobs(topology="replicas"), [Behind(own(tmp_path), urls)])["model_list"][0]
     assert plain["litellm_params"]["model"] == "hosted_vllm/model"
     assert plain["model_info"] == {"continues": {"continue_final_message": True}}
     recipe = own(tmp_path, flags="flags: {reasoning-parser: qwen3}")
-    assert "model_info" not in proxy_config(recipe, knobs(topology="replicas"), urls)["model_list"][0]
+    assert "model_info" not in proxy_config(knobs(topology="replicas"), [Behind(recipe, urls)])["model_list"][0]
 
 
 def test_clients_ask_for_an_adapter_behind_the_model_s_name(tmp_path: Path) -> None:
     recipe = own(tmp_path, flags="flags: {lora-paths: [poet=org/poet, org/other]}")
     assert RUNS.adapters(recipe) == ("model:poet", "model:org/other")
-    names = [each["model_name"] for each in proxy_config(recipe, knobs(), ["http://127.0.0.1:8001"])["model_list"]]
+    config = proxy_config(knobs(), [Behind(recipe, ("http://127.0.0.1:8001",))])
+    names = [each["model_name"] for each in config["model_list"]]
     assert names == ["model", "model:poet", "model:org/other"]
 
 
