@@ -3,69 +3,30 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, ENGINE, PROMETHEUS
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, on
-from tests.lab import node
+from tests.e2e.cluster import HEAD, WORKER, on
+from tests.e2e.watched import TOKEN, Watched, asked, bring_programs, take_programs_away, wait_for, watching
 from tests.lab.settings import MANAGEMENT_NET
-from tests.node import receivers, watchers
-from tests.node.receivers import Received
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]
 
 BOTH = (PROMETHEUS, ALERTMANAGER)
 PORTS = {PROMETHEUS: 8021, ALERTMANAGER: 8022}
 ADDRESSES = {PROMETHEUS: "192.168.177.11", ALERTMANAGER: "127.0.0.1"}
-TOKEN = "t0ken-of-the-lab"
 #: A unit that ends stays down while this is there.
 STAYS_DOWN = f"/run/systemd/system/{ENGINE}.service.d/test.conf"
-
-
-@dataclass
-class Watched:
-    """`knobs` of the deploy; what the webhook gets."""
-
-    knobs: dict[str, Any]
-    webhook: Received
-
-    def deploy(self, **more: Any) -> Deploy:
-        return deploy(**self.knobs | more)
-
-    def verb(self, name: str) -> subprocess.CompletedProcess[str]:
-        data = " ".join(f"{knob}={shlex.quote(str(value))}" for knob, value in self.knobs.items())
-        argv = ["make", "-s", name, f"INVENTORY={cluster.INVENTORY}", f"DATA={data}"]
-        return subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def watched(lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """Nothing is deployed yet with these knobs."""
-    token = tmp_path_factory.mktemp("secret") / "token"
-    token.write_text(f"{TOKEN}\n")
-    token.chmod(0o600)
-    with receivers.webhook(f"{MANAGEMENT_NET}.1") as webhook:
-        url = f"http://{MANAGEMENT_NET}.1:{webhook.port}/hook"
-        # `make` takes words apart at spaces.
-        alarms = json.dumps([{"webhook": url, "token_file": str(token)}], separators=(",", ":"))
-        yield Watched({"topology": "replicas", "monitoring": "prometheus", "alarms": alarms}, webhook)
-
-
-def wait_for(found: Callable[[], Any], within_s: float) -> Any:
-    deadline = time.monotonic() + within_s
-    while not (got := found()):
-        assert time.monotonic() < deadline, f"not within {within_s} s"
-        time.sleep(2)
-    return got
+    with watching(tmp_path_factory.mktemp("secret")) as made:
+        yield made
 
 
 def test_a_head_that_gets_no_packages_serves_and_is_told_so(watched: Watched) -> None:
@@ -82,10 +43,7 @@ def test_a_head_that_gets_no_packages_serves_and_is_told_so(watched: Watched) ->
 def test_with_the_programs_both_run_and_the_distribution_s_do_not(
     watched: Watched, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    root = watchers.unpacked(tmp_path_factory.mktemp("packages"))
-    wanted = ["usr/bin/prometheus", "usr/bin/prometheus-alertmanager", "usr/share/prometheus"]
-    packed = subprocess.run(["tar", "-C", root, "-c", *wanted], capture_output=True, check=True).stdout
-    subprocess.run([*node.ssh_argv(HEAD), "sudo tar -C / -x --no-same-owner"], input=packed, check=True)
+    bring_programs(tmp_path_factory.mktemp("packages"))
     done = watched.deploy()
     assert done.code == 0, done.text
     for unit in BOTH:
@@ -120,26 +78,17 @@ def test_they_listen_on_fabric_and_loopback_alone_unprivileged_and_bounded(watch
 
 def test_every_node_is_scraped_and_the_rules_are_there(watched: Watched) -> None:
     def up() -> set[str]:
-        said = json.loads(
-            on(HEAD, "curl -sf 'http://192.168.177.11:8021/api/v1/query?query=up%7Bjob=%22tandem%22%7D==1'")
-        )
-        return {each["metric"]["node"] for each in said["data"]["result"]}
+        return {each["metric"]["node"] for each in asked('up{job="tandem"}==1')}
 
     wait_for(lambda: up() == {HEAD.name, WORKER.name}, 60)
     rules = json.loads(on(HEAD, "curl -sf http://192.168.177.11:8021/api/v1/rules"))["data"]["groups"][0]["rules"]
     assert all(rule["health"] in ("ok", "unknown") for rule in rules) and len(rules) > 10
 
 
-def alerts(watched: Watched, name: str, status: str) -> list[dict[str, Any]]:
-    """Alarms that the webhook has been told of."""
-    told = [alert for _, _, body in watched.webhook.hooks for alert in body["alerts"]]
-    return [each for each in told if (each["labels"]["alertname"], each["status"]) == (name, status)]
-
-
 def test_alarm_test_reaches_the_webhook_and_says_when_it_does_not(watched: Watched) -> None:
     said = watched.verb("alarm-test")
     assert said.returncode == 0 and f"webhook: http://{MANAGEMENT_NET}.1" in said.stdout, said.stderr
-    assert alerts(watched, "TandemTest", "firing")
+    assert watched.alerts("TandemTest", "firing")
     assert watched.webhook.hooks[-1][1] == f"Bearer {TOKEN}"
     watched.webhook.status = 500
     try:
@@ -154,13 +103,13 @@ def test_a_unit_that_is_killed_raises_its_alarm_and_its_end_is_told(watched: Wat
     on(WORKER, f"systemctl daemon-reload && systemctl kill --signal=KILL {ENGINE}")
     try:
         # A scrape, a look at the rules, and the half minute in which Alertmanager gathers.
-        (alarm, *_) = wait_for(lambda: alerts(watched, "TandemEngineGaveUp", "firing"), 180)
+        (alarm, *_) = wait_for(lambda: watched.alerts("TandemEngineGaveUp", "firing"), 180)
         assert alarm["labels"]["node"] == WORKER.name and alarm["labels"]["model"]
         assert alarm["annotations"]["next"]
     finally:
         on(WORKER, f"rm {STAYS_DOWN} && systemctl daemon-reload && systemctl reset-failed {ENGINE}")
         on(WORKER, f"systemctl start --no-block {ENGINE}")
-    wait_for(lambda: alerts(watched, "TandemEngineGaveUp", "resolved"), 480)
+    wait_for(lambda: watched.alerts("TandemEngineGaveUp", "resolved"), 480)
 
 
 def test_one_that_is_down_is_named_by_status_and_the_next_deploy_brings_it_back(watched: Watched) -> None:
@@ -179,8 +128,4 @@ def test_without_the_knob_both_are_gone_and_what_was_kept_stays(watched: Watched
     assert on(HEAD, "ss -Hltn '( sport = :8021 or sport = :8022 )'").strip() == ""
     assert on(HEAD, "ls /var/lib/private/tandem-prometheus") != ""
     assert [on(each, f"docker inspect --format '{{{{.Id}}}}' {ENGINE}") for each in (HEAD, WORKER)] == before
-    # As the lab's other tests find it.
-    kept = (
-        "/var/lib/tandem/no-packages /var/lib/private/tandem-* /var/lib/tandem-prometheus /var/lib/tandem-alertmanager"
-    )
-    on(HEAD, f"rm -rf /usr/bin/prometheus /usr/bin/prometheus-alertmanager /usr/share/prometheus {kept}")
+    take_programs_away()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -146,6 +145,3 @@ class Page:
 def sources() -> list[str]:
     """Names of the program's own files."""
     return sorted(file.stem for file in (FILES / "page").glob("*.py"))
-
-
-CHROMIUM = shutil.which("chromium") or ""

@@ -43,7 +43,7 @@ def webhook(address: str = "127.0.0.1") -> Iterator[Received]:
 
 
 @contextmanager
-def mail_server() -> Iterator[Received]:
+def mail_server(address: str = "127.0.0.1") -> Iterator[Received]:
     """`mails`: subject and text of each."""
     got = Received()
 
@@ -65,7 +65,7 @@ def mail_server() -> Iterator[Received]:
         def _say(self, line: str) -> None:
             self.wfile.write(f"{line}\r\n".encode())
 
-    with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler), got):
+    with _served(socketserver.ThreadingTCPServer((address, 0), Handler), got):
         yield got
 
 

@@ -5,21 +5,15 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
-import subprocess
-import threading
 import time
-import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.node.page_doubles import CHROMIUM, KEY, Exporter, Page
+from tests.node.browser import CHROMIUM, Door, browse, pixels, text_of, values
+from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
@@ -29,47 +23,6 @@ WAYS = [
     ("dark", 1100, 1800, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
     ("phone", 390, 2700, []),
 ]
-
-
-class Door(ThreadingHTTPServer):
-    """In the browser's place for HAProxy: gives the key, which a command line can't type into a dialogue. A phone's
-    page is put into a frame as wide as a phone.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, page: Page) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path.startswith("/frame/"):
-                    width, height = self.path.split("/")[2:]
-                    body = (
-                        f'<body style="margin:0"><iframe src="/tandem/" width={width} height={height} style="border:0">'
-                    )
-                    return self._say(200, body.encode(), "text/html", None)
-                request = urllib.request.Request(f"{page.url}{self.path}", headers={"Authorization": f"Bearer {KEY}"})
-                try:
-                    with urllib.request.urlopen(request, timeout=10) as answer:
-                        policy = answer.headers["Content-Security-Policy"].replace(
-                            "ancestors 'none'", "ancestors 'self'"
-                        )
-                        self._say(200, answer.read(), answer.headers["Content-Type"], policy)
-                except OSError:
-                    self._say(502, b"", "text/plain", None)
-
-            def _say(self, status: int, body: bytes, kind: str, policy: str | None) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                if policy:
-                    self.send_header("Content-Security-Policy", policy)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing."""
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 @pytest.fixture(scope="module")
@@ -83,29 +36,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str,
         'vllm:generation_tokens_total{model_name="nemotron"}': "100",
     }
     page = Page(folder, {name: f"http://127.0.0.1:{each.server_port}" for name, each in exporters.items()})
-    door = Door(page)
+    door = Door(page.url, KEY)
     time.sleep(23)
-    yield page, f"http://127.0.0.1:{door.server_port}", folder
-    door.shutdown()
+    yield page, door.url, folder
+    door.end()
     page.end()
     for each in exporters.values():
         each.end()
-
-
-def browse(folder: Path, *flags: str) -> str:
-    """What Chromium prints of a page that had ten seconds of its own time."""
-    argv = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"]
-    argv += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000", *flags]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
-
-
-def values(dom: str) -> list[tuple[str, str]]:
-    """(label, what is shown), in the page's order."""
-    return [
-        (html.unescape(label), html.unescape(value))
-        for label, value in re.findall(r'data-of="([^"]*)"[^>]*>([^<]*)', dom)
-    ]
 
 
 def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) -> None:
@@ -113,7 +50,7 @@ def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) ->
     dom = browse(folder, "--dump-dom", f"{url}/tandem/")
     said = page.told("state.json")
     assert 'data-state="told"' in dom and 'class="old"' not in dom
-    text = html.unescape(re.sub(r"<[^>]*>", " ", dom))
+    text = text_of(dom)
     for each in (*said["models"], *said["nodes"]):
         assert each["sentence"] in text, each
     found = values(dom)
@@ -139,18 +76,10 @@ def test_a_picture_of_it(
 ) -> None:
     _, url, folder = shown
     file = tmp_path / f"page-{name}.png"
-    at = f"{url}/frame/{width}/{height}" if width < 500 else f"{url}/tandem/"
+    at = f"{url}/frame/{width}/{height}/tandem/" if width < 500 else f"{url}/tandem/"
     browse(folder, *flags, f"--window-size={width},{height}", f"--screenshot={file}", at)
     found = pixels(file)
     assert (found["width"], found["height"]) == (width, height)
     assert (found["light"] > 0.5) == (name != "dark")
     if os.environ.get("PAGE_PICTURES"):
         (ROOT / f"docs/assets/page-{name}.png").write_bytes(file.read_bytes())
-
-
-def pixels(file: Path) -> dict[str, Any]:
-    """Size of a picture, and how light its corner is."""
-    import matplotlib.image
-
-    image = matplotlib.image.imread(file)
-    return {"height": image.shape[0], "width": image.shape[1], "light": float(image[:20, :5, :3].mean())}
