@@ -8,8 +8,8 @@ Runs on the node as `exporter.py SPEC`; exporter.json beside it has
 
 - `address`, `port`: where it listens
 - `facts`: what facts.py is asked for (see there)
-- `passed`: {name: {url, names, model}} of programs whose own metrics are passed on; `names`: a pattern of those that are;
-  `model`: of an engine, what clients call its model
+- `passed`: {name: {url, names, model}} of programs whose own metrics are passed on; `names`: a pattern of those that
+  are; `model`: of an engine, what clients call its model
 """
 
 from __future__ import annotations

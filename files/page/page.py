@@ -5,8 +5,8 @@ Each of its paths wants the key, and says nothing without it. It reads and never
 Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTORY/key; page.json beside it has
 
 - `port`, `name`: where it listens, and the node that it runs on
-- `models`: [{topology, executor, recipe, model, spec, load_minutes, unit, nodes, answers}]; `model`: what clients call it;
-  `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
+- `models`: [{topology, executor, recipe, model, spec, load_minutes, unit, nodes, answers}]; `model`: what clients call
+  it; `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
 - `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter
 - `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
 """

@@ -181,7 +181,7 @@ def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Pag
     boxes = [" ".join(re.sub(r"<[^>]*>", " ", box).split()) for box in re.findall(r"<g [^>]*>(.*?)</g>", dom)]
     # Neither is told by its colour: each has a shape and words.
     assert boxes == [
-        "✕ the door ● nemotron, cluster ✕ coder, solo",
+        "◐ the door ● nemotron, cluster ✕ coder, solo",
         "spark-1 ▲ problem nemotron: answers coder: is silent",
         "spark-2 ● ok nemotron: a rank",
     ]
