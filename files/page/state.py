@@ -107,7 +107,7 @@ def _serves(answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[
     rest = joined([f"{name}: {nodes[name][1]}" for name in others])
     if not up:
         return "no", f"does not serve; {rest or 'no engine answers'}"
-    begun = [since for name in up if (since := engines[name].since)]
+    begun = [began for name in up if (began := engines[name].since)]
     since = f" since {clock(min(begun))}" if begun else ""
     if alone:
         return "alone", f"serves{since} by {alone[0]} alone"

@@ -23,7 +23,7 @@ TEST_ALARM = "TandemTest"
 
 
 def prometheus(models: Sequence[str], knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
-    """Prometheus, on the head alone. `models`: what clients call them; `names`: of the nodes that serve. None: it is
+    """Prometheus, on the head alone; `models`: what clients call them, `names`: of the nodes that serve. None: it is
     not wanted here.
     """
     if not knobs.keeps or not node.is_head:

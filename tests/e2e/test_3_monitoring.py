@@ -49,9 +49,11 @@ def test_a_node_says_what_is_so(node: LabNode) -> None:
     found = metrics(node)
     assert found["tandem_exporter_failed"] == 0, found
     for unit in ("engine", "proxy", "litellm-a", "litellm-b", "canary", "guard", "walls"):
-        assert found[f'tandem_unit_active{{unit="tandem-{unit}"}}'] == 1
-        assert found[f'tandem_unit_restarts{{unit="tandem-{unit}"}}'] == 0
-    assert found['tandem_source_up{source="engine"}'] == found['tandem_source_up{source="proxy"}'] == 1
+        model = ',model="tiny-llama"' if unit == "engine" else ""
+        assert found[f'tandem_unit_active{{unit="tandem-{unit}"{model}}}'] == 1
+        assert found[f'tandem_unit_restarts{{unit="tandem-{unit}"{model}}}'] == 0
+    assert found['tandem_source_up{source="engine",model="tiny-llama"}'] == 1
+    assert found['tandem_source_up{source="proxy"}'] == 1
     rails = [name for name in found if name.startswith("tandem_rail_carrier")]
     assert len(rails) == 2 and all(found[name] == 1 for name in rails)
     total = int(on(node, "sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo")) * 1024

@@ -77,7 +77,9 @@ def bring_programs(folder: Path) -> None:
 
 def take_programs_away() -> None:
     """And what they have kept: as the lab's other tests find it."""
-    kept = "/var/lib/tandem/no-packages /var/lib/private/tandem-* /var/lib/tandem-prometheus /var/lib/tandem-alertmanager"
+    kept = (
+        "/var/lib/tandem/no-packages /var/lib/private/tandem-* /var/lib/tandem-prometheus /var/lib/tandem-alertmanager"
+    )
     on(HEAD, f"rm -rf /usr/bin/prometheus /usr/bin/prometheus-alertmanager /usr/share/prometheus {kept}")
 
 

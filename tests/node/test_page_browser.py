@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from tests.node.browser import CHROMIUM, Door, browse, pixels, text_of, values
 from tests.node.page_doubles import KEY, Exporter, Page
+from tests.node.two_page import CODER_UP, TwoModels
 from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
@@ -83,3 +85,54 @@ def test_a_picture_of_it(
     assert (found["light"] > 0.5) == (name != "dark")
     if os.environ.get("PAGE_PICTURES"):
         (ROOT / f"docs/assets/page-{name}.png").write_bytes(file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str, Path]]:
+    """The page of two models, of which the one beside the cluster's first rank does not answer."""
+    folder = tmp_path_factory.mktemp("two")
+    made = TwoModels(folder)
+    made.page.told("state.json")
+    made.exporters["spark-1"].changes |= {CODER_UP: "0"}
+    time.sleep(2.2)
+    door = Door(made.page.url, KEY)
+    yield made.page, door.url, folder
+    door.end()
+    made.end()
+
+
+def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Page, str, Path]) -> None:
+    page, url, folder = two
+    dom = browse(folder, "--dump-dom", f"{url}/tandem/")
+    said = page.told("state.json")
+    text = text_of(dom)
+    for each in (*said["models"], *said["nodes"]):
+        assert each["sentence"] in text, each
+    assert "The models" in text and "cluster on spark-1, spark-2" in text and "solo on spark-1" in text
+    assert "lab-tiny-llama as coder, solo, on spark-1." in text
+    assert [value for label, value in values(dom) if label == "Requests that run"] == ["3", "1"]
+    assert [each for each in values(dom) if each[0].startswith("KV cache")] == [
+        ("KV cache of nemotron", "25 %"),
+        ("KV cache of coder", "50 %"),
+        ("KV cache of nemotron", "not known"),
+    ]
+    boxes = [text_of(box) for box in re.findall(r"<g [^>]*>(.*?)</g>", dom)]
+    # Neither is told by its colour: each has a shape and words.
+    assert boxes == [
+        "◐ the door ● nemotron, cluster ✕ coder, solo",
+        "spark-1 ▲ problem nemotron: answers coder: is silent",
+        "spark-2 ● ok nemotron: a rank",
+    ]
+
+
+@pytest.mark.parametrize(("name", "width", "height", "flags"), WAYS, ids=[way[0] for way in WAYS])
+def test_a_picture_of_two_models_is_as_wide_as_its_window(
+    two: tuple[Page, str, Path], name: str, width: int, height: int, flags: list[str], tmp_path: Path
+) -> None:
+    _, url, folder = two
+    file = tmp_path / f"two-{name}.png"
+    at = f"{url}/frame/{width}/{height}/tandem/" if width < 500 else f"{url}/tandem/"
+    browse(folder, *flags, f"--window-size={width},{height}", f"--screenshot={file}", at)
+    assert (pixels(file)["light"] > 0.5) == (name != "dark")
+    if keep := os.environ.get("TWO_PICTURES"):
+        Path(keep, file.name).write_bytes(file.read_bytes())

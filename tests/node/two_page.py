@@ -1,4 +1,4 @@
-"""Doubles for a page of two models: what the exporters of two nodes say (tests/plan/two_models.py), with changes."""
+"""Doubles for a page of two models: the exporters of the two nodes of tests/plan/two_models.py, and the page."""
 
 from __future__ import annotations
 

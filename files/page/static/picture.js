@@ -19,8 +19,6 @@ const PART = {
   answers: "answers", rank: "a rank", starts: "starts", silent: "is silent", waits: "does not run",
   "gave-up": "has given up", unknown: "not known",
 };
-// The worst first: the door is drawn as that one.
-const WORST = ["no", "partly", "alone", "serves"];
 // Letters of a model's name that a box has room for, and what each further line makes it higher by.
 const ROOM = 18, LINE = 18;
 
@@ -83,12 +81,12 @@ function rail(state, line, [x, y], place) {
 
 function door(state, x, place) {
   const {models, plan} = state, several = models.length > 1;
-  const worst = WORST.find((each) => models.some((model) => model.state === each)) ?? models[0].state;
-  const group = drawn("g", {"class": worst});
+  const is = models.every((model) => model.state === models[0].state) ? models[0].state : "partly";
+  const group = drawn("g", {"class": is});
   const said = (model, index, name) => `${several ? `${MARKS[model.state] ?? "?"} ` : ""}${name}, ${plan.models[index].topology}`;
   group.append(
     drawn("rect", {x, y: 8, width: place.wide, height: place.door, rx: 5}),
-    drawn("text", {x: x + 12, y: 28}, `${MARKS[worst] ?? "?"} the door`),
+    drawn("text", {x: x + 12, y: 28}, `${MARKS[is] ?? "?"} the door`),
     ...models.map((model, index) =>
       line(x + 12, 46 + index * LINE, said(model, index, model.name), said(model, index, several ? short(model.name) : model.name))),
   );
