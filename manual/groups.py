@@ -23,6 +23,7 @@ BEFORE = Group(
         "Reaching the nodes": ("operations/reach.py", "operations/reasons.py", "operations/plan/absence.py"),
         "Knobs": (
             *("operations/plan/knobs.py", "operations/plan/images.py", "operations/plan/wanted.py"),
+            *("operations/plan/declared.py", "operations/plan/admission.py"),
             *("operations/plan/plan.py", "operations/plan/ranks.py", "operations/plan/fallback.py"),
             "operations/plan/proxy.py",
         ),
@@ -126,7 +127,7 @@ VERBS = Group(
             *("operations/node/audit.py", "operations/verbs/sbom.py", "operations/node/packages.py"),
         ),
         "make audit-security and make holes": ("operations/verbs/hole_table.py", "operations/verbs/renew_holes.py"),
-        "make bench": ("bench/",),
+        "make bench": ("bench/", "operations/verbs/bench.py"),
         "make advise": ("bench/advise/",),
         "make report": ("bench/report/",),
     },

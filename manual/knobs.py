@@ -24,6 +24,7 @@ CODE = "operations/plan/knobs.py"
 TYPES = {
     str: "a text",
     dict[str, str]: "a dictionary of texts",
+    dict[str, dict[str, Any]]: "a dictionary of dictionaries",
     tuple[dict[str, Any], ...]: "a list of dictionaries",
     tuple[str, ...]: "a list of texts; with `DATA` words with a comma between them",
 }
