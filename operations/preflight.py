@@ -182,9 +182,7 @@ def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
 def _holes(declared: Declared, surveys: dict[str, dict[str, Any]], head: Host) -> list[Finding]:
     """Known holes that want the owner's word. The way back is not shut by them: what is gone back to has served."""
     verdicts = [judging.known_holes(recipe, knobs, surveys) for recipe, knobs in declared.pairs]
-    # The owner's word is the same for all models: it is needed where one of them needs it.
-    stale = [name for name in declared.knobs.accept_risk if all(name in each.stale for each in verdicts)]
-    for line in holes.stale_lines(stale):
+    for line in holes.stale_lines(holes.stale_in_all(verdicts)):
         logger.warning(line)
     refused = list(dict.fromkeys(finding for each in verdicts for finding in holes.refusals(each)))
     if not head.data.get(rollback.ASKED):

@@ -30,12 +30,15 @@ _MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
 def engine_services(model: ServedModel) -> dict[str, Service]:
-    """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one."""
-    image = model.image
+    """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one. Who else
+    loads on a node is no part of it: other models come and go while this one serves.
+    """
+    image, alone = model.image, replace(model, beside={})
     files = {node.name: _engine_files(model, node, image, model.folder) for node in model.nodes}
+    hashed = {node.name: _engine_files(alone, node, image, model.folder) for node in model.nodes}
     if model.knobs.topology != "cluster":
-        return {name: seal(model.unit, image, own, own) for name, own in files.items()}
-    everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in files for file in files[name]]
+        return {name: seal(model.unit, image, own, hashed[name]) for name, own in files.items()}
+    everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in hashed for file in hashed[name]]
     return {name: seal(model.unit, image, own, everything) for name, own in files.items()}
 
 

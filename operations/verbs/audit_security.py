@@ -1,5 +1,6 @@
 """`make audit-security`: what runs or would run, against known holes; 1 where a critical one can be reached."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyinfra import host, inventory
@@ -30,14 +31,17 @@ if reach.speaks(host, inventory):
         for local, said in told.items()
         if "python" in said
     }
-    critical = list[holes.Hole]()
+    verdicts = list[holes.Verdict]()
     for model in models:
         by_role = {role: inside[local] for role, local in holes.roles(*model.pair).items() if local in inside}
-        verdict = holes.judge(*model.pair, inside=holes.by_role(by_role), nodes=nodes)
+        verdicts.append(holes.judge(*model.pair, inside=holes.by_role(by_role), nodes=nodes))
+    # With MODEL= the others are not judged: which of the owner's words they need is not known.
+    stale = holes.stale_in_all(verdicts) if models == declared.models else ()
+    for model, verdict in zip(models, verdicts, strict=True):
         if model.name:
             say([f"{model.name}:"])
-        show(verdict)
-        critical += verdict.critical
+        show(replace(verdict, stale=stale))
+    critical = [hole for verdict in verdicts for hole in verdict.critical]
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
     say([*errors, *absent_lines(topology=topology)])
     if critical:

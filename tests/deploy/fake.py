@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,21 @@ class Outcome:
         return next(i for i, (at, ran) in enumerate(self.commands) if at == f"spark-{node}" and command in ran)
 
 
-def planned(**changes: Any) -> Plan:
-    """The plan that a deploy of two fake nodes makes."""
+def planned(slots: Any = None, **changes: Any) -> Plan:
+    """The plan that a deploy of two fake nodes makes; `slots`: of models that have been there, by name."""
     declared = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
+    more: dict[str, Any] = {"engine_group": SLICE, "memory_mib": survey()["memory"]["total_mib"]}
     nodes = [
-        Node(name, i, name, "/home/spark", "aarch64", rails, (), declared.knobs.rail_subnets, engine_group=SLICE)
+        Node(name, i, name, "/home/spark", "aarch64", rails, (), declared.knobs.rail_subnets, **more)
         for i, name in enumerate(NAMES)
     ]
-    return make_plan(declared, nodes)
+    return make_plan(declared, nodes, slots=slots)
+
+
+def declares(models: Mapping[str, Any]) -> str:
+    """Code at an inventory's end (`deploy`): these models are in the nodes' data, in the place of group_data's."""
+    return f"for _, _data in nodes:\n    _data['models'] = {dict(models)!r}\n"
 
 
 def contents_of(plan: Plan) -> dict[str, str]:
@@ -104,7 +111,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             for model in plan.models
             for each in model.recipe.models
         },
-        "slots": {each.name: each.slot for each in plan.models if each.name},
+        "slots": {each.name: each.slot for each in plan.on(name) if each.name},
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],

@@ -97,8 +97,13 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None
 
 
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:
-    answers = {"runtimes": SOFTWARE, "packages": {"engine": {}, "proxy": {}}} | programs
-    states = [look(planned(recipe=str(MARLIN)), name) for name in NAMES]
+    plan = planned(recipe=str(MARLIN))
+    assert plan.head.proxy
+    # Images are asked for by their local names.
+    local = {"engine": engine_of(plan.head).image.local, "proxy": plan.head.proxy.image.local}
+    told = {local[role]: said for role, said in programs.pop("packages", {}).items()}
+    answers = {"runtimes": SOFTWARE, "packages": told} | programs
+    states = [look(plan, name) for name in NAMES]
     data = ("--data", f"recipe={MARLIN}", "--data", "executor=ray", *data)
     return deploy(tmp_path, states, "-y", *data, file="operations/verbs/audit_security.py", programs=answers)
 

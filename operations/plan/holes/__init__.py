@@ -15,7 +15,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 
-__all__ = ["CRITICAL", "Hole", "Verdict", "by_role", "judge", "refusals", "roles", "stale_lines"]
+__all__ = ["CRITICAL", "Hole", "Verdict", "by_role", "judge", "refusals", "roles", "stale_in_all", "stale_lines"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,12 @@ def refusals(verdict: Verdict) -> list[Finding]:
         )
         for hole in verdict.critical
     ]
+
+
+def stale_in_all(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Names in `accept_risk` that no model has any more: the owner's word is the same for all of them."""
+    first, *others = verdicts
+    return tuple(name for name in first.stale if all(name in each.stale for each in others))
 
 
 def stale_lines(names: Sequence[str]) -> list[str]:

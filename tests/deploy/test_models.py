@@ -1,0 +1,181 @@
+"""Deploys of several models: what one of them goes through is nothing to the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.plan.places import CANARY, GUARD, LITELLM
+from tests.deploy.fake import NAMES, Outcome, declares, deploy, look, planned
+
+TINY = "lab-tiny-llama"
+A = {"a": {"recipe": TINY, "topology": "replicas", "nodes": list(NAMES), "served_name": "one", "memory_gib": 40}}
+B = {"b": {"recipe": TINY, "topology": "solo", "nodes": [NAMES[0]], "served_name": "two", "memory_gib": 8}}
+BOTH = {**A, **B}
+STOP, START = "systemctl stop tandem-engine-{}.service", "systemctl start --no-block tandem-engine-{}.service"
+
+
+def as_planned(models: Mapping[str, Any], slots: Mapping[str, int] | None = None, **more: Any) -> list[dict[str, Any]]:
+    plan = planned(slots, models=models, **more)
+    return [look(plan, name) for name in NAMES]
+
+
+def run(
+    tmp_path: Path, states: list[dict[str, Any]], models: Mapping[str, Any], *arguments: str, **more: Any
+) -> Outcome:
+    return deploy(tmp_path, states, "-y", *arguments, inventory=declares(models), **more)
+
+
+def of(outcome: Outcome, *words: str) -> list[tuple[str, str]]:
+    """Commands that have one of these words in them."""
+    return [each for each in outcome.commands if any(word in each[1] for word in words)]
+
+
+def acts(outcome: Outcome, name: str) -> list[tuple[str, str]]:
+    """Commands about the unit of a model's engine, its container or its unit's file."""
+    return of(outcome, f"tandem-engine-{name}")
+
+
+def untouched(outcome: Outcome, name: str) -> bool:
+    return not acts(outcome, name)
+
+
+def test_nodes_that_are_as_planned_see_no_change(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(BOTH), BOTH, "--json")
+    assert outcome.code == 0, outcome.text
+    totals = json.loads(outcome.json)["results"]["totals"]
+    assert totals["no_change"] > 30 and totals["no_change"] == totals["hosts"]
+    assert outcome.commands == []
+
+
+def test_one_that_comes_touches_nothing_of_the_one_that_serves(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(A), BOTH)
+    assert outcome.code == 0, outcome.text
+    outcome.position(1, START.format("b"))
+    assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
+    assert untouched(outcome, "a"), acts(outcome, "a")
+    # Its next start waits for its turn, beside the other; where nobody is beside it nothing is written.
+    written = of(outcome, "/etc/tandem/engine-a/")
+    assert {node for node, _ in written} == {"spark-1"}
+    assert [any(file in command for _, command in written) for file in ("ready.sh", "turn.py", "start.sh")] == [
+        *(True, True, False)
+    ]
+    # Both LiteLLM of each node have another configuration, and go on.
+    for node in (1, 2):
+        for unit in LITELLM:
+            outcome.position(node, f"/etc/tandem/{unit.removeprefix('tandem-')}/config.yaml")
+    assert not of(outcome, *(f"systemctl {verb} {unit}" for verb in ("stop", "restart") for unit in LITELLM))
+    # Who watches is told.
+    for unit in (CANARY, GUARD):
+        outcome.position(1, f"systemctl stop {unit}.service")
+
+
+def test_a_litellm_that_does_not_take_it_up_is_renewed(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(A), BOTH, programs={"drained": {"left": 0, "taken": 0}})
+    assert outcome.code == 0, outcome.text
+    outcome.position(2, f"systemctl stop {LITELLM[0]}.service")
+
+
+def test_one_that_goes_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(BOTH), A)
+    assert outcome.code == 0, outcome.text
+    gone = outcome.position(1, "systemctl disable --now --quiet tandem-engine-b.service")
+    assert gone < outcome.position(1, "rm -rf /etc/systemd/system/tandem-engine-b.service")
+    assert gone < outcome.position(1, "find /etc/tandem/engine-b -maxdepth 1 -type f -delete")
+    assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
+    assert untouched(outcome, "a"), acts(outcome, "a")
+    assert not of(outcome, *(f"systemctl {verb} {unit}" for verb in ("stop", "restart") for unit in LITELLM))
+
+
+def test_from_one_model_to_several_the_old_engine_goes(tmp_path: Path) -> None:
+    plan = planned(topology="solo", recipe=TINY)
+    outcome = run(tmp_path, [look(plan, name) for name in NAMES], B)
+    assert outcome.code == 0, outcome.text
+    gone = outcome.position(1, "systemctl disable --now --quiet tandem-engine.service")
+    assert gone < outcome.position(1, START.format("b"))
+
+
+def test_two_that_do_not_fit_are_refused_with_a_table(tmp_path: Path) -> None:
+    models = {**A, "b": {**B["b"], "memory_gib": 90}}
+    outcome = run(tmp_path, as_planned(A), models)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert "nothing was changed; this has to be put right first" in outcome.text
+    assert "its models take 130.0 GiB together, 115.1 GiB is the limit" in outcome.text
+    for name, gib in (("a", "40.0"), ("b", "90.0"), ("sum", "130.0"), ("limit", "115.1")):
+        assert f"{NAMES[0]}  {name.ljust(5)}  {gib.rjust(7)} GiB" in outcome.text
+    assert f"{NAMES[1]}  a" not in outcome.text
+
+
+def test_what_is_changed_of_one_restarts_it_alone(tmp_path: Path) -> None:
+    changed = {**A, "b": {**B["b"], "served_name": "three"}}
+    outcome = run(tmp_path, as_planned(BOTH), changed)
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(1, STOP.format("b")) < outcome.position(1, "/etc/tandem/engine-b/run.sh")
+    assert untouched(outcome, "a") and not of(outcome, "/etc/tandem/engine-a/"), acts(outcome, "a")
+    assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
+
+
+def test_replicas_of_one_are_renewed_in_turn_beside_the_other(tmp_path: Path) -> None:
+    states = as_planned(BOTH)
+    for state in states:
+        state["services"]["units"]["tandem-engine-a"]["spec"] = "older"
+    outcome = run(tmp_path, states, BOTH)
+    assert outcome.code == 0, outcome.text
+    stops = [outcome.position(node, STOP.format("a")) for node in (1, 2)]
+    starts = [outcome.position(node, START.format("a")) for node in (1, 2)]
+    assert stops[0] < starts[0] < stops[1] < starts[1]
+    assert untouched(outcome, "b"), acts(outcome, "b")
+
+
+def test_ports_stay_where_they_are(tmp_path: Path) -> None:
+    states = as_planned(A, {"a": 1})
+    outcome = run(tmp_path, states, {**B, **A})
+    assert outcome.code == 0, outcome.text
+    assert untouched(outcome, "a"), acts(outcome, "a")
+    assert not of(outcome, "/etc/tandem/engine-a/slot")
+    # Nothing is left to be done on nodes that have what this plan says.
+    both = as_planned({**B, **A}, {"a": 1, "b": 0})
+    again = run(tmp_path, both, {**B, **A})
+    assert again.code == 0 and again.commands == [], again.text
+    # The first deploy has written that, and nothing else.
+    slots = [state["files"]["/etc/tandem/engine-b/slot"]["sha256"] for state in both[:1]]
+    assert slots == [file.sha256 for file in planned(models=B).head.engines["tandem-engine-b"].files if _is_slot(file)]
+
+
+def _is_slot(file: Any) -> bool:
+    return str(file.path).endswith("/slot")
+
+
+def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
+    outcome = run(
+        tmp_path, as_planned(BOTH), BOTH, "--data", "models.a.topology=solo", "--data", f"models.a.nodes={NAMES[1]}"
+    )
+    assert outcome.code == 0, outcome.text
+    outcome.position(1, "systemctl disable --now --quiet tandem-engine-a.service")
+    assert outcome.position(2, STOP.format("a")) < outcome.position(2, "/etc/tandem/engine-a/run.sh")
+    assert untouched(outcome, "b"), acts(outcome, "b")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("models.bb.topology=solo", ["no model is named `bb`", "did you mean `b`?"]),
+        ("models.b.topolgy=solo", ["models.b", "no knob of a model is named `topolgy`", "did you mean `topology`?"]),
+        ("models.b.topology=cluster", ["models.b", "topology='cluster' needs two nodes or more"]),
+        ("models.b.proxy_port=9000", ["models.b", "`proxy_port` is not one model's", "set it outside of `models`"]),
+        ("models.b.nodes=spark-9", ["no node of the inventory is named `spark-9`", "the nodes are:"]),
+        ("models.b.served_name=one", ["serves `one`, and so does `a`", "served_name"]),
+    ],
+    ids=lambda value: str(value)[:28],
+)
+def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: list[str]) -> None:
+    outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", data)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    line = " ".join(outcome.text.partition("put right first:")[2].split())
+    assert line.count(" -> ") == 1, line
+    for words in said:
+        assert words in line
