@@ -12,15 +12,18 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PYINFRA := PYINFRA_PROGRESS=off $(BIN)/pyinfra -y
 data = $(foreach pair,$(1),--data $(pair))
+# Of several models the one that a verb is about.
+model = $(if $(MODEL),--data _model=$(MODEL))
 # What only asks: pyinfra's own words are shown when it fails, a verb's notes always.
-ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
+ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
 .PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-transfer bench-routing bench-door venv-proxy manual manual-pages lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  INVENTORY=FILE chooses the nodes ($(INVENTORY)), DATA=\"knob=value ...\" sets knobs for one run"
+	@echo "  INVENTORY=FILE chooses the nodes ($(INVENTORY)), DATA=\"knob=value ...\" sets knobs for one run,"
+	@echo "  MODEL=name is the one of several models that a verb is about"
 
 venv: $(VENV)/.deploy ## pyinfra and what a deploy needs, pinned by hash, into .venv
 
@@ -103,8 +106,8 @@ alarm-test: $(VENV)/.deploy ## a test alarm to all whom alarms are sent to, and 
 grafana: $(VENV)/.deploy ## a dashboard for your Grafana's import, of the panels that the page at /tandem/ has (docs/page.md)
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.grafana
 
-down: $(VENV)/.deploy ## stop and remove what Tandem started; images and models stay
-	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py
+down: $(VENV)/.deploy ## stop and remove what Tandem started (MODEL=name: that one's engines alone); images and models stay
+	@$(PYINFRA) $(INVENTORY) operations/verbs/down.py $(model)
 
 rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, deploy, chat (TOPOLOGY= EXECUTOR=, and lab-up's)
 	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)

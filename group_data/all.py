@@ -16,7 +16,7 @@ recipe = "nemotron-3-super-nvfp4-auto"
 topology = "cluster"
 
 # What joins the ranks of a cluster.
-#   mp   vLLM's own launcher, without Ray
+#   mp   the engine's own launcher, without Ray; SGLang takes no other
 #   ray  a Ray head and workers; the image must have Ray in it (vLLM's own has it up to 0.17)
 executor = "mp"
 

@@ -32,7 +32,10 @@ BEFORE = Group(
         "Alarms": ("operations/plan/alarms.py", "operations/plan/prometheus.py", "operations/node/monitors.py"),
         "Secrets and the Hub's token": ("operations/node/modes.py", "operations/secrecy.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
-        "A recipe's words": ("operations/plan/lint/", "operations/judging.py", "operations/node/vocabulary.py"),
+        "A recipe's words": (
+            *("operations/plan/lint/", "operations/plan/engines/", "operations/judging.py"),
+            "operations/node/vocabulary.py",
+        ),
         "Mods": ("operations/plan/mods.py",),
         "Known holes": ("operations/plan/holes/",),
         "The way back": ("operations/plan/history.py", "operations/rollback.py"),

@@ -14,10 +14,11 @@ from operations import looking
 from operations.image import without_tag
 from operations.patience import fail
 from operations.plan import holes
+from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import Knobs
-from operations.plan.lint import judge_of, lint
+from operations.plan.lint.judge import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, as_table
@@ -47,8 +48,8 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     found = []
     for model in plan.models:
-        asked = model.recipe.engine == "vllm" and model.image.local not in _known and state.is_executing
-        told = vocabulary(host, model.image) if asked else {}
+        can_be_asked = ENGINES[model.recipe.engine].VOCABULARY and model.image.local not in _known
+        told = vocabulary(host, model.image, model.recipe) if can_be_asked and state.is_executing else {}
         if "error" in told:
             host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
         remarks = lint(model.recipe, model.knobs, image=told, nodes=len(model.nodes)) if told else []
@@ -59,30 +60,31 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     host.noop("the image knows every word of the recipe")
 
 
-def vocabulary(where: Host, image: Image) -> dict[str, Any]:
+def vocabulary(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
-    return ask(where, "vocabulary", names=[image.local], script=script())
+    return ask(where, "vocabulary", names=[image.local], script=script(recipe.engine))
 
 
-def asked_first(where: Host, image: Image) -> dict[str, Any]:
+def asked_first(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     """The same before anything is obtained, where the image is there, under Tandem's name or that of its source; empty:
     it is not, or can't be asked. What mods will be put onto is not asked: it lacks what they bring.
     """
     source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
-    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script()) or {}
+    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script(recipe.engine)) or {}
     if "error" in told:
         logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")
         return {}
     return told
 
 
-def script() -> str:
+def script(engine: str) -> str:
     """The reader of an image's sources, whole: it comes in on standard input."""
     lines = ["import sys, types"]
-    for name in ("annotations", "arguments"):
+    *parts, main = ENGINES[engine].VOCABULARY
+    for name in parts:
         lines.append(f"sys.modules[{name!r}] = module = types.ModuleType({name!r})")
         lines.append(f"exec({as_is(f'engine/{name}.py')!r}, vars(module))")
-    return "\n".join([*lines, f"exec({as_is('engine/vocabulary.py')!r}, {{'__name__': '__main__'}})"])
+    return "\n".join([*lines, f"exec({as_is(f'engine/{main}.py')!r}, {{'__name__': '__main__'}})"])
 
 
 def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
@@ -117,12 +119,14 @@ def checked(where: Host, plan: Plan) -> list[str]:
 
 
 def _checked(where: Host, model: ServedModel) -> list[str]:
-    recipe, knobs, told = model.recipe, model.knobs, {}
-    if recipe.engine == "vllm":
-        told = _known.get(model.image.local) or vocabulary(where, model.image)
+    recipe, knobs, runs, told = model.recipe, model.knobs, ENGINES[model.recipe.engine], {}
+    if runs.VOCABULARY:
+        told = _known.get(model.image.local) or vocabulary(where, model.image, recipe)
     remarks = lint(recipe, knobs, image=told or None, nodes=len(model.nodes))
     if found := errors(remarks, recipe.name):
         raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
-    by = f"the image itself (vLLM {told['version']})" if told.get("version") else judge_of(recipe, knobs)
+    by = judge_of(recipe, knobs)
+    if told.get("version"):
+        by = f"the image itself ({runs.TITLE} {told['version']})"
     lines = [f"{recipe.name}, {knobs.topology} on {len(model.nodes)} node(s): ok by {by}"]
     return [*lines, *(f"remark: {remark}" for remark in remarks)]

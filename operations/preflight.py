@@ -23,6 +23,7 @@ from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
 from operations.plan.declared import Declared, DeclaredModel, images_of
+from operations.plan.engines import ENGINES
 from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
@@ -67,7 +68,9 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     declared, names = rollback.wanted_now(everyone[0]), [host.name for host in everyone]
     check_topology(declared, names)
     knobs, needed = as_a_whole(declared, names), declared.serving(names)
-    missed = [_needed(each, declared.first.recipe, everyone[0]) for each in absent.values() if each.name in needed]
+    # Several models do not become one engine on the head by a topology.
+    alone = None if knobs.models else declared.first.recipe
+    missed = [_needed(each, alone, everyone[0]) for each in absent.values() if each.name in needed]
     for absence in () if missed else absent.values():
         logger.warning(
             f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
@@ -85,11 +88,10 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
-    remarks = {model.recipe.name: _judged(hosts[0], head, model) for model in models}
-    for name, each in remarks.items():
-        for remark in each:
-            if not remark.error:
-                logger.warning(f"{name}: {remark}")
+    # Two models may have the same recipe, and each its own knobs.
+    remarks = [(model.recipe.name, _judged(hosts[0], head, model)) for model in models]
+    for line in dict.fromkeys(f"{name}: {remark}" for name, each in remarks for remark in each if not remark.error):
+        logger.warning(line)
     for host, survey in surveys.items():
         for place in survey.get("foreign", []):
             logger.warning(
@@ -103,13 +105,12 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
                 f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an "
                 "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
-    findings = [*missed, *(each for name, told in remarks.items() for each in judging.errors(told, name))]
+    findings = [*missed, *(each for name, told in remarks for each in judging.errors(told, name))]
     findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
     for model in models:
         layout = head.get("layout", {}).get(model.recipe.model.key, {})
         findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
-    for recipe, own in declared.pairs:
-        findings += _holes(recipe, own, {host.name: survey for host, survey in surveys.items()}, everyone[0])
+    findings += _holes(declared, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
@@ -149,8 +150,8 @@ def _slots(surveys: Iterable[dict[str, Any]]) -> dict[str, int]:
 def _judged(where: Host, head: dict[str, Any], model: ServedModel) -> list[Any]:
     """Remarks on a model's recipe, by what its image says where it can be asked."""
     told = head.get("vocabulary", {}).get(model.image.local, {})
-    if model.recipe.engine == "vllm" and head.get("docker", {}).get("version") and not told:
-        told = judging.asked_first(where, model.image)
+    if ENGINES[model.recipe.engine].VOCABULARY and head.get("docker", {}).get("version") and not told:
+        told = judging.asked_first(where, model.image, model.recipe)
         head.setdefault("vocabulary", {})[model.image.local] = told
     judging.remember(model.image, told)
     return judging.judge(model.recipe, model.knobs, head, len(model.nodes))
@@ -178,12 +179,14 @@ def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(recipe.name, f"names no revision of {model.repo}", remedy)
 
 
-def _holes(recipe: Recipe, knobs: Knobs, surveys: dict[str, dict[str, Any]], head: Host) -> list[Finding]:
+def _holes(declared: Declared, surveys: dict[str, dict[str, Any]], head: Host) -> list[Finding]:
     """Known holes that want the owner's word. The way back is not shut by them: what is gone back to has served."""
-    verdict = judging.known_holes(recipe, knobs, surveys)
-    for line in holes.stale_lines(verdict.stale):
+    verdicts = [judging.known_holes(recipe, knobs, surveys) for recipe, knobs in declared.pairs]
+    # The owner's word is the same for all models: it is needed where one of them needs it.
+    stale = [name for name in declared.knobs.accept_risk if all(name in each.stale for each in verdicts)]
+    for line in holes.stale_lines(stale):
         logger.warning(line)
-    refused = holes.refusals(verdict)
+    refused = list(dict.fromkeys(finding for each in verdicts for finding in holes.refusals(each)))
     if not head.data.get(rollback.ASKED):
         return refused
     for finding in refused:

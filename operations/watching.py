@@ -8,18 +8,9 @@ from pyinfra import state
 from pyinfra.api.host import Host
 
 from operations.plan import nccl
-from operations.plan.recipe import Forbidden
+from operations.plan.engines import ENGINES
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
-
-#: Of every vLLM on a GPU: the recipe need not say it.
-ALWAYS = (
-    Forbidden(
-        pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
-        meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and the "
-        "node freeze; pin kv-cache-memory-bytes",
-    ),
-)
 
 
 def parts(model: ServedModel, where: Host) -> list[Host]:
@@ -33,7 +24,9 @@ class Watch:
     def __init__(self, model: ServedModel, where: Host) -> None:
         self.hosts, self.unit = parts(model, where), model.unit
         recipe, proof = model.recipe, model.recipe.proof
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *(ALWAYS if recipe.needs.gpu else ()))}
+        # The recipe need not say these.
+        always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always)}
         self.expected = (*proof.expect, *nccl.expected(recipe, model.knobs))
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}

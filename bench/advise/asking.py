@@ -15,6 +15,7 @@ from bench.advise.load import Load
 from bench.advise.measured import evidence
 from bench.advise.options import Question
 from bench.resuming import RUNS
+from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -36,7 +37,8 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Quest
     longest = context(recipe, model)
     if longest and load.prompt + load.answer > longest:
         problem = f"{load.prompt:,} tokens in and {load.answer:,} out are {load.prompt + load.answer:,}"
-        remedy = f"{recipe.name} takes {longest:,} together (max-model-len); shorten one, or choose another recipe"
+        flag = ENGINES[recipe.engine].CONTEXT
+        remedy = f"{recipe.name} takes {longest:,} together ({flag}); shorten one, or choose another recipe"
         raise Refusal(Finding("LOAD", problem, remedy))
     estimated = Estimated(model, nodes, models.kv_bytes(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs)

@@ -8,6 +8,7 @@ from bench.advise.choose import TYPICAL, Choice, by_figure, crossings
 from bench.advise.evidence import Setup
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
+from operations.plan.engines import ENGINES
 
 _NAMES = {"whole": "the whole answer", "ttft": "the first token"}
 
@@ -15,7 +16,7 @@ _NAMES = {"whole": "the whole answer", "ttft": "the first token"}
 def changes(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
     """A line each."""
     yield from _users(question, choice, load)
-    yield from _bounds(outlooks, choice, load)
+    yield from _bounds(question, outlooks, load)
     yield from _routing(question, load)
     if choice.setup.topology == "cluster":
         yield from _executor(question)
@@ -40,12 +41,13 @@ def _users(question: Question, choice: Choice, load: Load) -> Iterator[str]:
         yield f"users, for {named}: {'; '.join(parts)}"
 
 
-def _bounds(outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
+def _bounds(question: Question, outlooks: Sequence[Outlook], load: Load) -> Iterator[str]:
+    flag = ENGINES[question.recipe.engine].REQUESTS
     for outlook in outlooks:
         room = outlook.room
         if room.let_in is not None and room.let_in < load.users and (room.fit is None or room.fit > room.let_in):
             fits = "" if room.fit is None else f"; the KV cache has room for {room.fit:,}"
-            yield f"{outlook.setup}: the recipe's max-num-seqs lets {room.let_in} in at once{fits}"
+            yield f"{outlook.setup}: the recipe's {flag} lets {room.let_in} in at once{fits}"
 
 
 def _routing(question: Question, load: Load) -> Iterator[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from bench.advise import models
 from bench.advise.load import Load
+from operations.plan.engines import ENGINES
 from operations.plan.recipe import Recipe
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -20,21 +18,25 @@ class Room:
     words: str
     #: By the KV cache's bytes alone.
     fit: int | None
-    #: By max-num-seqs alone.
+    #: By the engine's flag for it alone.
     let_in: int | None
 
 
 def room(recipe: Recipe, model: models.Model | None, topology: str, nodes: int, load: Load) -> Room:
     """Of a topology under a load."""
     engines, ranks = (nodes, 1) if topology == "replicas" else (1, nodes if topology == "cluster" else 1)
-    flag = str(recipe.flag("max-num-seqs") or "")
-    let_in = int(flag) * engines if flag.isdigit() else None
+    said = ENGINES[recipe.engine].memory(recipe)
+    let_in = None if said.requests is None else said.requests * engines
     fit = None
     budget = cache_bytes(recipe, ranks)
     if model and budget is not None:
         held = model.held(load.prompt + load.answer, models.kv_bytes(recipe)) / ranks
         fit = max(int(budget / held), 0) * engines
-    bounds = [(count, words) for count, words in ((fit, "KV cache"), (let_in, "max-num-seqs")) if count is not None]
+    bounds = [
+        (count, words)
+        for count, words in ((fit, "KV cache"), (let_in, ENGINES[recipe.engine].REQUESTS))
+        if count is not None
+    ]
     at_once, words = min(bounds, default=(None, "not known"), key=lambda each: each[0])
     return Room(at_once, words, fit, let_in)
 
@@ -43,21 +45,16 @@ def cache_bytes(recipe: Recipe, ranks: int) -> float | None:
     """Bytes of KV cache on a node; None: the weights are not known. What is held beside the weights is taken."""
     if not recipe.needs.gpu:
         return None
-    if pinned := _bytes(recipe.flag("kv-cache-memory-bytes")):
-        return pinned
+    said = ENGINES[recipe.engine].memory(recipe)
+    if said.cache_bytes:
+        return said.cache_bytes
     if recipe.weights_gib is None:
         return None
-    share = recipe.flag("gpu-memory-utilization")
-    used = float(share) if isinstance(share, str) and re.fullmatch(r"0?\.\d+|1(\.0*)?", share) else models.UTILIZATION
-    return (used * models.VISIBLE_GIB - recipe.weights_gib / ranks - models.HELD_GIB) * models.GIB
+    return (
+        (said.share or models.UTILIZATION) * models.VISIBLE_GIB - recipe.weights_gib / ranks - models.HELD_GIB
+    ) * models.GIB
 
 
 def context(recipe: Recipe, model: models.Model | None) -> int | None:
     """Tokens that a request may have, question and answer together; None: not known."""
-    return int(_bytes(recipe.flag("max-model-len")) or 0) or (model.context if model else None)
-
-
-def _bytes(value: str | bool | None) -> float | None:
-    """As vLLM reads it: `24G` is binary, `24g` decimal."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)", str(value or ""))
-    return float(found[1]) * _UNITS[found[2]] if found else None
+    return ENGINES[recipe.engine].memory(recipe).context or (model.context if model else None)

@@ -16,6 +16,7 @@ from bench.folder import read
 from bench.records import Folder, Request, Run, Step
 from bench.records import Setup as Measuring
 from bench.resuming import RUNS
+from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
@@ -43,9 +44,7 @@ def tables(recipe: Recipe, estimated: Estimated | None) -> list[Measured]:
 
 def drafts(recipe: Recipe) -> bool:
     """Whether tokens are drafted: then no table without it says what decode will be."""
-    return any(recipe.flag(name) is not None for name in ("speculative-config", "speculative_config")) or bool(
-        (recipe.config or {}).get("speculative_config")
-    )
+    return ENGINES[recipe.engine].drafts(recipe)
 
 
 @functools.cache
@@ -64,8 +63,8 @@ def _cited(recipe: Recipe, estimated: Estimated | None) -> Measured:
 
 
 def recipe_executor(recipe: Recipe) -> str:
-    """What a cluster is joined with unless somebody says otherwise: vLLM's own launcher."""
-    return "mp" if recipe.engine == "vllm" else ""
+    """What a cluster is joined with unless somebody says otherwise: the engine's own launcher, where it has one."""
+    return "mp" if "mp" in ENGINES[recipe.engine].EXECUTORS else ""
 
 
 def _by_article(cells: Iterable[published.Cell], estimated: Estimated | None) -> list[Measured]:

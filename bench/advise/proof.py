@@ -18,6 +18,7 @@ from bench.advise.evidence import Estimated, Evidence
 from bench.advise.load import Load
 from bench.advise.options import Question
 from bench.published import Figure
+from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Recipe
 
@@ -100,7 +101,9 @@ def _advised(asked: Question, said: Said) -> str:
 def _open(name: str) -> Recipe:
     """A recipe that lets everybody in at once, as the articles' did: their decode grows up to 64 users."""
     recipe = load_recipe(name)
-    return recipe.model_copy(update={"flags": tuple(each for each in recipe.flags if each.name != "max-num-seqs")})
+    return recipe.model_copy(
+        update={"flags": tuple(each for each in recipe.flags if each.name != ENGINES[recipe.engine].REQUESTS)}
+    )
 
 
 @functools.cache

@@ -9,6 +9,7 @@ says whether the ranks have met; until then it loads nothing.
 from __future__ import annotations
 
 import fcntl
+import http.client
 import json
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def loads(held: dict[str, object]) -> bool:
     except urllib.error.URLError as error:
         # What takes the question and is slow to answer has loaded.
         return not isinstance(error.reason, TimeoutError)
-    except TimeoutError:
+    except (TimeoutError, http.client.HTTPException):
         return False
     except OSError:
         return True

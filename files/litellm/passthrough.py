@@ -142,14 +142,16 @@ class _Stream:
                 attempts.failed(engine, error)
                 self.answer.broke_off(await attempts.tokens(self.answer.text, self.question.model))
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
-        return await self._is_over()
+        return await self._is_over(engine["model_info"].get("continues"))
 
-    async def _is_over(self) -> bool:
-        """Whether the client has all that it can have; another engine is asked for the rest. Raises Nobody."""
+    async def _is_over(self, words: dict[str, Any] | None) -> bool:
+        """Whether the client has all that it can have; another engine is asked for the rest, with its kind's `words`
+        for it. Raises Nobody.
+        """
         if self.answer.finished:
             await self._pass_on(_DONE, False)
             return True
-        body = self.answer.rest(self.asked)
+        body = self.answer.rest(self.asked, words)
         if body is None:
             raise Nobody
         if self.answer.last and used_up(body):

@@ -1,13 +1,15 @@
 """A stream whose engine dies goes on from another engine, and the client does not notice.
 
-The same request goes to another engine with what the client has already as the beginning of the answer, which vLLM
-continues (`continue_final_message`). What can't be continued that way ends where it broke: several choices at once, an
-answer that must fit a grammar, and half a tool call; a tool call is therefore held back until it is whole.
+The same request goes to another engine with what the client has already as the beginning of the answer, and with the
+words by which an engine of its kind continues that (operations/plan/engines; they stand in the router's entry). What
+can't be continued that way ends where it broke: several choices at once, an answer that must fit a grammar, and half a
+tool call; a tool call is therefore held back until it is whole.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 #: What a request may call the number of tokens that it wants at most.
@@ -83,22 +85,28 @@ class Answer:
         self.held = []
         self.tokens_before = (self.pieces if tokens is None else tokens) + self.thoughts
 
-    def rest(self, asked: dict[str, Any]) -> dict[str, Any] | None:
-        """The request for what the client has not; None where an answer can't be continued."""
+    def rest(self, asked: dict[str, Any], words: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The request for what the client has not; None where an answer can't be continued. `words`: by which the
+        engine continues the last message; None: it can't.
+        """
         body = dict(asked)
         if self.finished or "messages" not in body or (body.get("n") or 1) > 1:
             return None
         if not self.text:
             # Thoughts alone: they begin anew, and the answer behind them is whole.
             return body
-        if (body.get("response_format") or {}).get("type", "text") != "text" or "structured_outputs" in body:
+        if (
+            words is None
+            or (body.get("response_format") or {}).get("type", "text") != "text"
+            or "structured_outputs" in body
+        ):
             return None
         messages = [dict(message) for message in body["messages"]]
         if body.get("continue_final_message"):
             messages[-1]["content"] += self.text
         else:
             messages.append({"role": "assistant", "content": self.text})
-        body |= {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+        body |= {"messages": messages, **words}
         for limit in LIMITS:
             if body.get(limit):
                 body[limit] = int(body[limit]) - self.tokens_before

@@ -9,6 +9,7 @@ import ctypes
 import platform
 import re
 import urllib.request
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,28 +19,22 @@ from operations.node.commands import docker_inspect, output, read
 from operations.node.doctor import gpu, heat
 
 ENGINE, PROXY = "tandem-engine", "tandem-proxy"
-#: A counter of ours -> vLLM's, from the newest name to the oldest; prometheus_client ends counters with `_total`.
-COUNTERS = {
-    "requests": ("vllm:request_success",),
-    "prompt_tokens": ("vllm:prompt_tokens",),
-    "answer_tokens": ("vllm:generation_tokens",),
-    "prefix_asked": ("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
-    "prefix_found": ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
-    "preemptions": ("vllm:num_preemptions",),
-}
+#: A counter of ours -> the engine's, from the newest name to the oldest, without the `_total` that prometheus_client
+#: puts behind counters (operations/plan/engines).
+Counters = Mapping[str, Sequence[str]]
 #: Counters without which the others say nothing.
 NEEDED = ("requests", "prompt_tokens", "answer_tokens")
 #: Seconds for an engine to say its counters: it may be busy.
 METRICS_S = 10
 
 
-def main(url: str = "", deployment: bool = False) -> dict[str, Any]:
+def main(url: str = "", counters: Counters | None = None, deployment: bool = False) -> dict[str, Any]:
     """`state`: bench/records.py's NodeState; `counters`: of the engine under `url`, None where it says none. With
     `deployment` also what lies here: `units`, `endpoint`, `served` (the plan that served last), `versions`.
     """
     with ThreadPoolExecutor() as pool:
-        state, counters = pool.submit(_state), pool.submit(_counters, url)
-        found: dict[str, Any] = {"state": state.result(), "counters": counters.result()}
+        state, counted = pool.submit(_state), pool.submit(_counters, url, counters or {})
+        found: dict[str, Any] = {"state": state.result(), "counters": counted.result()}
     return {**found, **_deployment()} if deployment else found
 
 
@@ -97,22 +92,22 @@ def _energy_j() -> float | None:
         nvml.nvmlShutdown()
 
 
-def _counters(url: str) -> dict[str, int] | None:
+def _counters(url: str, counters: Counters) -> dict[str, int] | None:
     if not url:
         return None
     try:
         with urllib.request.urlopen(f"{url}/metrics", timeout=METRICS_S) as response:
-            return parse(response.read().decode(errors="replace"))
+            return parse(response.read().decode(errors="replace"), counters)
     except (OSError, ValueError):
         return None
 
 
-def parse(metrics: str) -> dict[str, int] | None:
+def parse(metrics: str, counters: Counters) -> dict[str, int] | None:
     """Counters that are there, summed over their labels; None without those that all others need."""
     said = sums(metrics)
     found = {
         ours: int(next(said[name] for name in names if name in said))
-        for ours, names in COUNTERS.items()
+        for ours, names in counters.items()
         if any(name in said for name in names)
     }
     return found if all(name in found for name in NEEDED) else None

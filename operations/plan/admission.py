@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from operations.plan.engines import ENGINES
 from operations.plan.nodes import Node
+from operations.plan.recipe import Flag, Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 
@@ -23,8 +24,15 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     # The smallest of its nodes: an engine's ranks have one share.
     total_mib = min((node.memory_mib for node in model.nodes), default=0)
     if recipe.needs.gpu and total_mib:
-        recipe = ENGINES[recipe.engine].with_share(recipe, memory_gib * 1024 / total_mib)
+        recipe = _told(recipe, ENGINES[recipe.engine].SHARE, memory_gib * 1024 / total_mib)
     return replace(model, recipe=recipe)
+
+
+def _told(recipe: Recipe, name: str, share: float) -> Recipe:
+    """The recipe with this share of a node's memory in its flags; one whose engine has no flag for it is as it was."""
+    others = tuple(each for each in recipe.flags if each.name != name)
+    words = Flag(name=name, words=(f"--{name}", f"{share:.3f}"))
+    return recipe.model_copy(update={"flags": (*others, words)}) if name else recipe
 
 
 def need_gib(model: ServedModel, node: Node) -> float:
@@ -32,7 +40,7 @@ def need_gib(model: ServedModel, node: Node) -> float:
     says.
     """
     said = model.recipe.memory_gib(model.knobs.topology)
-    return said or ENGINES[model.recipe.engine].share(model.recipe) * node.memory_mib / 1024
+    return said or (ENGINES[model.recipe.engine].memory(model.recipe).share or 0) * node.memory_mib / 1024
 
 
 def check(models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float) -> None:

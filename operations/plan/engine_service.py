@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from dataclasses import replace
 
 from operations.plan import environment, nccl
@@ -56,7 +55,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= environment.rank_environment(node)
+        env |= runs.rank_environment(node) | environment.rank_environment(node)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
@@ -120,10 +119,9 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
 def _ready(model: ServedModel, node: Node, image: Image) -> str:
     recipe, knobs = model.recipe, model.knobs
     need = recipe.memory_gib(knobs.topology)
-    share = recipe.flag("gpu-memory-utilization")
     percent = 0
-    if recipe.needs.gpu and not need and isinstance(share, str):
-        percent = round(float(share) * 100) if re.fullmatch(r"[01]?\.\d+|[01]", share) else 0
+    if recipe.needs.gpu and not need:
+        percent = round((ENGINES[recipe.engine].memory(recipe).share or 0) * 100)
     return render(
         "engine/ready.sh.j2",
         unit=model.unit,

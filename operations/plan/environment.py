@@ -23,8 +23,6 @@ def rank_environment(node: Node) -> dict[str, str]:
     """
     first = node.rails[0]
     env = {
-        # vLLM asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
-        "VLLM_HOST_IP": node.fabric,
         # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves.
         "NCCL_SOCKET_IFNAME": first,
         "GLOO_SOCKET_IFNAME": first,

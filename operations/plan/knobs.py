@@ -15,6 +15,8 @@ from operations.plan.alarms import read_alarms
 from operations.plan.refusal import Finding, Refusal, nearest
 
 Topology = Literal["solo", "cluster", "replicas"]
+#: What joins the ranks of a cluster.
+Executor = Literal["ray", "mp"]
 
 #: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
 NODE_DATA = ("fabric_interfaces",)
@@ -64,7 +66,7 @@ class Knobs(BaseModel):
     recipe: str
     topology: Topology
     models: dict[str, dict[str, Any]]
-    executor: Literal["ray", "mp"]
+    executor: Executor
     pipeline_parallel: int = Field(ge=1)
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str

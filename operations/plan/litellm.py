@@ -84,11 +84,13 @@ def modules(knobs: Knobs) -> tuple[str, ...]:
 
 
 def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
-    # LiteLLM's own word for what can be asked of it; nothing: chat.
-    about = {
-        **({} if recipe.answers == "chat" else {"mode": recipe.answers}),
-        **({"standby": True} if is_standby else {}),
-    }
+    about: dict[str, Any] = {"standby": True} if is_standby else {}
+    if recipe.answers != "chat":
+        # LiteLLM's own word for what can be asked of it; nothing: chat.
+        about["mode"] = recipe.answers
+    elif words := ENGINES[recipe.engine].continues(recipe):
+        # For files/litellm/resume.py.
+        about["continues"] = dict(words)
     return {"model_info": about} if about else {}
 
 
@@ -100,7 +102,7 @@ def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> dict[str, Any]:
             {
                 "model_name": name,
                 "litellm_params": {
-                    "model": f"hosted_vllm/{name}",
+                    "model": f"{ENGINES[each.recipe.engine].PROXY}/{name}",
                     "api_base": f"{engine}/v1",
                     "api_key": "none",
                     "timeout": TIMEOUT_S,

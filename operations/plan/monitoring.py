@@ -25,8 +25,6 @@ _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"
     r"|haproxy_(backend|server)_(response|total)_time_average_seconds$|haproxy_server_(status|current_sessions)$"
 )
-#: Each engine's names begin with its own.
-_OF_ENGINE = r"vllm:|trtllm_"
 RULES = FILES / "monitoring/rules.yml"
 
 
@@ -38,13 +36,11 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
     for model, _ in models:
         if node.name in model.endpoints or knobs.falls_back:
-            url = f"{engine_url(model.knobs, node)}{ENGINES[model.recipe.engine].SIGNS.path}"
+            runs = ENGINES[model.recipe.engine]
+            url = f"{engine_url(model.knobs, node)}{runs.SIGNS.path}"
             # Alarms and figures name the model as its clients do.
-            passed[model.unit.removeprefix("tandem-")] = {
-                "url": url,
-                "names": _OF_ENGINE,
-                "model": model.recipe.served_name,
-            }
+            named = {"model": model.recipe.served_name}
+            passed[model.unit.removeprefix("tandem-")] = {"url": url, "names": runs.METRICS, **named}
     wanted: dict[str, Any] = {
         "address": node.fabric,
         "port": knobs.monitoring_port,

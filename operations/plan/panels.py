@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
+from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
 
 PANELS = FILES / "monitoring/panels.yml"
@@ -26,10 +27,17 @@ _UNITS = {
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def panels(window: str = "1m") -> list[dict[str, Any]]:
-    """All of them, with `expr`; `window`: over what a rate is taken."""
-    listed: list[dict[str, Any]] = yaml.safe_load(PANELS.read_text())
-    return [{**panel, "expr": expression(panel, window)} for panel in listed]
+def panels(engine: str, window: str = "1m") -> list[dict[str, Any]]:
+    """All that an engine has the metrics for, with `expr`; `window`: over what a rate is taken."""
+    return [{**panel, "expr": expression(panel, window)} for panel in _of(engine)]
+
+
+def _of(engine: str) -> Iterator[dict[str, Any]]:
+    said = {f"engine {word}": metric for word, metric in ENGINES[engine].PANELS.items()}
+    for panel in yaml.safe_load(PANELS.read_text()):
+        named = {key: said.get(panel[key], panel[key]) for key in ("metric", "over") if key in panel}
+        if not any(metric.startswith("engine ") for metric in named.values()):
+            yield {**panel, **named}
 
 
 def expression(panel: Mapping[str, Any], window: str) -> str:
@@ -53,9 +61,24 @@ def _rate(metric: str, by: str, window: str) -> str:
     return f"sum by ({by}) (rate({metric}[{window}]))"
 
 
+def panels_of(engines: Iterable[str], window: str = "1m") -> list[dict[str, Any]]:
+    """The same for models of several engines, each panel once. What one engine does not say is nothing, so `expr` has
+    the expressions of all behind one another; `or`: what the other engines call the metrics of the first one.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for engine in engines:
+        for panel in panels(engine, window):
+            before = merged.setdefault(panel["id"], panel)
+            if panel["expr"] not in before["expr"].split(" or "):
+                other = {key: panel[key] for key in ("metric", "over") if key in panel}
+                expr = f"{before['expr']} or {panel['expr']}"
+                merged[panel["id"]] = {**before, "expr": expr, "or": [*before.get("or", ()), other]}
+    return list(merged.values())
+
+
 def dashboard() -> dict[str, Any]:
-    """For Grafana's import: two beside each other, and a variable for the data source."""
-    rows = [_panel(index, panel) for index, panel in enumerate(panels("$__rate_interval"))]
+    """For Grafana's import: two beside each other, and a variable for the data source. It is for any engine."""
+    rows = [_panel(index, panel) for index, panel in enumerate(panels_of(ENGINES, "$__rate_interval"))]
     variable = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     return {
         "title": "Tandem",

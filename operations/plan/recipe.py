@@ -16,9 +16,10 @@ from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
-#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray.
+#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray. How
+#: an engine is told its address is its class's to say.
 OWNED_ENV = (
-    *("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
+    *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
     *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
@@ -31,7 +32,7 @@ SERVED_NAME = r"[\w./:+-]+"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
-EngineName = Literal["vllm", "tensorrt-llm"]
+EngineName = Literal["vllm", "tensorrt-llm", "sglang"]
 #: What clients can ask for: tokens, vectors, an order of documents, or what only the engine itself would answer.
 Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
 #: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).

@@ -17,8 +17,8 @@ from pyinfra.api.host import Host
 
 from operations import held, reach
 from operations.plan.absence import told
-from operations.plan.declared import one_of
-from operations.plan.refusal import Refusal
+from operations.plan.engines import counters
+from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
@@ -37,7 +37,11 @@ def _say(answer: dict[str, Any]) -> None:
 def _declared(head: Host) -> dict[str, Any]:
     """What the knobs want."""
     with refusals_told():
-        recipe, knobs = one_of(wanted(dict(head.data.dict())), head.data.get("_model")).pair
+        declared = wanted(dict(head.data.dict()))
+        if declared.knobs.models:
+            problem = "`models` declares several, and a bench changes the topology of the one that it measures"
+            raise Refusal(Finding("data", problem, "bench with the knobs recipe and topology, and no `models`"))
+    recipe, knobs = declared.first.pair
     return {
         "recipe": recipe.name,
         "served_name": recipe.served_name,
@@ -79,7 +83,7 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
             return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
         urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers = everywhere(asked, "bench_facts", STATE_S, urls)
+        answers = everywhere(asked, "bench_facts", STATE_S, urls, counters=counters())
         # Without one node's counters a share would be a wrong one.
         if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))

@@ -1,4 +1,5 @@
-"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay.
+"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay. With MODEL= the
+engines of one model alone: the next deploy brings them back, unless it is taken out of `models`.
 
 Ends with 1 when a node does not answer: that one keeps what it has.
 """
@@ -6,7 +7,11 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 from pyinfra import host, inventory, logger, state
 
 from operations import lock, reach, units, walls
+from operations.plan.declared import chosen
 from operations.plan.places import UNITS, WALLS
+from operations.plan.served_model import unit_of
+from operations.plan.wanted import wanted
+from operations.verbs.report import refusals_told
 
 if reach.speaks(host, inventory):
     for absence in reach.absent(inventory):
@@ -16,6 +21,11 @@ if reach.speaks(host, inventory):
         )
     state.failed_hosts.update(each for each in inventory if each not in reach.answering(inventory))
 lock.alone(name="Lock | no deploy is at work")
-units.take_down(names=[unit for unit in UNITS if unit != WALLS], name="Down | all units")
-# To the end: what is on its way out still listens.
-walls.take_down(name="Down | the walls")
+if only := host.data.get("_model"):
+    with refusals_told():
+        (model,) = chosen(wanted(dict(host.data.dict())), only)
+    units.take_down(names=[unit_of(model.name)], name=f"Down | the engines of {model.name}")
+else:
+    units.take_down(names=[unit for unit in UNITS if unit != WALLS], name="Down | all units")
+    # To the end: what is on its way out still listens.
+    walls.take_down(name="Down | the walls")

@@ -20,6 +20,7 @@ from bench.ssh import Tunnel, login
 from bench.steps import Wanted
 from bench.way import Way
 from operations.node import bench_facts
+from operations.plan.engines import counters
 from operations.plan.refusal import Refusal
 from tests.benchmark.doubles.engine import TEMPLATE, answer
 from tests.benchmark.doubles.ssh import head
@@ -160,15 +161,15 @@ def test_the_client_ends_with_whoever_has_started_it(engine: str) -> None:
 
 
 def test_an_engine_s_counters_are_read_by_the_node_s_program(engine: str, client: Client) -> None:
-    before = bench_facts.main(f"{engine}")["counters"]
+    before = bench_facts.main(f"{engine}", counters())["counters"]
     load(client, engine, [[turn()], [turn()]])
-    after = bench_facts.main(f"{engine}")["counters"]
+    after = bench_facts.main(f"{engine}", counters())["counters"]
     assert {name: after[name] - before[name] for name in after} == {
         "requests": 2,
         "prompt_tokens": 2 * (2 + TEMPLATE),
         "answer_tokens": 16,
     }
-    assert bench_facts.main("http://127.0.0.1:1")["counters"] is None
+    assert bench_facts.main("http://127.0.0.1:1", counters())["counters"] is None
 
 
 def test_counters_of_vllm_are_summed_over_their_labels() -> None:
@@ -178,14 +179,14 @@ def test_counters_of_vllm_are_summed_over_their_labels() -> None:
         'vllm:request_success_total{finished_reason="length"} 3.0\nvllm:gpu_prefix_cache_queries_total{e="0"} 10.0\n'
         'vllm:prefix_cache_hits_total{e="0"} 4.0\nvllm:prompt_tokens_created{engine="0"} 1.7e+09\n'
     )
-    assert bench_facts.parse(text) == {
+    assert bench_facts.parse(text, counters()) == {
         "requests": 5,
         "prompt_tokens": 1_500_000,
         "answer_tokens": 7,
         "prefix_asked": 10,
         "prefix_found": 4,
     }
-    assert bench_facts.parse('vllm:prompt_tokens_total{engine="0"} 1.0\n') is None
+    assert bench_facts.parse('vllm:prompt_tokens_total{engine="0"} 1.0\n', counters()) is None
 
 
 def test_what_this_machine_can_t_say_is_none() -> None:

@@ -47,7 +47,7 @@ def test_nodes_that_are_as_planned_see_no_change(tmp_path: Path, changes: dict[s
 
 def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
     plan = planned(**RAY)
-    journal = {"seen": dict.fromkeys(plan.recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
+    journal = {"seen": dict.fromkeys(plan.models[0].recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
     states = [fresh(plan, name) for name in NAMES]
     outcome = deploy(tmp_path, states, "-y", *flags(**RAY), programs={"journal": journal})
     assert outcome.code == 0, outcome.text
@@ -447,7 +447,8 @@ def test_a_cache_that_root_has_made_is_told_with_the_remedy(tmp_path: Path) -> N
 def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Path) -> None:
     changes = {"topology": "solo", "recipe": foreign(tmp_path), "model_revision": "d" * 40}
     states = as_planned(**changes)
-    states[0]["models"][0]["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
+    (only,) = states[0]["models"].values()
+    only["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
     outcome = deploy(tmp_path, states, "-y", *flags(**changes))
     assert outcome.code == 1 and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text

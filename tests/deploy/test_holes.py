@@ -15,6 +15,7 @@ from operations.plan.formats import FOLDER
 from operations.plan.history import record
 from operations.plan.holes import parts
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
+from tests.plan.samples import engine_of
 
 PICTURES = "CVE-2026-22778"
 MARLIN = FOLDER / "nemotron-3-super-nvfp4-marlin.yaml"
@@ -78,7 +79,6 @@ def test_a_node_with_an_old_toolkit_is_refused_by_its_name(tmp_path: Path) -> No
 
 def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(tmp_path: Path, seeing: str) -> None:
     image = engine_of(planned(recipe=seeing).head)
-    assert image is not None
     outcome = run(tmp_path, seeing, inside={image.image.local: {"vllm": "0.33.0"}})
     assert outcome.code == 0, outcome.text
 
@@ -86,7 +86,7 @@ def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(t
 def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None:
     now, past = planned(), planned(recipe=seeing)
     engine, proxy = engine_of(past.head), past.head.proxy
-    assert engine is not None and proxy is not None
+    assert proxy is not None
     served = record(past, {engine.image.local: "c1", proxy.image.local: "c1"}) | {"when": "2026-11-01"}
     state = {"image": {"content": "c1"}, "replaced": False}
     told = {"plans": [served], "images": {engine.image.local: state, proxy.image.local: state}}

@@ -14,7 +14,7 @@ FOREIGN = """recipe_version: "1"
 container: vllm-node
 command: vllm serve org/model --port 8000 --gpu-memory-utilization 0.8 --mxfp4-backend CUTLASS
 """
-RELEASE = releases()["0.27.1"]
+RELEASE = releases("vllm")["0.27.1"]
 FORK = RELEASE | {"version": "0.1.dev3", "flags": RELEASE["flags"] | {"mxfp4-backend": {"takes": "text"}}}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from operations import rollback, watching
+from operations import rollback
+from operations.plan.engines import ENGINES
 from operations.plan.history import record
 from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
@@ -191,7 +192,11 @@ def test_an_archive_that_is_replaced_leaves_what_was_there_under_the_name_of_its
 def test_an_engine_that_has_served_under_another_plan_is_not_judged_again(tmp_path: Path, has_served: bool) -> None:
     before = planned(topology="solo")
     states = [look(before, name) for name in NAMES]
-    line = {"seen": {watching.ALWAYS[0].pattern: "CUDA graph memory: -2 GiB"}, "invocation": "i", "cursor": "c"}
+    line = {
+        "seen": {ENGINES["vllm"].FORBIDDEN[0].pattern: "CUDA graph memory: -2 GiB"},
+        "invocation": "i",
+        "cursor": "c",
+    }
     programs = {"served": past(before) if has_served else served(), "journal": line}
     outcome = deploy(
         tmp_path, states, "-y", "--data", "topology=solo", "--data", "canary_deadline=20.0", programs=programs

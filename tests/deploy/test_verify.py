@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,7 +59,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
     for module in (verify, waiting):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
     monkeypatch.setattr(watching, "state", SimpleNamespace(inventory=SimpleNamespace(get_host=made.host)))
-    monkeypatch.setattr(rollback, "has_served", lambda _plan, _where: True)
+    monkeypatch.setattr(rollback, "has_served", lambda _plan, _model, _where: True)
     monkeypatch.setattr(verify, "_started", {})
     return made
 
@@ -66,7 +67,9 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
 def made_plan(**changes: Any) -> Plan:
     made = plan(**changes)
     proof = Proof(expect=("joined",), forbid=(Forbidden(pattern="fallback", meaning="another kernel"),))
-    return Plan(made.knobs, made.recipe.model_copy(update={"proof": proof, "load_minutes": 20}), made.nodes)
+    (model,) = made.models
+    recipe = model.recipe.model_copy(update={"proof": proof, "load_minutes": 20})
+    return replace(made, models=(replace(model, recipe=recipe),))
 
 
 def down(problem: str = "Connection refused", **state: str) -> dict[str, Any]:
@@ -75,15 +78,20 @@ def down(problem: str = "Connection refused", **state: str) -> dict[str, Any]:
 
 
 def started(made: Plan) -> Plan:
-    verify.was_started(made, "spark-1")
+    verify.was_started(made.models[0], "spark-1")
     return made
+
+
+def awaited(nodes: ScriptedNodes, made: Plan) -> str:
+    """What a wait for the engine of a plan's only model says."""
+    return verify.await_engine(made, made.models[0], nodes.host("spark-1"))
 
 
 def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(nodes: ScriptedNodes) -> None:
     nodes.answers["probe"] = [*[down("timed out")] * 3, OK]
     nodes.answers["journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
     nodes.answers["answer"] = [BUSY]
-    assert verify.await_engine(made_plan(topology="solo"), nodes.host("spark-1")) == ""
+    assert awaited(nodes, made_plan(topology="solo")) == ""
     assert nodes.ran == [] and set(nodes.asked) == {"probe"}
 
 
@@ -91,22 +99,22 @@ def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(node
 def test_any_other_is_judged_once_although_it_answers_at_once(
     nodes: ScriptedNodes, monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
-    monkeypatch.setattr(rollback, "has_served", lambda _plan, _where: is_ours)
+    monkeypatch.setattr(rollback, "has_served", lambda _plan, _model, _where: is_ours)
     made = made_plan(topology="solo")
     if is_ours:
         started(made)
     nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
-    assert verify.await_engine(made, nodes.host("spark-1")) == ""
-    assert "answer" in nodes.asked and verify.has_proven_itself("spark-1")
+    assert awaited(nodes, made) == ""
+    assert "answer" in nodes.asked and verify.has_proven_itself(made.models[0], "spark-1")
     nodes.asked.clear()
-    assert verify.await_engine(made, nodes.host("spark-1")) == ""
+    assert awaited(nodes, made) == ""
     assert nodes.asked == ["probe"]
 
 
 def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: ScriptedNodes) -> None:
     made = made_plan(topology="cluster")
-    verify.was_started(made, "spark-2")
-    problem = verify.await_engine(made, nodes.host("spark-1"))
+    verify.was_started(made.models[0], "spark-2")
+    problem = awaited(nodes, made)
     assert "its log never said: joined. The engine is stopped" in problem
     assert [each.split()[0] for each in nodes.ran] == ["spark-1:", "spark-2:"]
 
@@ -114,21 +122,21 @@ def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: Scr
 def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: ScriptedNodes) -> None:
     nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
     nodes.answers["answer"] = [BUSY, BUSY, {"problem": "", "judged": True}]
-    assert verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1")) == ""
+    assert awaited(nodes, started(made_plan(topology="solo"))) == ""
     nodes.answers["answer"] = [BUSY]
     began = nodes.now
-    problem = verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1"))
+    problem = awaited(nodes, started(made_plan(topology="solo")))
     assert "gives tokens, and no sentence in 300 s: timed out" in problem
     assert nodes.ran == [] and 300 < nodes.now - began < 310
     nodes.answers["answer"] = [{"problem": "it says nothing but `!`", "judged": True}]
-    assert "The engine is stopped" in verify.await_engine(started(made_plan(topology="solo")), nodes.host("spark-1"))
+    assert "The engine is stopped" in awaited(nodes, started(made_plan(topology="solo")))
     assert nodes.ran
 
 
 def served(nodes: ScriptedNodes, *probes: dict[str, Any], topology: str = "solo") -> str:
     """What a wait for an engine says whose probes these are."""
     nodes.answers["probe"] = list(probes)
-    return verify.await_engine(made_plan(topology=topology), nodes.host("spark-1"))
+    return awaited(nodes, made_plan(topology=topology))
 
 
 #: Two seconds are between two probes; the patience is 20 minutes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from operations import watching
 from operations.plan import nccl
-from operations.plan.plan import Plan
 from operations.plan.recipe import Forbidden, Proof
 from tests.plan.samples import plan
 
@@ -34,10 +34,14 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]
 
 
 def watch() -> watching.Watch:
-    made = plan(topology="cluster")
-    recipe = made.recipe.model_copy(update={"proof": PROOF})
+    return watch_of(proof=PROOF)
+
+
+def watch_of(**changes: Any) -> watching.Watch:
+    """The logs of a cluster whose recipe has these changes."""
+    (model,) = plan(topology="cluster").models
     host: Any = SimpleNamespace(name="spark-1")
-    return watching.Watch(Plan(made.knobs, recipe, made.nodes), host)
+    return watching.Watch(replace(model, recipe=model.recipe.model_copy(update=changes)), host)
 
 
 def said(invocation: str, **seen: str) -> dict[str, Any]:
@@ -47,11 +51,10 @@ def said(invocation: str, **seen: str) -> dict[str, Any]:
 def test_where_the_system_s_nccl_is_wanted_a_log_without_it_is_missed(
     journals: dict[str, list[dict[str, Any]]],
 ) -> None:
-    made = plan(topology="cluster")
-    recipe = made.recipe.model_copy(update={"proof": Proof(), "nccl": "system"})
-    host: Any = SimpleNamespace(name="spark-1")
-    looking = watching.Watch(Plan(made.knobs, recipe, made.nodes), host)
-    ours, version = nccl.expected(recipe, made.knobs)
+    (model,) = plan(topology="cluster").models
+    changes = {"proof": Proof(), "nccl": "system"}
+    looking = watch_of(**changes)
+    ours, version = nccl.expected(model.recipe.model_copy(update=changes), model.knobs)
     journals["spark-1"] = [said("a", **{version: "NCCL version 2.28.9+cuda13.0"})]
     assert looking.look() == "" and looking.missing() == [ours]
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.conversations import Count, conversations
@@ -15,6 +16,7 @@ from bench.profiles import Profile
 from bench.records import Counters, Folder, NodeState, Request, Step
 from bench.steps import Wanted
 from operations.node import bench_facts
+from operations.plan.engines import counters
 from tests.gpu.engines import Engine
 from tests.gpu.proxies import KEY
 
@@ -117,7 +119,7 @@ class Bench:
 def _looked(urls: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What bench_facts says beside each engine."""
     with ThreadPoolExecutor() as pool:
-        return dict(zip(urls, pool.map(bench_facts.main, urls.values()), strict=True))
+        return dict(zip(urls, pool.map(partial(bench_facts.main, counters=counters()), urls.values()), strict=True))
 
 
 def _since(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> dict[str, Counters]:

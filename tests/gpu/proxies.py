@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from operations.plan.litellm import Behind
 from operations.plan.litellm_service import litellm_service
 from operations.plan.places import LITELLM
 from operations.plan.recipe import Recipe
@@ -27,10 +28,8 @@ def program(
     plan = knobs(recipe=made_of.name, topology=topology, routing=routing, litellm_ports=port)
     folder = at / name
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        Path(file.path).name: file.content
-        for file in litellm_service(made_of, plan, [engine.url for engine in engines], LITELLM[0]).files
-    }
+    behind = Behind(made_of, tuple(engine.url for engine in engines))
+    files = {Path(file.path).name: file.content for file in litellm_service(plan, [behind], LITELLM[0]).files}
     for file, content in files.items():
         (folder / file).write_text(content)
     given = [

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from operations.plan.formats import load_recipe
-from operations.plan.litellm import modules, proxy_config
+from operations.plan.litellm import Behind, modules, proxy_config
 from tests.node import strangers
 from tests.node.confined import behind, owned, place
 from tests.node.strangers import request
@@ -67,7 +67,7 @@ class Proxy:
         owned(self.folder / "secrets", self.used, self.shared, self.told)
         wanted = knobs(topology="solo", routing="balanced")
         recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
-        config = proxy_config(recipe, wanted, [f"http://127.0.0.1:{engine}"])
+        config = proxy_config(wanted, [Behind(recipe, (f"http://127.0.0.1:{engine}",))])
         config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
         for file in [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:

@@ -48,9 +48,9 @@ def script(folder: Path, name: str, text: str) -> None:
 
 
 class Node:
-    """A node with an engine that takes connections and answers none, and a proxy."""
+    """A node with a proxy, and with engines that take connections and answer none; `engines`: what is said of each."""
 
-    def __init__(self, home: Path, **changes: Any) -> None:
+    def __init__(self, home: Path, **engines: dict[str, Any]) -> None:
         self.home, self.state, self.kills = home, home / "run/canary.json", home / "kills"
         commands = home / "bin"
         commands.mkdir()
@@ -78,9 +78,11 @@ class Node:
             "start_s": 600.0,
             "signs": {"path": "/metrics", "pattern": "x"},
             "meeting": None,
+            "peers": {},
         }
-        wanted = {"engine": engine, "proxy": f"http://127.0.0.1:{port}", "litellm": {}, "rails": {}, "peers": {}}
-        (program / "canary.json").write_text(json.dumps(wanted | changes))
+        units = {f"tandem-{name.replace('_', '-')}": engine | more for name, more in engines.items()}
+        wanted = {"engines": units, "proxy": f"http://127.0.0.1:{port}", "litellm": {}, "rails": {}}
+        (program / "canary.json").write_text(json.dumps(wanted))
         argv = [sys.executable, "-B", "-c", RUN, str(program), str(self.state), str(home / "cgroups")]
         path = f"{commands}:{os.environ['PATH']}"
         self.canary = subprocess.Popen(argv, env={**os.environ, "PATH": path}, stderr=subprocess.PIPE, text=True)
@@ -103,7 +105,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path, peers={"spark-2": "10.0.0.12"})
+    made = Node(tmp_path, engine={"peers": {"spark-2": "10.0.0.12"}})
     yield made
     made.end()
 
@@ -139,6 +141,22 @@ def test_a_node_that_is_away_is_told_within_two_seconds_and_until_it_is_back(mac
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", machine.told()["away"]["spark-2"])
     (machine.home / "away").unlink()
     assert until(2.5, lambda: not machine.told()["away"])
+
+
+def test_of_two_engines_each_is_judged_by_its_own_nodes(tmp_path: Path) -> None:
+    (tmp_path / "away").touch()
+    soon = {"deadline_s": 0.5, "silence_s": 1.0, "start_s": 4.0}
+    machine = Node(tmp_path, engine_a={**soon, "peers": {"spark-2": "10.0.0.12"}}, engine_b=soon)
+    try:
+        assert until(30, lambda: "engine-b" in machine.told().get("killed", {}))
+        # Without its other rank the one can't answer; that is no word on the other.
+        assert machine.told()["problems"]["engine-a"] == "is not judged while spark-2 is away"
+        assert "engine-a" not in machine.told()["killed"]
+        assert {line.split()[0] for line in machine.kills.read_text().splitlines()} == {"tandem-engine-b"}
+        (tmp_path / "away").unlink()
+        assert until(30, lambda: "engine-a" in machine.told()["killed"])
+    finally:
+        machine.end()
 
 
 def test_nothing_is_left_beside_the_program(machine: Node) -> None:

@@ -66,10 +66,18 @@ def test_an_embedding_engine_is_asked_for_a_vector_and_not_for_a_token(monkeypat
 
 def test_status_asks_what_the_canary_asks(tmp_path: Path) -> None:
     file = tmp_path / "canary.json"
-    assert status.asked(file) is None
+    assert status.asked("tandem-engine", file) is None
     for wanted, question in (({"question": QUESTION}, QUESTION), ({}, None)):
-        file.write_text(json.dumps({"engine": wanted}))
-        assert status.asked(file) == question
+        file.write_text(json.dumps({"engines": {"tandem-engine": wanted}}))
+        assert status.asked("tandem-engine", file) == question
+
+
+def test_of_several_engines_each_is_asked_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "canary.json"
+    file.write_text(json.dumps({"engines": {"tandem-engine-a": {}, "tandem-engine-b": {"question": QUESTION}}}))
+    assert status.asked("tandem-engine-b", file) == QUESTION
+    # The proxy is asked as the first one.
+    assert status.asked("tandem-engine-a", file) is None and status.asked("tandem-proxy", file) is None
 
 
 @pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.shipped import load
+from operations.plan.plan import make_plan
+from operations.plan.wanted import wanted
+from tests.node.shipped import FILES, load
+from tests.plan.samples import knob_data, nodes
 
 guard = load("guard/guard.py")
 
@@ -99,6 +104,51 @@ def test_a_docker_that_hangs_does_not_keep_it_from_looking(
     begun = time.monotonic()
     assert guard.kill(tmp_path / "engine.cid", tmp_path / "cgroup") == killed
     assert time.monotonic() - begun < 5
+
+
+#: The guard as it runs on a node, with groups of a test's.
+RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import guard
+guard.CGROUPS, guard.PAUSE_S = Path(sys.argv[2]), 0.5
+guard.main()
+"""
+
+
+def test_of_several_engines_the_owner_s_last_one_goes_first(tmp_path: Path) -> None:
+    models = {
+        name: {"recipe": "lab-tiny-llama", "topology": "solo", "served_name": name, "memory_gib": 8} for name in "bca"
+    }
+    of = wanted(knob_data(models=models))
+    planned = make_plan(of, nodes(1, of.knobs)).head.guard
+    assert planned
+    (told,) = (json.loads(file.content) for file in planned.files if file.path.endswith("guard.json"))
+    # The one between them has no container.
+    for identity in ("b", "a"):
+        (tmp_path / f"engine-{identity}.cid").write_text(identity)
+        (tmp_path / f"cgroup/docker/{identity}").mkdir(parents=True)
+    told["containers"] = {unit: str(tmp_path / Path(file).name) for unit, file in told["containers"].items()}
+    # More than any machine has.
+    (tmp_path / "guard.json").write_text(json.dumps(told | {"floor_mib": 1 << 40}))
+    shutil.copy(FILES / "guard/guard.py", tmp_path)
+    argv = [sys.executable, "-B", "-c", RUN, str(tmp_path), str(tmp_path / "cgroup")]
+    running = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert running.stderr
+    try:
+        said = [running.stderr.readline() for _ in range(2)]
+        killed = [each.name for each in (tmp_path / "cgroup/docker").iterdir() if (each / "cgroup.kill").exists()]
+        shutil.rmtree(tmp_path / "cgroup/docker/a")
+        (tmp_path / "engine-a.cid").unlink()
+        said.append(running.stderr.readline())
+    finally:
+        running.kill()
+        running.communicate()
+    assert "the engine-a, then the engine-c, then the engine-b is killed when less than" in said[0]
+    assert said[1].endswith("the engine-a's container is killed\n") and killed == ["a"]
+    # It is gone, and there is not enough: the next one that there is.
+    assert said[2].endswith("the engine-b's container is killed\n")
 
 
 def test_a_group_that_ends_meanwhile_is_no_error(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from operations.node import answer, journal, model_facts
+from operations.plan.engines import ENGINES
 from operations.plan.formats import FOLDER, load_recipe
-from operations.watching import ALWAYS
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,7 +126,7 @@ def test_the_lines_that_the_sources_print(recipe: str, line: str, forbidden: boo
     ],
 )
 def test_a_negative_estimate_ends_every_start(line: str, seen: bool) -> None:
-    assert bool(journal.matches([line], [each.pattern for each in ALWAYS])) == seen
+    assert bool(journal.matches([line], [each.pattern for each in ENGINES["vllm"].FORBIDDEN])) == seen
 
 
 def test_every_recipe_with_a_gpu_says_what_proves_it() -> None:

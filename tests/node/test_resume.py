@@ -12,6 +12,7 @@ from tests.node.shipped import part
 resume = part("litellm", "resume")
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 10, "stream": True}
+WORDS = {"continue_final_message": True, "add_generation_prompt": False}
 USAGE = {"id": "id-usage", "choices": []}
 
 
@@ -34,7 +35,7 @@ def run(body: dict[str, Any], *streams: Sequence[dict[str, Any]]) -> tuple[list[
             got += answer.pass_on(each, number > 0)
         if number < len(streams) - 1:
             answer.broke_off(len(answer.text))
-            asked.append(answer.rest(body))
+            asked.append(answer.rest(body, WORDS))
     return got, asked
 
 
@@ -59,6 +60,21 @@ def test_a_stream_that_breaks_goes_on_from_another_engine() -> None:
     assert asked["messages"] == [*ASKED["messages"], {"role": "assistant", "content": "ab"}]  # type: ignore[misc]
     assert asked["continue_final_message"] is True and asked["add_generation_prompt"] is False
     assert asked["max_tokens"] == 8
+
+
+def test_an_engine_is_asked_in_the_words_of_its_kind() -> None:
+    answer = resume.Answer()
+    answer.pass_on(chunk("a"), False)
+    asked = answer.rest(ASKED, {"go_on": 1})
+    assert asked["go_on"] == 1 and "continue_final_message" not in asked
+    assert asked["messages"][-1] == {"role": "assistant", "content": "a"}
+
+
+def test_of_an_engine_that_has_no_words_for_it_a_stream_ends_where_it_broke() -> None:
+    answer = resume.Answer()
+    assert answer.rest(ASKED, None) == ASKED
+    answer.pass_on(chunk("a"), False)
+    assert answer.rest(ASKED, None) is None
 
 
 def test_it_can_break_again_and_again() -> None:
@@ -118,7 +134,7 @@ def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued() -> None:
     for each in (chunk("a"), chunk("b")):
         answer.pass_on(each, continued=False)
     answer.broke_off(2)
-    assert resume.used_up(answer.rest({**ASKED, "max_tokens": 2}))
+    assert resume.used_up(answer.rest({**ASKED, "max_tokens": 2}, WORDS))
     end = answer.ended()
     assert end["choices"][0] == {"delta": {"content": ""}, "finish_reason": "length"} and end["id"] == "id-b"
 
@@ -129,7 +145,7 @@ def test_an_answer_whose_tokens_nobody_counts_is_not_taken_for_whole() -> None:
     for each in (chunk("a word of some length, "), chunk("and another one of as many letters")):
         answer.pass_on(each, continued=False)
     answer.broke_off(None)
-    asked = answer.rest({**ASKED, "max_tokens": 3})
+    asked = answer.rest({**ASKED, "max_tokens": 3}, WORDS)
     assert asked["max_tokens"] == 1 and not resume.used_up(asked)
 
 

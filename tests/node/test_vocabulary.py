@@ -194,7 +194,7 @@ def test_an_image_is_asked_once_by_the_first_name_under_which_it_is_here(
     monkeypatch.setenv("DOUBLE_IMAGE", str(tree(tmp_path / "image", TREE)))
     monkeypatch.setattr(vocabulary, "KEPT", tmp_path / "kept")
     names = ["tandem/engine:2", "tandem/engine:1"]
-    found = vocabulary.main(names, judging.script())
+    found = vocabulary.main(names, judging.script("vllm"))
     assert found["version"] == "1.2.3" and found["flags"]["port"] == {"takes": "int"}
     assert found["asked"] == "tandem/engine:1"
     assert vocabulary.main(names, "raise SystemExit('asked again')") == found
@@ -205,7 +205,7 @@ def test_an_image_is_asked_once_by_the_first_name_under_which_it_is_here(
     assert vocabulary.main(["tandem/engine:2"], "") == {}
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("vllm-*.json")), ids=lambda path: path.stem)
 def test_a_shipped_vocabulary_is_whole(file: Path) -> None:
     found = json.loads(file.read_text())
     assert found["version"] == file.stem.removeprefix("vllm-") and found["format"] == vocabulary.FORMAT

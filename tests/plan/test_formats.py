@@ -17,7 +17,7 @@ import pytest
 
 from operations.plan.formats import load_file, load_recipe
 from operations.plan.formats.shell import split
-from operations.plan.lint import lint
+from operations.plan.lint.judge import lint
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
 from operations.verbs import recipes
@@ -65,8 +65,8 @@ def commands(recipe: Recipe) -> list[list[str]]:
 
 
 def by_bash(script: str) -> list[str]:
-    """The words that `vllm` gets, asked of bash."""
-    wrapped = f"vllm() {{ printf '%s\\0' \"$@\"; }}\n{script}"
+    """The words that the engine gets, asked of bash."""
+    wrapped = f'vllm() {{ printf \'%s\\0\' "$@"; }}\nsglang() {{ vllm "$@"; }}\n{script}'
     done = subprocess.run(["bash", "-c", wrapped], capture_output=True, check=True, text=True)
     return done.stdout.split("\0")[:-1]
 
@@ -83,6 +83,7 @@ def flags(words: list[str]) -> list[tuple[str, ...]]:
 
 
 OWNED = {"--host", "--port", "--tensor-parallel-size", "-tp", "--distributed-executor-backend", "--served-model-name"}
+OWNED |= {"--model-path", "--tp", "--tp-size", "--enable-metrics"}
 
 
 def errors(remarks: Iterable[Remark]) -> list[Remark]:
@@ -102,9 +103,12 @@ def test_the_peers_own_recipes_mean_the_same_in_every_topology(file: Path) -> No
         # A draft is a snapshot in the store, like the model.
         words = [re.sub(r"/hub/models--([\w.-]+?)--([\w.-]+)/snapshots/0+", r"\1/\2", word) for word in command]
         ran = [each for each in flags(words) if each[0] not in OWNED]
-        ran = [each for each in ran if each[0] not in ("--nnodes", "--node-rank", "--master-addr", "--master-port")]
-        assert ran == meant
-        assert command[:2] == ["exec", "vllm"] and command[3].startswith("/hub/models--")
+        joined = ("--nnodes", "--node-rank", "--master-addr", "--master-port", "--dist-init-addr")
+        assert [each for each in ran if each[0] not in joined] == meant
+        program = (
+            ["exec", "sglang", "serve", "--model-path"] if recipe.engine == "sglang" else ["exec", "vllm", "serve"]
+        )
+        assert command[: len(program)] == program and command[len(program)].startswith("/hub/models--")
 
 
 @pytest.mark.parametrize("file", PEERS, ids=lambda path: path.stem)
@@ -244,7 +248,6 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path, lines: str, said: str, er
     ("text", "said"),
     [
         (f"{V1}command: llama-server -m x\n", "it serves with `llama-server`"),
-        (f"{V1}command: sglang serve --model-path org/model\n", "it serves with `sglang`"),
         (f"{V1}command: 'vllm serve \"org/model'\n", "a double quote is not closed"),
         (f"{V1}command: ''\n", "the key `command` is missing"),
         (

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.lint import lint
+from operations.plan.lint.judge import lint
 from operations.plan.plan import Plan
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 GOLDEN = Path(__file__).parent / "golden"
 RECIPES = GOLDEN / "recipes"
 
+SGLANG = str(Path(__file__).parent / "peers/sparkrun-sglang.yaml")
 CASES: dict[str, dict[str, Any]] = {
     "solo": {"topology": "solo"},
     "solo-lone-node": {"topology": "solo", "count": 1},
@@ -56,6 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "replicas": {"topology": "replicas"},
     "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
+    **{f"sglang-{topology}": {"topology": topology, "recipe": SGLANG} for topology in ("solo", "cluster", "replicas")},
     "replicas-lab": {
         "topology": "replicas",
         "recipe": "lab-tiny-llama",

@@ -9,7 +9,7 @@ import pytest
 
 from operations.plan.engines.vllm_flags import SEVERAL
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.lint import lint
+from operations.plan.lint.judge import lint
 from operations.plan.lint.subject import parse, releases, shipped
 from operations.plan.recipe import flag
 from tests.plan.samples import knobs
@@ -205,5 +205,5 @@ def test_versions_are_compared_by_their_numbers(version: str, numbers: tuple[int
 
 
 def test_the_flags_that_take_several_words_are_those_of_all_releases() -> None:
-    every = {name for each in releases().values() for name, facts in each["flags"].items() if "many" in facts}
+    every = {name for each in releases("vllm").values() for name, facts in each["flags"].items() if "many" in facts}
     assert set(SEVERAL) == every - {"api-key", "served-model-name", "lora-modules"}

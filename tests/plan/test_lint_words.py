@@ -9,14 +9,14 @@ import pytest
 
 from operations.plan.formats import load_recipe
 from operations.plan.formats.serve import served
-from operations.plan.lint import lint
+from operations.plan.lint.judge import lint
 from operations.plan.lint.near import distance, hint, slip
 from operations.plan.lint.subject import Vocabulary, releases
 from operations.plan.refusal import Remark
 from tests.plan.samples import knobs
 
 PLAIN = load_recipe("nemotron-3-super-nvfp4-marlin").model_copy(update={"engine_version": None, "env": {}})
-NEWEST = list(releases())[-1]
+NEWEST = list(releases("vllm"))[-1]
 ALL = f"vLLM 0.17.1 to {NEWEST}"
 
 
@@ -109,7 +109,7 @@ def test_a_build_may_have_words_of_its_own_as_long_as_its_version_is_not_known(w
 
 
 def test_the_image_that_has_a_word_of_its_own_is_believed() -> None:
-    told = releases()["0.32.0"]
+    told = releases("vllm")["0.32.0"]
     told = told | {"flags": told["flags"] | {"mxfp4-backend": {"takes": "word", "choices": ["CUTLASS"]}}}
     assert not said("--mxfp4-backend CUTLASS", image=told)
     found = said("--mxfp4-backend CUTLAS", image=told)
@@ -139,7 +139,7 @@ def test_what_a_reader_has_said_of_a_placeholder_is_not_said_again() -> None:
 
 
 def test_a_build_that_counts_from_nothing_has_no_version() -> None:
-    told = releases()[NEWEST] | {"version": "0.1.dev19754"}
+    told = releases("vllm")[NEWEST] | {"version": "0.1.dev19754"}
     assert not any("crashes" in str(each) for each in said("--enforce-eager", image=told)), "0.17 is older"
     assert any("vLLM 0.1.dev19754 (the image) has no flag" in str(each) for each in said("--swap-space 4", image=told))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import listens
+from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
 from operations.plan.page import STATIC
 from operations.plan.panels import dashboard, panels
@@ -163,11 +164,12 @@ def test_nothing_of_the_page_is_inline_or_from_elsewhere() -> None:
 
 
 def test_each_panel_has_a_name_of_its_own_and_metrics_that_somebody_says() -> None:
-    listed = panels()
+    listed = panels("vllm")
     assert len({panel["id"] for panel in listed}) == len(listed)
+    others = [panel for engine in ENGINES if engine != "vllm" for panel in panels(engine)]
     exported = "".join(file.read_text() for file in (FILES / "exporter").glob("*.py"))
     documented = (ROOT / "docs/page.md").read_text()
-    for panel in listed:
+    for panel in (*listed, *others):
         for metric in {panel["metric"], panel.get("over", panel["metric"])}:
             if metric.startswith("tandem_"):
                 assert f'"{metric.removeprefix("tandem_")}"' in exported, metric
@@ -177,10 +179,16 @@ def test_each_panel_has_a_name_of_its_own_and_metrics_that_somebody_says() -> No
     assert {*figures._MODEL, "kv_fill", "rail_in", "rail_out"} <= {panel["id"] for panel in listed}
 
 
+def test_an_engine_without_metrics_of_a_kind_has_no_panel_of_it() -> None:
+    listed = {panel["id"]: panel["metric"] for panel in panels("tensorrt-llm")}
+    assert "tokens_out" not in listed and "memory_available" in listed
+    assert not any(metric.startswith("engine ") for metric in listed.values())
+
+
 def test_grafana_gets_every_panel_with_a_source_of_its_reader_s() -> None:
     told = dashboard()
     assert told["schemaVersion"] >= 36 and told["templating"]["list"][0]["type"] == "datasource"
-    assert [panel["title"] for panel in told["panels"]] == [panel["title"] for panel in panels()]
+    assert [panel["title"] for panel in told["panels"]] == [panel["title"] for panel in panels("vllm")]
     for panel in told["panels"]:
         assert panel["datasource"]["uid"] == "${datasource}"
         assert "[1m]" not in panel["targets"][0]["expr"]

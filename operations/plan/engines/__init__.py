@@ -6,11 +6,12 @@ from collections.abc import Container
 
 from operations.plan.engines.base import Engine
 from operations.plan.engines.named import Named, reference
+from operations.plan.engines.sglang import SgLang
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
 from operations.plan.recipe import Model, Recipe
 
-ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm()}
+ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang()}
 
 
 def named(recipe: Recipe) -> list[Named]:
@@ -23,6 +24,20 @@ def named(recipe: Recipe) -> list[Named]:
 
     ENGINES[recipe.engine].placed(recipe, collect)
     return list(dict.fromkeys(found))
+
+
+def addresses() -> tuple[str, ...]:
+    """Variables by which engines are told a node's address: the plan's, like OWNED_ENV."""
+    return tuple(name for runs in ENGINES.values() for name in runs.ADDRESS)
+
+
+def counters() -> dict[str, list[str]]:
+    """Counters of ours -> their names in any engine: whose they are is asked of none."""
+    found: dict[str, list[str]] = {}
+    for runs in ENGINES.values():
+        for name, theirs in runs.COUNTERS.items():
+            found.setdefault(name, []).extend(theirs)
+    return found
 
 
 def missing_files(recipe: Recipe, model: Model, files: Container[str]) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from operations.plan.engines.named import Place
-from operations.plan.knobs import Knobs, Topology
+from operations.plan.knobs import Executor, Knobs, Topology
+from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Recipe
+from operations.plan.recipe import Answers, Forbidden, Recipe
+from operations.plan.refusal import Remark
 
 #: Tokens of the longest prompt, where a recipe does not say.
 CONTEXT_TOKENS = 262_144
@@ -38,11 +40,55 @@ class Question:
     pattern: str
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What a recipe's flags say of the memory that an engine takes; None, and empty: nothing.
+
+    `share`: of a node's memory; `cache_bytes`: of the KV cache; `cache_type`: of its values; `requests`: at once;
+    `context`: tokens of a question and its answer.
+    """
+
+    share: float | None = None
+    cache_bytes: float | None = None
+    cache_type: str = ""
+    requests: int | None = None
+    context: int | None = None
+
+
+@dataclass(frozen=True)
+class Sparkrun:
+    """How sparkrun calls an engine, and what it makes of a recipe's `defaults` where that has no command.
+
+    `runtimes`: patterns of its names; `flags` and `switches`: a key -> the flag's name; `on`: switches that the engine
+    turns on by itself, so that false has to be said; `options`: keys that go into the engine's own file (`config`),
+    each with its section there, which may be empty, and its name.
+    """
+
+    runtimes: tuple[str, ...]
+    flags: Mapping[str, str]
+    switches: Mapping[str, str]
+    on: Collection[str] = ()
+    options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All keys of `defaults` that it makes something of."""
+        return (*self.flags, *self.switches, *self.options)
+
+
 class Engine(Protocol):
     """One serving program."""
 
+    #: What it is called in sentences.
+    TITLE: str
+    #: How it is called in a container, where a recipe does not call it otherwise.
+    PROGRAM: tuple[str, ...]
+    #: What LiteLLM calls engines of its kind, in front of a model's name.
+    PROXY: str
     #: What is asked of it, by what it is there for; it can't be proven to give any other kind of answer.
     QUESTIONS: Mapping[Answers, Question]
+    #: Why that is so of another kind, where it is this engine's matter.
+    UNPROVEN: Mapping[Answers, str]
     #: By which the canary knows that it works.
     SIGNS: Signs
     #: Topologies that it can take part in here.
@@ -51,15 +97,58 @@ class Engine(Protocol):
     PIPELINES: bool
     #: Architectures (as models' config.json have them) that it can't put into stages, as a pattern; empty: none.
     STAGELESS: str
+    #: What can join its ranks in a cluster.
+    EXECUTORS: tuple[Executor, ...]
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
+    #: Those among them that other tools' recipes may have: the plan's own stand in their place, and nothing is wrong.
+    FOLLOWS: Collection[str]
+    #: Those among them that are followed by another number of words than one.
+    TAKES: Mapping[str, int]
+    #: The flag that says over how many GPUs the model is split, and those that count GPUs in other ways, the one for
+    #: pipeline stages first.
+    SPLIT: str
+    COUNTED: tuple[str, ...]
+    #: The flags that say how many requests it takes at once, and how many tokens a question and its answer may have.
+    REQUESTS: str
+    CONTEXT: str
+    #: The flag that says which share of a node's memory it takes; empty: none says it.
+    SHARE: str
     #: Flags for which a list in a recipe is as many words; for others it is JSON.
     SEVERAL: Collection[str]
     #: Short flags and the long names that they stand for.
     SHORT: Mapping[str, str]
+    #: Other long names of flags, and the ones that they stand for.
+    SAME: Mapping[str, str]
+    #: Names of images whose tags are its releases.
+    IMAGES: tuple[str, ...]
+    #: Folders in which its makers' images have programs and files of their own.
+    PLACES: tuple[str, ...]
+    #: Variables that say a node's address to it: the plan's, for each node.
+    ADDRESS: tuple[str, ...]
+    #: What sparkrun makes of it.
+    SPARKRUN: Sparkrun
+    #: Lines of its log on a GPU that mean that it must not go on.
+    FORBIDDEN: tuple[Forbidden, ...]
+    #: How the names of its metrics begin.
+    METRICS: str
+    #: What the panels of files/monitoring/panels.yml call its metrics -> the metrics; what is absent is not drawn.
+    PANELS: Mapping[str, str]
+    #: Counters of ours (operations/node/bench_facts.py) -> its own, without `_total`, the newest name first.
+    COUNTERS: Mapping[str, tuple[str, ...]]
+    #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.
+    VOCABULARY: tuple[str, ...]
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """What follows the program's name in a command line; None: it is another program's."""
+        ...
+
+    def program(self, called: Sequence[str]) -> list[str]:
+        """The words in front of its arguments, where they have to be kept; empty: PROGRAM does as well."""
+        ...
+
+    def served_name(self, name: str) -> str:
+        """What clients call a model for which a recipe of another tool says this."""
         ...
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
@@ -74,12 +163,22 @@ class Engine(Protocol):
         """Names under which it serves adapters beside the model."""
         ...
 
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """What a request has beside its messages by which it goes on with the last one, the beginning of an answer that
+        another engine began; None: it can't.
+        """
+        ...
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """What runs in the container of a node, in order; the last one stays."""
         ...
 
     def environment(self, recipe: Recipe) -> dict[str, str]:
         """What the engine gets in every topology, under what the recipe says."""
+        ...
+
+    def rank_environment(self, node: Node) -> dict[str, str]:
+        """What it gets beside that in a cluster, on this node."""
         ...
 
     def files(self, recipe: Recipe) -> dict[str, str]:
@@ -90,14 +189,6 @@ class Engine(Protocol):
         """Options of `docker run` that it needs on a GPU."""
         ...
 
-    def share(self, recipe: Recipe) -> float:
-        """The share of a node's memory that it takes, by the recipe's flags; 0: they do not say."""
-        ...
-
-    def with_share(self, recipe: Recipe, share: float) -> Recipe:
-        """The recipe with another share of a node's memory."""
-        ...
-
     def step_tokens(self, recipe: Recipe) -> int:
         """Tokens that it may compute between two signs of life; 0: its own default, which is small."""
         ...
@@ -106,9 +197,37 @@ class Engine(Protocol):
         """Tokens of the longest prompt that it takes."""
         ...
 
+    def drafts(self, recipe: Recipe) -> bool:
+        """Whether tokens are drafted."""
+        ...
+
+    def memory(self, recipe: Recipe) -> Memory:
+        """What the flags say of the memory that it takes."""
+        ...
+
+    def lint(self, of: Subject) -> Iterator[Remark]:
+        """What is wrong with the recipe's words, beside what is wrong in every engine's."""
+        ...
+
+    def judged_by(self, of: Subject) -> str:
+        """By what they are judged while its image has not been asked."""
+        ...
+
 
 def count(value: object) -> int:
     """A number of tokens as flags have it: 8192, `128k` (thousands), `128K` (1024s); 0: no number."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmM]?)", str(value))
     units = {"": 1, "k": 1000, "m": 1000**2, "K": 1024, "M": 1024**2}
     return int(float(found[1]) * units[found[2]]) if found else 0
+
+
+def size(value: object) -> float | None:
+    """Bytes, or tokens, as flags have them: `24G` is binary, `24g` decimal; None: no number."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)", str(value or ""))
+    units = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+    return float(found[1]) * units[found[2]] if found else None
+
+
+def share(value: object) -> float | None:
+    """A share of memory as flags have it; None: it is none."""
+    return float(str(value)) if re.fullmatch(r"[01]?\.\d+|[01]", str(value)) else None

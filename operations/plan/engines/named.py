@@ -9,13 +9,20 @@ from typing import Literal
 
 from operations.plan.addresses import snapshot_path
 from operations.plan.environment import MOUNT
-from operations.plan.recipe import MODEL, REPOSITORY, Kind, Recipe
+from operations.plan.recipe import MODEL, REPOSITORY, Answers, Kind, Recipe
 
 #: Before the name of a file that lies beside the recipe, where it lies beside start.sh.
 ATTACHED = "recipe-"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: A snapshot in the Hub client's cache, wherever that is mounted.
 _CACHED = re.compile(r"(?:.*/)?models--(\w[\w.-]*?)--(\w[\w.-]*)/snapshots/([\w.-]+)(/.+)?", re.ASCII)
+#: What makers call their models, where no flag says what they are for: engines look into their files.
+_BY_NAME: tuple[tuple[str, Answers], ...] = (
+    (r"rerank", "rerank"),
+    (r"embed|(^|[-_/])(bge|e5|gte)[-_]", "embedding"),
+    (r"reward|(^|[-_/])prm[-_]", "reward"),
+    (r"whisper|[-_]asr([-_]|$)|transcri|parakeet", "transcription"),
+)
 _ON_THE_HUB = re.compile(rf"({REPOSITORY})(/.+)?")
 
 
@@ -67,6 +74,11 @@ def place(recipe: Recipe, named: Named) -> str:
         return f"{snapshot_path(model)}{found.rest}" if model else named.text
     name = attached_name(named.text)
     return f"{MOUNT}/{ATTACHED}{name}" if named.kind == "file" and name in recipe.attached else named.text
+
+
+def by_name(recipe: Recipe) -> Answers | None:
+    """What the model's name says that it is for; None: nothing."""
+    return next((kind for pattern, kind in _BY_NAME if re.search(pattern, recipe.model.repo.lower())), None)
 
 
 def attached_name(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -10,11 +10,14 @@ import yaml
 
 from operations.plan import environment
 from operations.plan.addresses import model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
+from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count
 from operations.plan.engines.named import Named, Place, place
-from operations.plan.knobs import Knobs, Topology
+from operations.plan.knobs import Executor, Knobs, Topology
+from operations.plan.lint import room
+from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
-from operations.plan.recipe import MODEL, Answers, Flag, Kind, Recipe
+from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
+from operations.plan.refusal import Remark, nearest
 
 OPTIONS = "extra-llm-api-config.yml"
 #: Without it /metrics is an empty list. Its TensorRT backend counts always, and does not know the option.
@@ -27,17 +30,52 @@ _NAMING: dict[str, Kind | Literal["file"]] = {
     "chat-template": "file",
 }
 _DRAFT = ("speculative_model", "speculative_model_dir")
+#: Its image can't be asked without a GPU. Source: [C] in docs/sources.md, and the options of `trtllm-serve` in 1.3.
+_FLAGS = (
+    *("backend", "tokenizer", "custom-tokenizer", "max-beam-width", "max-batch-size", "max-num-tokens", "max-seq-len"),
+    *("kv-cache-free-gpu-memory-fraction", "free-gpu-memory-fraction", "num-postprocess-workers", "revision"),
+    *("trust-remote-code", "reasoning-parser", "tool-parser", "metadata-server-config-file", "server-role"),
+    *("fail-fast-on-attention-window-too-large", "log-level", "media-io-kwargs", "chat-template"),
+    *("otlp-traces-endpoint", "enable-chunked-prefill", "disagg-cluster-uri", "no-telemetry", "telemetry"),
+)
+#: Source: `_TRTLLM_FLAG_MAP` in sparkrun/runtimes/trtllm.py of sparkrun 0.4.2 on PyPI.
+_SPARKRUN = Sparkrun(
+    runtimes=("trtllm", "tensorrt-llm", "trt-llm"),
+    flags={
+        **{key: key for key in ("backend", "host", "kv_cache_free_gpu_memory_fraction", "max_batch_size")},
+        **{key: key for key in ("max_num_tokens", "port", "tokenizer")},
+        "tensor_parallel": "tp_size",
+        "pipeline_parallel": "pp_size",
+        "expert_parallel": "ep_size",
+        "max_model_len": "max_seq_len",
+    },
+    switches={"trust_remote_code": "trust_remote_code"},
+    options={
+        "free_gpu_memory_fraction": ("kv_cache_config", "free_gpu_memory_fraction"),
+        "kv_cache_dtype": ("kv_cache_config", "dtype"),
+        "kv_cache_enable_block_reuse": ("kv_cache_config", "enable_block_reuse"),
+        "cuda_graph_padding": ("cuda_graph_config", "enable_padding"),
+        "cuda_graph_max_batch_size": ("cuda_graph_config", "max_batch_size"),
+        "moe_backend": ("moe_config", "backend"),
+        "print_iter_log": ("", "print_iter_log"),
+    },
+)
 
 
 class TensorRtLlm:
     """`trtllm-serve`. Over two nodes it wants MPI and ssh between containers, which Tandem does not set up."""
 
+    TITLE = "TensorRT-LLM"
+    PROGRAM: tuple[str, ...] = ("trtllm-serve",)
+    PROXY = "hosted_vllm"
     #: A list of what each iteration of its executor has done since somebody asked last; idle it makes none.
     SIGNS = Signs("/metrics", r'"iter": ?\d+')
     QUESTIONS: Mapping[Answers, Question] = {}
+    UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
     PIPELINES = False
     STAGELESS = ""
+    EXECUTORS: tuple[Executor, ...] = ()
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
         "host": "the engine binds to the fabric or loopback",
@@ -50,8 +88,25 @@ class TensorRtLlm:
         "extra-llm-api-options": "`config` says it",
         "config": "`config` of the recipe says it",
     }
+    FOLLOWS: Collection[str] = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
+    TAKES: Mapping[str, int] = {"served-model-name": 100}
+    SHARE = ""
+    SPLIT = "tp-size"
+    COUNTED: tuple[str, ...] = ("pp-size",)
+    REQUESTS = "max-batch-size"
+    CONTEXT = "max-seq-len"
     SEVERAL: Collection[str] = ()
     SHORT: Mapping[str, str] = {}
+    SAME: Mapping[str, str] = {}
+    IMAGES: tuple[str, ...] = ("nvcr.io/nvidia/tensorrt-llm/release",)
+    PLACES: tuple[str, ...] = ()
+    ADDRESS: tuple[str, ...] = ()
+    SPARKRUN: Sparkrun = _SPARKRUN
+    FORBIDDEN: tuple[Forbidden, ...] = ()
+    METRICS = "trtllm_"
+    PANELS: Mapping[str, str] = {}
+    COUNTERS: Mapping[str, tuple[str, ...]] = {}
+    VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`trtllm-serve [serve] ...`, also behind its launcher for several ranks."""
@@ -61,6 +116,14 @@ class TensorRtLlm:
         if not rest or rest[0].rpartition("/")[2] != "trtllm-serve":
             return None
         return rest[2:] if rest[1:2] == ["serve"] else rest[1:]
+
+    def program(self, called: Sequence[str]) -> list[str]:
+        """It is called by its own name."""
+        return []
+
+    def served_name(self, name: str) -> str:
+        """Without whose it is: the model is served under the name of a folder."""
+        return name.rpartition("/")[2]
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Tokenizer, template; a draft is in the file of options, and is told to `place` as well."""
@@ -75,6 +138,10 @@ class TensorRtLlm:
         """None."""
         return ()
 
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """It has no word for it (tensorrt_llm/serve/openai_protocol.py), and refuses those that it does not know."""
+        return None
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """The model is served under the name of its folder: a link has the name that clients use."""
         name = f"/tmp/{recipe.served_name}"
@@ -88,6 +155,10 @@ class TensorRtLlm:
         """Nothing of its own."""
         return {"DO_NOT_TRACK": "1"}
 
+    def rank_environment(self, node: Node) -> dict[str, str]:
+        """It has no ranks here."""
+        return {}
+
     def files(self, recipe: Recipe) -> dict[str, str]:
         """The extra LLM API options, in the recipe's order."""
         options = self._options(recipe, partial(place, recipe))
@@ -97,21 +168,37 @@ class TensorRtLlm:
         """As NVIDIA's own commands: a large stack for its threads."""
         return ["--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--cap-add", "IPC_LOCK"]
 
-    def share(self, recipe: Recipe) -> float:
-        """Its own share is of what is free when the weights are loaded: it says nothing of the whole."""
-        return 0.0
-
-    def with_share(self, recipe: Recipe, share: float) -> Recipe:
-        """As it is, for the same reason: what it takes is the recipe's matter."""
-        return recipe
-
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a longer prompt is refused where it may not be read in chunks."""
         return count(recipe.flag("max-num-tokens"))
 
     def context_tokens(self, recipe: Recipe) -> int:
         """`max_seq_len`."""
-        return count(recipe.flag("max-seq-len")) or CONTEXT_TOKENS
+        return count(recipe.flag(self.CONTEXT)) or CONTEXT_TOKENS
+
+    def drafts(self, recipe: Recipe) -> bool:
+        """By the file of options."""
+        return bool((recipe.config or {}).get("speculative_config"))
+
+    def memory(self, recipe: Recipe) -> Memory:
+        """Its share is of what is free behind the weights, so it says nothing of the whole."""
+        return Memory()
+
+    def lint(self, of: Subject) -> Iterator[Remark]:
+        """By a list of its flags; 0.9 of what is free is much on unified memory ([C] against [F])."""
+        for each in of.recipe.flags:
+            if each.name not in _FLAGS:
+                meant = nearest(each.name, _FLAGS, "say it in `config`")
+                yield Remark(True, f"trtllm-serve has no flag `{each.words[0]}`", meant)
+        cache = (of.recipe.config or {}).get("kv_cache_config") or {}
+        share = cache.get("free_gpu_memory_fraction") if isinstance(cache, dict) else None
+        if isinstance(share, int | float) and share > 0.9:
+            yield Remark(False, f"free_gpu_memory_fraction is {share:g}", "0.9 or less leaves the system room")
+        yield from room.fits(of)
+
+    def judged_by(self, of: Subject) -> str:
+        """A list in this file."""
+        return "the flags of trtllm-serve 1.3"
 
     def _options(self, recipe: Recipe, place: Place) -> dict[str, Any]:
         statistics = {} if recipe.flag("backend") == "tensorrt" else _STATISTICS

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from operations.plan import environment, ray
 from operations.plan.addresses import model_path
 from operations.plan.engines import vllm_flags
-from operations.plan.engines.base import CONTEXT_TOKENS, Question, Signs, count
+from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
-from operations.plan.knobs import Knobs, Topology
+from operations.plan.engines.vllm_lint import rules, stages, versions, words
+from operations.plan.engines.vllm_sparkrun import SPARKRUN
+from operations.plan.knobs import Executor, Knobs, Topology
+from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Flag, Recipe
+from operations.plan.recipe import Answers, Forbidden, Recipe
+from operations.plan.refusal import Remark
 
-#: Of a node's memory, where nobody says another one (0.32: `gpu_memory_utilization` of its cache configuration).
-_SHARE = 0.92
+_CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
+    *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
+    *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.blocks, rules.eager, rules.speculation),
+    *(rules.ray, stages.wish, stages.speculation, stages.partition),
+)
 
 
 class Vllm:
     """`vllm serve`."""
 
+    TITLE = "vLLM"
+    PROGRAM: tuple[str, ...] = ("vllm", "serve")
+    PROXY = "hosted_vllm"
     #: The counters move with the first token of an answer and each later one; in the prefill of a long prompt only the
     #: gauges do, which its core tells after each step (0.32: scheduler.py's make_stats, recorded also without outputs).
     SIGNS = Signs(
@@ -34,10 +44,12 @@ class Vllm:
         "embedding": Question("/v1/embeddings", {"input": "Hi"}, r'"embedding": ?\[ ?-?\d'),
         "rerank": Question("/v1/rerank", {"query": "Hi", "documents": ["Hello"]}, r'"relevance_score": ?-?\d'),
     }
+    UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     PIPELINES = True
     #: Encoders: of those, none can hand on from one stage to the next (0.32: classes that are no `SupportsPP`).
     STAGELESS = r"Bert|Roberta|^Gte|^CLIP|^Siglip"
+    EXECUTORS: tuple[Executor, ...] = ("ray", "mp")
     OWNED: Mapping[str, str] = {
         "model": "`model.repo` says it",
         "revision": "`model.revision` says it",
@@ -58,6 +70,16 @@ class Vllm:
         "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
+    FOLLOWS: Collection[str] = (
+        *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token"),
+        *("distributed-executor-backend", "nnodes", "node-rank", "master-addr", "master-port", "headless"),
+    )
+    TAKES: Mapping[str, int] = {"served-model-name": 100, "headless": 0}
+    SHARE = "gpu-memory-utilization"
+    SPLIT = "tensor-parallel-size"
+    COUNTED: tuple[str, ...] = ("pipeline-parallel-size", "data-parallel-size")
+    REQUESTS = "max-num-seqs"
+    CONTEXT = "max-model-len"
     SEVERAL: Collection[str] = vllm_flags.SEVERAL
     SHORT: Mapping[str, str] = {
         "tp": "tensor-parallel-size",
@@ -79,6 +101,40 @@ class Vllm:
         "asc": "api-server-count",
         "O": "optimization-level",
     }
+    SAME: Mapping[str, str] = {}
+    IMAGES: tuple[str, ...] = ("vllm/vllm-openai",)
+    PLACES: tuple[str, ...] = ("/vllm-workspace/",)
+    #: It asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
+    ADDRESS: tuple[str, ...] = ("VLLM_HOST_IP",)
+    SPARKRUN: Sparkrun = SPARKRUN
+    FORBIDDEN: tuple[Forbidden, ...] = (
+        Forbidden(
+            pattern=r"(?i)CUDA graph (pool )?memory:? *-\d",
+            meaning="the estimate is negative and the KV cache that much too large: unified memory will run out, and "
+            "the node freeze; pin kv-cache-memory-bytes",
+        ),
+    )
+    METRICS = "vllm:"
+    PANELS: Mapping[str, str] = {
+        "running": "vllm:num_requests_running",
+        "waiting": "vllm:num_requests_waiting",
+        "tokens_out": "vllm:generation_tokens_total",
+        "tokens_in": "vllm:prompt_tokens_total",
+        "first_token": "vllm:time_to_first_token_seconds",
+        "between_tokens": "vllm:inter_token_latency_seconds",
+        "prefix_found": "vllm:prefix_cache_hits_total",
+        "prefix_asked": "vllm:prefix_cache_queries_total",
+        "kv_fill": "vllm:kv_cache_usage_perc",
+    }
+    COUNTERS: Mapping[str, tuple[str, ...]] = {
+        "requests": ("vllm:request_success",),
+        "prompt_tokens": ("vllm:prompt_tokens",),
+        "answer_tokens": ("vllm:generation_tokens",),
+        "prefix_asked": ("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
+        "prefix_found": ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
+        "preemptions": ("vllm:num_preemptions",),
+    }
+    VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
         """`vllm serve ...`, or the module that it runs."""
@@ -91,6 +147,14 @@ class Vllm:
             return [word for word in words[3:] if word != "serve"]
         return None
 
+    def program(self, called: Sequence[str]) -> list[str]:
+        """Those of a virtual environment, or of a wrapper."""
+        return list(called) if list(called[1:]) == ["serve"] and called[0] != "vllm" else []
+
+    def served_name(self, name: str) -> str:
+        """Any name."""
+        return name
+
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, tokenizers, templates, parsers' plugins, adapters."""
         return vllm_flags.placed(recipe, place)
@@ -102,6 +166,10 @@ class Vllm:
     def adapters(self, recipe: Recipe) -> tuple[str, ...]:
         """LoRA modules."""
         return vllm_flags.adapters(recipe)
+
+    def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
+        """The last message stays open."""
+        return {"continue_final_message": True, "add_generation_prompt": False}
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """One engine; or a rank: with Ray the worker only joins, without it each serves its share."""
@@ -123,6 +191,10 @@ class Vllm:
         quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
 
+    def rank_environment(self, node: Node) -> dict[str, str]:
+        """Its address on the fabric."""
+        return dict.fromkeys(self.ADDRESS, node.fabric)
+
     def files(self, recipe: Recipe) -> dict[str, str]:
         """None: flags say everything."""
         return {}
@@ -130,17 +202,6 @@ class Vllm:
     def docker(self, recipe: Recipe) -> list[str]:
         """RDMA registers memory."""
         return ["--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
-
-    def share(self, recipe: Recipe) -> float:
-        """`gpu-memory-utilization`."""
-        said = str(recipe.flag("gpu-memory-utilization") or _SHARE)
-        return float(said) if re.fullmatch(r"[01]?\.\d+|[01]", said) else 0.0
-
-    def with_share(self, recipe: Recipe, share: float) -> Recipe:
-        """The same flag; a KV cache whose bytes the recipe pins stays as it is."""
-        others = tuple(each for each in recipe.flags if each.name != "gpu-memory-utilization")
-        word = Flag(name="gpu-memory-utilization", words=("--gpu-memory-utilization", f"{share:.3f}"))
-        return recipe.model_copy(update={"flags": (*others, word)})
 
     def step_tokens(self, recipe: Recipe) -> int:
         """A chunk; a whole prompt where it is told to read prompts at once."""
@@ -150,13 +211,37 @@ class Vllm:
 
     def context_tokens(self, recipe: Recipe) -> int:
         """`max-model-len`."""
-        return count(recipe.flag("max-model-len")) or CONTEXT_TOKENS
+        return count(recipe.flag(self.CONTEXT)) or CONTEXT_TOKENS
+
+    def drafts(self, recipe: Recipe) -> bool:
+        """By the speculative configuration, in any of its spellings."""
+        return vllm_flags.speculative(recipe) is not None
+
+    def memory(self, recipe: Recipe) -> Memory:
+        """By its four flags for it, and `kv-cache-dtype`."""
+        requests = str(recipe.flag(self.REQUESTS) or "")
+        return Memory(
+            share(recipe.flag("gpu-memory-utilization")),
+            size(recipe.flag("kv-cache-memory-bytes")),
+            str(recipe.flag("kv-cache-dtype") or ""),
+            int(requests) if requests.isdigit() else None,
+            int(size(recipe.flag(self.CONTEXT)) or 0) or None,
+        )
+
+    def lint(self, of: Subject) -> Iterator[Remark]:
+        """By its vocabulary, and by rules."""
+        for check in _CHECKS:
+            yield from check(of)
+
+    def judged_by(self, of: Subject) -> str:
+        """A release's vocabulary, or those of all."""
+        return of.who if of.version else f"{of.who}, because its own version is not known"
 
     def _serve(self, recipe: Recipe, knobs: Knobs, node: Node, ranks: int) -> list[str]:
         """One engine of so many ranks, as it is called on this node."""
         stages = ["--pipeline-parallel-size", str(knobs.stages)] if knobs.stages > 1 else []
         return [
-            *(recipe.program or ("vllm", "serve")),
+            *(recipe.program or self.PROGRAM),
             *(model_path(recipe), "--served-model-name", recipe.served_name),
             *("--host", node.fabric, "--port", str(knobs.engine_port)),
             *("--tensor-parallel-size", str(ranks // knobs.stages), *stages),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any, Literal
 
-from operations.plan.engines.named import Named, Place
+from operations.plan.engines.named import Named, Place, by_name
 from operations.plan.recipe import MODEL, Answers, Flag, Kind, Recipe
 
 #: Flags with one name, and what that has to be.
@@ -49,13 +48,6 @@ _TASKS: dict[str, Answers] = {
     "encode": "reward",
     "plugin": "reward",
 }
-#: What makers call their models, where no flag says what they are for: vLLM looks into their files.
-_BY_NAME: tuple[tuple[str, Answers], ...] = (
-    (r"rerank", "rerank"),
-    (r"embed|(^|[-_/])(bge|e5|gte)[-_]", "embedding"),
-    (r"reward|(^|[-_/])prm[-_]", "reward"),
-    (r"whisper|[-_]asr([-_]|$)|transcri|parakeet", "transcription"),
-)
 
 
 def placed(recipe: Recipe, place: Place) -> list[str]:
@@ -85,7 +77,7 @@ def speculative(recipe: Recipe) -> dict[str, Any] | None:
 def answers(recipe: Recipe) -> Answers:
     """What the flags say, or else the model's name."""
     pooler = _mapping(str(recipe.flag("pooler-config") or "{}"))
-    name = next((kind for pattern, kind in _BY_NAME if re.search(pattern, recipe.model.repo.lower())), None)
+    name = by_name(recipe)
     for said in (recipe.flag("task"), pooler.get("task"), recipe.flag("convert")):
         if said in _TASKS:
             # A cross-encoder is a classifier with one class: it scores, and so ranks.

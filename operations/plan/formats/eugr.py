@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from operations.plan.formats import foreign, given, parallel
+from operations.plan.formats import foreign, given
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served
@@ -91,10 +91,10 @@ def _gpus(template: str, command: Served, solo_only: bool) -> int:
     run-recipe.py puts 1 for `{tensor_parallel}` on a node alone, so a pair's recipe serves there too; one that is
     written for more nodes than a pair, or for stages, is not taken to fit into one.
     """
-    pair = solo_only or parallel.tensor_parallel(command.owned) <= 2
-    if "{tensor_parallel" in template and pair and parallel.stages(command.owned) == 1:
+    pair = solo_only or command.gpus // command.stages <= 2
+    if "{tensor_parallel" in template and pair and command.stages == 1:
         return 1
-    return parallel.ranks(command.owned)
+    return command.gpus
 
 
 def _variables(env: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

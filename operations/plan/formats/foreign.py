@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, addresses
 from operations.plan.formats import given, mod_places, parallel
 from operations.plan.formats.document import Document
 from operations.plan.formats.given import refuse
-from operations.plan.formats.serve import Served
+from operations.plan.formats.serve import Served, programs
 from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
@@ -51,7 +51,7 @@ def environment(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, str]
         text = "" if value is None else str(value)
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\n" in text:
             remarks.append(Remark(True, f"env `{name}` can't be passed as environment", "one name, one line of text"))
-        elif name in OWNED_ENV:
+        elif name in (*OWNED_ENV, *addresses()):
             remarks.append(_left_out(name))
         elif is_secret(name, text):
             remarks.append(Remark(False, f"env `{name}` is left out: it looks like a secret", instead(name)))
@@ -68,7 +68,7 @@ def shell_variables(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, 
     for name, value in raw.items():
         if is_secret(name):
             remarks.append(Remark(False, f"env `{name}` is left out: it looks like a secret", instead(name)))
-        elif name in OWNED_ENV:
+        elif name in (*OWNED_ENV, *addresses()):
             remarks.append(_left_out(name))
         else:
             exports[name] = str(value)
@@ -79,11 +79,10 @@ def _left_out(name: str) -> Remark:
     return Remark(False, f"env `{name}` is left out", "the plan sets it, for each node")
 
 
-def version_of(image: str) -> str | None:
+def version_of(image: str, engine: str) -> str | None:
     """The engine's version in an image's tag, where the tag is one of a release."""
-    tagged = re.fullmatch(r"(?:docker\.io/)?(?:vllm/vllm-openai|nvcr\.io/nvidia/tensorrt-llm/release):v?"
-                          r"(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?:[-@].*)?", image)  # fmt: skip
-    return tagged.group(1) if tagged else None
+    tagged = re.fullmatch(r"(?:docker\.io/)?([^:@]+):v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?:[-@].*)?", image)
+    return tagged.group(2) if tagged and tagged.group(1) in ENGINES[engine].IMAGES else None
 
 
 def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -> dict[str, Any]:
@@ -129,9 +128,8 @@ def build(
     """The Recipe; raises Refusal when there is nothing to make one of."""
     if not command.engine:
         why = next((each for each in command.remarks if each.error), None)
-        raise refuse(
-            document, *((why.problem, why.remedy) if why else ("its command serves nothing", "add `vllm serve ...`"))
-        )
+        nothing = "its command serves nothing", f"add one of {', '.join(f'`{called} ...`' for called in programs())}"
+        raise refuse(document, *((why.problem, why.remedy) if why else nothing))
     image = given.image(document)
     repo = _repository(document, command.model, model, remarks)
     revision = more.pop("revision", None) or command.owned.get("revision") or None
@@ -159,9 +157,7 @@ def build(
             "choose another recipe for these nodes",
         )  # fmt: skip
     exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)
-    served_name = names[0] if names else repo
-    if command.engine == "tensorrt-llm":
-        served_name = served_name.rpartition("/")[2]
+    served_name = ENGINES[command.engine].served_name(names[0] if names else repo)
     try:
         return Recipe(
             name=re.sub(r"[^\w.+-]+", "-", document.path.stem),
@@ -173,10 +169,10 @@ def build(
             served_name=served_name,
             topologies=tuple(wanted),
             min_nodes=min_nodes,
-            pipeline_parallel=parallel.stages(command.owned),
+            pipeline_parallel=command.stages,
             needs=Needs(),
             load_minutes=LOAD_MINUTES,
-            engine_version=version_of(image),
+            engine_version=version_of(image, command.engine),
             env=env,
             program=tuple(command.program_words),
             exports=exports,

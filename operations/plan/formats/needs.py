@@ -30,7 +30,7 @@ WEIGHTS = (
 SMALL = 1 << 20
 #: Folders in which images have programs and examples of their own. Anything else that has an absolute path would be a
 #: mount of the owner's, and Tandem mounts the store and the recipe's own files alone.
-OF_IMAGES = ("/vllm-workspace/", "/workspace/", "/app/", "/opt/", "/usr/", "/etc/")
+OF_IMAGES = ("/workspace/", "/app/", "/opt/", "/usr/", "/etc/")
 #: Why what an engine may well serve is not proven to serve.
 _UNPROVEN: dict[Answers, str] = {
     "classify": "it classifies, and the proxy (LiteLLM) has no way for `/classify`: no client would reach it",
@@ -120,7 +120,7 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
         yield Remark(
             True, f"{what}, which is no text of at most {SMALL >> 20} MiB, or there are two", "give it another"
         )
-    elif name.text.startswith(OF_IMAGES):
+    elif name.text.startswith((*OF_IMAGES, *ENGINES[recipe.engine].PLACES)):
         yield Remark(False, f"{what}: the image has to have it", "nothing to do where the image's makers say so")
     elif name.text.startswith(("/", "~")):
         mounted = "Tandem mounts its model store and the recipe's own files, nothing else"
@@ -151,6 +151,8 @@ def _brings(mod: str, name: str) -> bool:
 
 
 def _answered(recipe: Recipe, answers: Answers) -> Iterator[Remark]:
-    if answers != "chat" and answers not in ENGINES[recipe.engine].QUESTIONS:
+    runs = ENGINES[recipe.engine]
+    if answers != "chat" and answers not in runs.QUESTIONS:
         remedy = "take another recipe; where it does chat, say so: `answers: chat` in a recipe of Tandem's"
-        yield Remark(True, f"{_UNPROVEN[answers]} ({recipe.model.repo})", remedy)
+        why = runs.UNPROVEN.get(answers, _UNPROVEN[answers])
+        yield Remark(True, f"{why} ({recipe.model.repo})", remedy)

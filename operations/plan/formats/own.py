@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, addresses
 from operations.plan.formats.document import Document
 from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
@@ -39,6 +39,11 @@ def recipe(document: Document) -> Recipe:
         for name, value in (env.items() if isinstance(env, dict) else ())
         if is_secret(str(name), str(value))
     ]
+    findings += [
+        Finding(file, f"env: `{name}` is set by the plan, for each node; remove it", f"correct `env` in {file}")
+        for name in addresses()
+        if isinstance(env, dict) and name in env
+    ]
     if document.path.stem != data.get("name") and "name" in data and document.path.parent.name == "recipes":
         findings.append(
             Finding(file, f"name is {data['name']!r}: a recipe is found by its file's name", "make them one")
@@ -55,15 +60,17 @@ def recipe(document: Document) -> Recipe:
 
 
 def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:
-    owned = ENGINES[engine].OWNED if engine in ENGINES else {}
+    runs = ENGINES.get(engine)
+    owned, same = (runs.OWNED, runs.SAME) if runs else ({}, {})
     found = []
     for name in map(str, flags):
+        meant = same.get(canonical(name), canonical(name))
         if name.startswith("-"):
             found.append(
                 Finding(file, f"flags: `{name}`: write flags without the leading dashes", f"correct `flags` in {file}")
             )
-        elif canonical(name) in owned:
-            problem = f"flags: `{name}` is not a recipe's: {owned[canonical(name)]}"
+        elif meant in owned:
+            problem = f"flags: `{name}` is not a recipe's: {owned[meant]}"
             found.append(Finding(file, problem, f"remove `{name}` from {file}"))
     return found
 

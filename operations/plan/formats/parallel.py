@@ -6,48 +6,38 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from operations.plan.engines.base import Engine
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 
-_TENSOR = ("tensor-parallel-size", "tp-size")
-_STAGES = ("pipeline-parallel-size", "pp-size")
-#: Flags that count GPUs and are not all the topology's to set: at 1 they say nothing.
-COUNTED = (*_STAGES, "data-parallel-size")
 #: Where people write how many GPUs a recipe needs, beside the flags.
 _SAID = ("gpus", "num_gpus", "min_gpus", "gpu_count")
 
 
-def tensor_parallel(owned: Mapping[str, str]) -> int:
+def split(runs: Engine, owned: Mapping[str, str]) -> int:
     """GPUs that the model is split over; 1 when the command does not say, or not as a number."""
-    return max(_number(owned.get(name, "")) or 1 for name in _TENSOR)
+    return _number(owned.get(runs.SPLIT, "")) or 1
 
 
-def stages(owned: Mapping[str, str]) -> int:
+def stages(runs: Engine, owned: Mapping[str, str]) -> int:
     """Stages that the model's layers are put into; 1 when the command does not say, or not as a number."""
-    return max(_number(owned.get(name, "")) or 1 for name in _STAGES)
+    return (_number(owned.get(runs.COUNTED[0], "")) or 1) if runs.COUNTED else 1
 
 
-def ranks(owned: Mapping[str, str]) -> int:
-    """GPUs that it takes."""
-    return tensor_parallel(owned) * stages(owned)
-
-
-def remarks(
-    owned: Mapping[str, str], spelt: Mapping[str, str], reasons: Mapping[str, str], pipelines: bool
-) -> list[Remark]:
-    """What is wrong with flags that count GPUs. `spelt`: as they were written; `reasons`: why the plan owns them;
-    `pipelines`: whether the engine can have stages, whose number is a wish then (operations/plan/lint/stages.py).
+def remarks(runs: Engine, owned: Mapping[str, str], spelt: Mapping[str, str]) -> list[Remark]:
+    """What is wrong with flags that count GPUs: at 1 they say nothing. The number of stages is a wish where the engine
+    can have some (operations/plan/engines/vllm_lint/stages.py). `spelt`: as they were written.
     """
-    found = []
-    read = (*_TENSOR, *(_STAGES if pipelines else ()))
+    found, read = [], {runs.SPLIT: "GPUs"}
+    if runs.PIPELINES:
+        read[runs.COUNTED[0]] = "stages"
     for name in (each for each in read if each in owned and not _number(owned[each])):
         if not re.search(r"[{$`]", owned[name]):
-            of = "GPUs" if name in _TENSOR else "stages"
-            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + f" is no number of {of}"
+            problem = f"`{spelt[name]} {owned[name]}`".replace(" `", "`") + f" is no number of {read[name]}"
             found.append(Remark(True, problem, "write a whole number from 1 on"))
-    for name in (each for each in COUNTED if each in owned and owned[each] not in ("1", "")):
+    for name in (each for each in runs.COUNTED if each in owned and owned[each] not in ("1", "")):
         if name not in read:
-            problem = f"`{spelt[name]} {owned[name]}`: {reasons[name]}"
+            problem = f"`{spelt[name]} {owned[name]}`: {runs.OWNED[name]}"
             found.append(Remark(True, problem, "remove it from the command"))
     return found
 

@@ -14,11 +14,6 @@ from operations.plan.recipe import Flag, canonical
 from operations.plan.refusal import Remark
 from operations.plan.secret import is_secret
 
-_TAKEN_OVER = {"host", "port", "tensor-parallel-size", "tp-size", "ep-size", "distributed-executor-backend", "model"}
-_TAKEN_OVER |= {"served-model-name", "nnodes", "node-rank", "master-addr", "master-port", "headless", "download-dir"}
-_TAKEN_OVER |= {"hf-token"}
-#: Words behind a flag of the plan's, where it is not one.
-_TAKES = {"served-model-name": 100, "headless": 0}
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
 
@@ -52,6 +47,16 @@ class Served:
         values = [each.value for each in self.flags if each.name == name]
         return values[-1] if values and isinstance(values[-1], str) else ""
 
+    @property
+    def stages(self) -> int:
+        """Stages that the model's layers are put into."""
+        return parallel.stages(ENGINES[self.engine], self.owned) if self.engine else 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that it takes, in all stages."""
+        return parallel.split(ENGINES[self.engine], self.owned) * self.stages if self.engine else 1
+
 
 def served(text: str, env: Mapping[str, str]) -> Served:
     """Takes a script apart; raises ValueError when it is no shell script at all."""
@@ -60,10 +65,16 @@ def served(text: str, env: Mapping[str, str]) -> Served:
     if found.others and found.engine:
         found.remarks.append(Remark(True, f"the command runs {besides.listed(found.others)} as well", besides.ONCE))
     elif found.others:
-        engines = "neither `vllm serve` nor `trtllm-serve` itself"
+        *others, last = (f"`{called}`" for called in programs())
+        engines = f"neither {', '.join(others)} nor {last} itself"
         remedy = "write the command of the engine that its script starts, or choose another recipe"
         found.remarks.append(Remark(True, f"the command runs {besides.listed(found.others)}, {engines}", remedy))
     return found
+
+
+def programs() -> list[str]:
+    """How the engines are called, each in its own words."""
+    return [" ".join(runs.PROGRAM) for runs in ENGINES.values()]
 
 
 def hook(text: str, env: Mapping[str, str], command: Served) -> None:
@@ -115,8 +126,8 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
     elif "model" in found.owned:
         found.model = found.owned["model"]
     found.remarks += [_loose(extra.text) for extra in loose[1:]]
-    found.remarks += parallel.remarks(found.owned, found.spelt, runs.OWNED, runs.PIPELINES)
-    follows = sorted(name for name in found.owned if name in _TAKEN_OVER and name in runs.OWNED and name != "model")
+    found.remarks += parallel.remarks(runs, found.owned, found.spelt)
+    follows = sorted(name for name in found.owned if name in runs.FOLLOWS and name != "model")
     if follows:
         found.remarks.append(
             Remark(False, f"{', '.join(follows)}: from the knobs, not from the recipe", "nothing to do")
@@ -145,9 +156,10 @@ def _keep(engine: str, words: list[Word], found: Served) -> None:
     if not first.startswith("--"):
         short = written[1:]
         name = runs.SHORT.get(short, runs.SHORT.get(short[:1], name) if short[1:].isdigit() else name)
+    name = runs.SAME.get(name, name)
     kept = Flag(name=name, words=tuple(word.text for word in words))
     if name in runs.OWNED:
-        takes = max(0, _TAKES.get(name, 1) - ("=" in first))
+        takes = max(0, runs.TAKES.get(name, 1) - ("=" in first))
         found.remarks += [_loose(word.text) for word in words[1 + takes :] if name not in ("api-key", "hf-token")]
         kept = Flag(name=name, words=kept.words[: 1 + takes])
         found.owned[name] = "" if kept.value is True else str(kept.value)
@@ -156,7 +168,7 @@ def _keep(engine: str, words: list[Word], found: Served) -> None:
             for word in words:
                 found.remarks += variables.undefined(word)
         # A value may be somebody's key: it is not shown.
-        if name not in _TAKEN_OVER and name not in parallel.COUNTED and name != "revision":
+        if name not in runs.FOLLOWS and name not in runs.COUNTED and name != "revision":
             found.remarks.append(Remark(True, f"`{written}`: {runs.OWNED[name]}", "remove it from the command"))
     elif is_secret(name, " ".join(kept.words)):
         problem = f"`{written}` gives a secret on the command line, where everybody can read it"
@@ -182,12 +194,12 @@ def _serves(words: list[Word], env: Mapping[str, str], found: Served) -> bool:
         found.engine = name
         rest = words[len(words) - len(arguments) :] if arguments else []
         called = texts[before : len(texts) - len(rest)]
-        own = called if called[1:] == ["serve"] and called[0] != "vllm" else []
+        own = runs.program(called)
         if before and texts[0].endswith("mpirun"):
             found.remarks.append(Remark(False, "mpirun with one process", "left out: one needs none"))
         elif before:
             found.remarks += [remark for word in words[:before] for remark in variables.undefined(word)]
-            own = [*texts[:before], *(own or ("vllm", "serve"))]
+            own = [*texts[:before], *(own or runs.PROGRAM)]
         found.program_words = own
         take_apart(name, [_expanded(word, env, found) for word in rest], found)
         return True

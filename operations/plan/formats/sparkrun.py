@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from operations.plan.engines import ENGINES
+from operations.plan.engines.base import Sparkrun
 from operations.plan.formats import foreign, given, parallel, serve, sparkrun_env, variables
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
 from operations.plan.formats.serve import Served, served, take_apart
 from operations.plan.formats.shell import Word
-from operations.plan.formats.sparkrun_flags import CONSUMED, KNOWN, left_out, words
+from operations.plan.formats.sparkrun_flags import CONSUMED, left_out, words
 from operations.plan.formats.template import fill
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
 
-_ENGINES = {
-    **dict.fromkeys(("vllm", "vllm-ray", "vllm-distributed", "eugr-vllm", "eugr-vllm-ray"), "vllm"),
-    **dict.fromkeys(("trtllm", "tensorrt-llm", "trt-llm"), "tensorrt-llm"),
-}
 _READ = (
     *("recipe_version", "sparkrun_version", "name", "description", "model", "model_revision", "runtime", "mods"),
     *("runtime_version", "mode", "min_nodes", "max_nodes", "container", "defaults", "env", "command"),
@@ -52,32 +50,18 @@ _REFUSED = {
     "overrides": "Tandem reads one file: put the values into `defaults`",
     "containers": "Tandem runs one image on all nodes: name it as `container`",
 }
-_STAGES = "pipeline-parallel-size"
-#: Keys of `defaults` that go into TensorRT-LLM's file of options: section and key.
-_TRT_OPTIONS = {
-    "free_gpu_memory_fraction": ("kv_cache_config", "free_gpu_memory_fraction"),
-    "kv_cache_dtype": ("kv_cache_config", "dtype"),
-    "kv_cache_enable_block_reuse": ("kv_cache_config", "enable_block_reuse"),
-    "cuda_graph_padding": ("cuda_graph_config", "enable_padding"),
-    "cuda_graph_max_batch_size": ("cuda_graph_config", "max_batch_size"),
-    "moe_backend": ("moe_config", "backend"),
-    "print_iter_log": ("", "print_iter_log"),
-}
 
 
 def recipe(document: Document) -> Recipe:
     """The recipe; raises Refusal when it can't be one."""
     data = document.data
-    remarks = _other_keys(data)
+    engine = _engine(document)
+    made = ENGINES[engine].SPARKRUN
+    remarks = _other_keys(data, made)
     # A default without a value is none: what names it is left as it is written.
     given_defaults = foreign.as_dict(document, "defaults").items()
     defaults = {name: _unescaped(value) for name, value in given_defaults if value is not None}
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
-    runtime = str(data.get("runtime") or "vllm").strip().lower()
-    engine = _ENGINES.get(runtime) or ("vllm" if runtime.startswith("vllm") else "")
-    if not engine:
-        remedy = f"Tandem serves with {' or '.join(ENGINES)}: choose a recipe of one of them"
-        raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
     env = foreign.environment(sparkrun_env.filled(foreign.as_dict(document, "env"), defaults, remarks), remarks)
     remarks += _without_effect(foreign.as_dict(document, "runtime_config"))
     try:
@@ -91,13 +75,14 @@ def recipe(document: Document) -> Recipe:
         _before(document, str(hook), env, command)
     if "served_model_name" in defaults:
         command.owned.setdefault("served-model-name", str(defaults["served_model_name"]))
-    if ENGINES[engine].PIPELINES and "pipeline_parallel" in defaults and _STAGES not in command.owned:
+    runs = ENGINES[engine]
+    if runs.PIPELINES and "pipeline_parallel" in defaults and (stages := runs.COUNTED[0]) not in command.owned:
         # sparkrun counts nodes by it, whether or not the command has a place for it.
-        said = {_STAGES: str(defaults["pipeline_parallel"])}
+        said = {stages: str(defaults["pipeline_parallel"])}
         command.owned |= said
-        command.remarks += parallel.remarks(said, {_STAGES: "pipeline_parallel:"}, {}, True)
+        command.remarks += parallel.remarks(runs, said, {stages: "pipeline_parallel:"})
     solo_only, cluster_only, least = _nodes(document, remarks)
-    options = _trt_options(defaults) if command.engine == "tensorrt-llm" else None
+    options = _options(defaults, ENGINES[command.engine].SPARKRUN) if command.engine else {}
     return foreign.build(
         document,
         command,
@@ -105,7 +90,7 @@ def recipe(document: Document) -> Recipe:
         model=str(data.get("model") or ""),
         solo_only=solo_only,
         cluster_only=cluster_only,
-        gpus=parallel.ranks(command.owned),
+        gpus=command.gpus,
         least=least,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
@@ -116,12 +101,22 @@ def recipe(document: Document) -> Recipe:
     )
 
 
-def _other_keys(data: dict[str, Any]) -> list[Remark]:
+def _engine(document: Document) -> str:
+    """By the name that sparkrun has for it."""
+    runtime = str(document.data.get("runtime") or "vllm").strip().lower()
+    for name, runs in ENGINES.items():
+        if any(fnmatchcase(runtime, each) for each in runs.SPARKRUN.runtimes):
+            return name
+    remedy = f"Tandem serves with {' or '.join(ENGINES)}: choose a recipe of one of them"
+    raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
+
+
+def _other_keys(data: dict[str, Any], made: Sparkrun) -> list[Remark]:
     remarks = [Remark(True, f"`{key}`", why) for key, why in _REFUSED.items() if data.get(key)]
     for key, value in data.items():
         if key in _READ or key in _REFUSED or key == "runtime_config" or not value:
             continue
-        if key in KNOWN:
+        if key in made.known:
             problem = f"`{key}` beside `defaults` is no flag that sparkrun makes: left out"
             remarks.append(Remark(False, problem, f"write `{key}` under `defaults`"))
             continue
@@ -160,10 +155,10 @@ def _from_defaults(
 ) -> Served:
     """The command that sparkrun would generate."""
     found = Served(engine=engine)
-    options = _TRT_OPTIONS if engine == "tensorrt-llm" else {}
-    flags = [variables.expanded(word, env) for word in words(defaults, engine, options)]
+    made = ENGINES[engine].SPARKRUN
+    flags = [variables.expanded(word, env) for word in words(defaults, made)]
     take_apart(engine, [Word(model), *flags], found)
-    remarks += left_out(defaults, engine, options)
+    remarks += left_out(defaults, made)
     return found
 
 
@@ -195,9 +190,10 @@ def _nodes(document: Document, remarks: list[Remark]) -> tuple[bool, bool, int]:
     return is_solo, is_cluster, least
 
 
-def _trt_options(defaults: dict[str, Any]) -> dict[str, Any]:
+def _options(defaults: dict[str, Any], made: Sparkrun) -> dict[str, Any]:
+    """The engine's own file of options."""
     options: dict[str, Any] = {}
-    for key, (section, name) in _TRT_OPTIONS.items():
+    for key, (section, name) in made.options.items():
         if defaults.get(key) is not None:
             (options.setdefault(section, {}) if section else options)[name] = defaults[key]
     return options

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from operations.plan.engines import ENGINES
 from operations.plan.holes.advisory import by_package, normal
 from operations.plan.images import ROOT, engine_image, proxy_image
 from operations.plan.knobs import Knobs
@@ -16,8 +17,7 @@ from operations.plan.recipe import Recipe
 #: The proxy's image that this repository builds.
 PROXY_FOLDER = "build:files/images/proxy"
 TITLES = {
-    "vllm": "vLLM",
-    "tensorrt-llm": "TensorRT-LLM",
+    **{name: runs.TITLE for name, runs in ENGINES.items()},
     "ray": "Ray",
     "litellm": "LiteLLM",
     "docker": "Docker",
@@ -71,7 +71,8 @@ def _engine(recipe: Recipe, knobs: Knobs, told: Mapping[str, str] | None) -> Ite
 
 
 def _joins_by_ray(recipe: Recipe, knobs: Knobs) -> bool:
-    return recipe.engine == "vllm" and knobs.topology == "cluster" and knobs.executor == "ray"
+    joins = knobs.topology == "cluster" and knobs.executor == "ray"
+    return joins and "ray" in ENGINES[recipe.engine].EXECUTORS
 
 
 def _proxy(recipe: Recipe, knobs: Knobs, told: Mapping[str, str] | None) -> Iterator[Part]:

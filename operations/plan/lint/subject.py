@@ -27,6 +27,8 @@ class Subject:
     asked: bool
     nodes: int = 2
     mtp: bool | None = None
+    #: What the engine is called.
+    title: str = ""
 
     @property
     def version(self) -> str:
@@ -47,7 +49,7 @@ class Subject:
         """
         if self.exact:
             return [self.vocabulary]
-        every, version = releases(), parse(self.version)
+        every, version = releases(self.recipe.engine), parse(self.version)
         before = [each for each in every if parse(each) < version][-1:]
         behind = [each for each in every if parse(each) > version][:1]
         return [every[each] for each in before + behind] if before and behind else list(every.values())
@@ -62,15 +64,19 @@ class Subject:
         """Whom a remark speaks of."""
         if self.exact:
             version = str(self.vocabulary.get("version") or self.recipe.engine_version)
-            return f"vLLM {version}" + (" (the image)" if self.asked else "")
-        versions = [each["version"] for each in self.vocabularies]
-        return f"vLLM {versions[0]} to {versions[-1]}"
+            return f"{self.title} {version}" + (" (the image)" if self.asked else "")
+        return f"{self.title} {self._span}"
 
     def no(self, verb: str, what: str, kind: str = "") -> str:
         """`vLLM 0.17.1 has no flag X`; of releases that stand in for the engine: `no vLLM from A to B has a flag X`."""
         if self.exact:
             return f"{self.who} {verb} no {kind} {what}".replace("  ", " ")
-        return f"no {self.who.replace(' ', ' from ', 1)} {verb} {f'a {kind} ' if kind else ''}{what}"
+        return f"no {self.title} from {self._span} {verb} {f'a {kind} ' if kind else ''}{what}"
+
+    @property
+    def _span(self) -> str:
+        versions = [each["version"] for each in self.vocabularies]
+        return " to ".join(dict.fromkeys((versions[0], versions[-1])))
 
     def before(self, version: str) -> bool:
         """Whether the engine is older than a release; False when its version is unknown."""
@@ -83,22 +89,23 @@ class Subject:
 
 def shipped(recipe: Recipe) -> Vocabulary:
     """The vocabulary of the release that the recipe names; empty when none is shipped."""
-    return releases().get(recipe.engine_version or "", {}) if recipe.engine == "vllm" else {}
+    return releases(recipe.engine).get(recipe.engine_version or "", {})
 
 
 @cache
-def releases() -> dict[str, Vocabulary]:
-    """The vocabularies of all releases that are shipped, the oldest first."""
-    found = {file.stem.removeprefix("vllm-"): json.loads(file.read_text()) for file in FOLDER.glob("vllm-*.json")}
+def releases(engine: str) -> dict[str, Vocabulary]:
+    """The vocabularies of all releases of an engine that are shipped, the oldest first."""
+    files = FOLDER.glob(f"{engine}-*.json")
+    found = {file.stem.removeprefix(f"{engine}-"): json.loads(file.read_text()) for file in files}
     return {version: found[version] for version in sorted(found, key=parse)}
 
 
 @cache
-def life(kind: str, name: str) -> tuple[str, str]:
+def life(engine: str, kind: str, name: str) -> tuple[str, str]:
     """The first release that has a word (a key of the vocabulary's `kind`), and the first one behind the last that has
     it; empty: none of them has it, or the newest has it still.
     """
-    every = list(releases().items())
+    every = list(releases(engine).items())
     having = [at for at, (_, words) in enumerate(every) if name in (words.get(kind) or {})]
     if not having:
         return "", ""

@@ -10,6 +10,7 @@ import aiohttp
 
 from bench.client.load import session
 from operations.node.bench_facts import parse, sums
+from operations.plan.engines import counters as names
 
 #: Seconds between two looks at how busy they are.
 LOOK_S = 0.25
@@ -45,7 +46,7 @@ async def counts(engine: str) -> Counts:
             metrics = await response.text()
     except aiohttp.ClientError as error:
         raise ConnectionError(f"{engine}: {error}") from error
-    said, found = sums(metrics), parse(metrics) or {}
+    said, found = sums(metrics), parse(metrics, names()) or {}
     requests, tokens = found.get("requests", 0), found.get("answer_tokens", 0)
     busy = said.get("vllm:num_requests_running", 0) + said.get("vllm:num_requests_waiting", 0)
     return Counts(requests, tokens, found.get("prefix_asked", 0), found.get("prefix_found", 0), busy)

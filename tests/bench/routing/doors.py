@@ -17,7 +17,7 @@ import yaml
 
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs
-from operations.plan.litellm import modules, proxy_config
+from operations.plan.litellm import Behind, modules, proxy_config
 from tests.plan.samples import knobs
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +86,8 @@ def litellm(
     """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
     recipe = load_recipe(wanted.recipe)
-    config = proxy_config(recipe.model_copy(update={"served_name": model}), wanted, engines)
+    behind = Behind(recipe.model_copy(update={"served_name": model}), tuple(engines))
+    config = proxy_config(wanted, [behind])
     loaded = [each for each in config["litellm_settings"]["callbacks"] if each.partition(".")[0] not in without]
     config["litellm_settings"]["callbacks"] = [*loaded, *(f"{path.stem}.callback" for path in more)]
     home = folder / routing

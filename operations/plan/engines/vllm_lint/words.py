@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from operations.plan.engines.vllm_lint.rules import PLUGIN_PARSERS
+from operations.plan.engines.vllm_lint.values import Fault, fault
+from operations.plan.engines.vllm_lint.versions import elsewhere, gone
 from operations.plan.lint.near import hint, slip
-from operations.plan.lint.rules import PLUGIN_PARSERS
 from operations.plan.lint.subject import Subject, Vocabulary
-from operations.plan.lint.values import Fault, fault
-from operations.plan.lint.versions import elsewhere, gone
 from operations.plan.recipe import Flag
 from operations.plan.refusal import Remark
 

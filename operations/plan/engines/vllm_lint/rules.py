@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 
 from operations.plan.engines import vllm_flags
+from operations.plan.lint import room
 from operations.plan.lint.subject import Subject
 from operations.plan.refusal import Remark
 
-#: GiB of a GB10 that programs can have, and what vLLM takes beside weights and KV cache.
-NODE_GIB = 119.0
-BESIDE_GIB = 4.0
 #: Reasoning parsers that are in no release: they come from a plugin file in the model's repository.
 PLUGIN_PARSERS = ("super_v3", "nano_v3")
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -62,21 +60,7 @@ def share_of(of: Subject) -> float:
 
 def fits(of: Subject) -> Iterator[Remark]:
     """Weights and a pinned KV cache against a node: whole, or one share of a cluster."""
-    weights = of.recipe.weights_gib
-    if weights is None or not of.recipe.needs.gpu:
-        return
-    parts = of.nodes if of.knobs.topology == "cluster" else 1
-    kv = kv_gib(of)
-    need = weights / parts + kv + BESIDE_GIB
-    if need > NODE_GIB:
-        what = f"{weights / parts:.0f} GiB of weights" + (f" and {kv:.0f} GiB of KV cache" if kv else "")
-        remedy = "more nodes in topology=cluster" if parts == 1 else "more nodes, or fewer KV bytes"
-        yield Remark(True, f"{what} on each node do not fit a GB10's {NODE_GIB:.0f} GiB", remedy)
-    elif of.recipe.engine == "vllm" and not kv and share_of(of) * NODE_GIB < weights / parts + BESIDE_GIB:
-        problem = (
-            f"gpu-memory-utilization {share_of(of):g} leaves no KV cache beside {weights / parts:.0f} GiB of weights"
-        )
-        yield Remark(True, problem, "raise it (0.85 at most), or take another topology")
+    yield from room.fits(of, kv_gib(of), "gpu-memory-utilization", share_of(of))
 
 
 def kv_gib(of: Subject) -> float:

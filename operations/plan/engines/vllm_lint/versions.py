@@ -55,7 +55,7 @@ def variables(of: Subject) -> Iterator[Remark]:
 
 def gone(of: Subject, kind: str, name: str, called: str) -> Iterator[Remark]:
     """A word that the engine has no more, or not yet; where its version is not known: that it is gone since."""
-    first, since = life(kind, name)
+    first, since = life(of.recipe.engine, kind, name)
     if not first:
         return
     image = f", the image has {of.version}" if of.version else ""
@@ -69,7 +69,7 @@ def gone(of: Subject, kind: str, name: str, called: str) -> Iterator[Remark]:
 
 def elsewhere(of: Subject, flag: str) -> str:
     """Whether a flag that the engine lacks was there once, or came later; empty: no release has it."""
-    having = [version for version, words in releases().items() if flag in (words.get("flags") or {})]
+    having = [version for version, words in releases(of.recipe.engine).items() if flag in (words.get("flags") or {})]
     if not having:
         return ""
     if of.version and parse(having[-1]) < parse(of.version):

@@ -1,0 +1,189 @@
+"""Whose turn it is to load: the program as a start runs it, with a double of systemctl, and engines of a test's."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.node.shipped import FILES
+
+#: `turn.py` with a place of a test's, and less patience.
+RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import turn
+turn.PLACE, turn.KEPT_S, turn.ANSWER_S = Path(sys.argv[2]), float(sys.argv[3]), 0.5
+print(turn.main(*sys.argv[4:]), end="")
+"""
+A, B = "tandem-engine-a", "tandem-engine-b"
+LOADS = "tandem-engine-a loads its model, and each would take the other's memory for its own"
+
+
+class Node:
+    """One with two engines, whose units are in the states that a test has written."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.place = home, home / "run/turn.json"
+        (home / "bin").mkdir()
+        double = home / "bin/systemctl"
+        # systemctl show UNIT.service --property=...
+        double.write_text(f'#!/bin/sh\n[ "$1" = show ] && cat "{home}/${{2%.service}}"\n')
+        double.chmod(0o755)
+        for unit in (A, B):
+            self.state(unit, "inactive", "dead")
+
+    def state(self, unit: str, active: str, sub: str) -> None:
+        """What systemd says of a unit from now on."""
+        (self.home / unit).write_text(f"ActiveState={active}\nSubState={sub}\n")
+
+    def begin(self, unit: str, url: str, mark: str = "", kept_s: float = 60.0) -> subprocess.Popen[str]:
+        """What a start of this unit runs."""
+        argv = [sys.executable, "-B", "-c", RUN, str(FILES / "engine"), str(self.place), str(kept_s), unit, url]
+        path = f"{self.home}/bin:{os.environ['PATH']}"
+        return subprocess.Popen(
+            [*argv, *([mark] if mark else [])], env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True
+        )
+
+    def asks(self, unit: str, url: str = "http://127.0.0.1:9", mark: str = "", kept_s: float = 60.0) -> str:
+        """Why it has to wait; empty: it is its turn."""
+        process = self.begin(unit, url, mark, kept_s)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        return said
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+@contextmanager
+def engine(status: int = 200) -> Iterator[str]:
+    """One that has loaded: it answers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()
+
+
+def nobody() -> str:
+    """An address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/metrics"
+
+
+def test_the_first_one_goes_on_and_the_other_waits_until_it_has_loaded(node: Node) -> None:
+    url = nobody()
+    assert node.asks(A, url) == ""
+    assert json.loads(node.place.read_text())["unit"] == A
+    node.state(A, "activating", "start-pre")
+    assert node.asks(B) == LOADS
+    node.state(A, "active", "running")
+    assert node.asks(B) == LOADS
+    # Who waits has not taken the turn.
+    assert json.loads(node.place.read_text())["unit"] == A
+    with engine() as loaded:
+        node.place.write_text(json.dumps(json.loads(node.place.read_text()) | {"url": loaded}))
+        assert node.asks(B) == ""
+    assert json.loads(node.place.read_text())["unit"] == B
+
+
+@pytest.mark.parametrize(
+    ("active", "sub"), [("failed", "failed"), ("inactive", "dead"), ("activating", "auto-restart")]
+)
+def test_one_that_has_ended_keeps_nobody_waiting(node: Node, active: str, sub: str) -> None:
+    node.asks(A, nobody())
+    node.state(A, active, sub)
+    assert node.asks(B) == ""
+
+
+def test_its_own_turn_is_never_waited_for(node: Node) -> None:
+    url = nobody()
+    node.asks(A, url)
+    node.state(A, "activating", "start-pre")
+    assert node.asks(A, url) == ""
+
+
+def test_a_turn_is_not_kept_for_one_that_waits_for_something_else(node: Node) -> None:
+    node.asks(A, nobody())
+    node.state(A, "activating", "start-pre")
+    assert node.asks(B, kept_s=3600) == LOADS
+    assert node.asks(B, kept_s=0.0) == ""
+
+
+def test_what_answers_late_or_with_an_error_has_loaded(node: Node) -> None:
+    node.state(A, "active", "running")
+    with engine(status=503) as unwell:
+        node.asks(A, unwell)
+        assert node.asks(B) == ""
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        node.state(B, "inactive", "dead")
+        node.asks(A, f"http://127.0.0.1:{busy.getsockname()[1]}/metrics")
+        assert node.asks(B) == ""
+
+
+def test_an_engine_that_speaks_no_http_keeps_nobody_for_ever(node: Node) -> None:
+    """Some other program may have taken its port."""
+    node.state(A, "active", "running")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def say() -> None:
+            taken, _ = server.accept()
+            taken.recv(4096)
+            taken.sendall(b"220 mail\r\n")
+            taken.close()
+
+        threading.Thread(target=say, daemon=True).start()
+        node.asks(A, f"http://127.0.0.1:{server.getsockname()[1]}/metrics")
+        assert node.asks(B) == ""
+
+
+@pytest.mark.parametrize(
+    ("meeting", "waits"),
+    [('{"met": true}', True), ('{"met": false}', False), ("{", False), (None, False)],
+    ids=["met", "not met", "cut off", "none yet"],
+)
+def test_a_rank_that_has_met_nobody_loads_nothing(node: Node, meeting: str | None, waits: bool) -> None:
+    mark = node.home / "meeting.json"
+    if meeting is not None:
+        mark.write_text(meeting)
+    node.asks(A, nobody(), str(mark))
+    node.state(A, "active", "running")
+    assert bool(node.asks(B)) == waits
+
+
+@pytest.mark.parametrize("said", ["", "{", "[]", "null"])
+def test_a_file_that_was_cut_off_is_nobody_s_turn(node: Node, said: str) -> None:
+    node.place.parent.mkdir()
+    node.place.write_text(said)
+    assert node.asks(B) == ""
+
+
+def test_of_two_that_ask_at_once_one_goes_on(node: Node) -> None:
+    for unit in (A, B):
+        node.state(unit, "activating", "start-pre")
+    begun = time.monotonic()
+    both = [node.begin(unit, nobody()) for unit in (A, B)]
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert sorted(map(bool, said)) == [False, True], (said, time.monotonic() - begun)
