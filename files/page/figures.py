@@ -1,7 +1,8 @@
 """The figures of the panels, out of two looks at all nodes: as PromQL would have them of the same (panels.yml).
 
 A panel has `kind`: `gauge` (values, put together by `of`), `rate` (a second, of counters), `quantile` (of a histogram),
-`ratio` (of two rates, the second is `over`); `metric`, without `_bucket`; `by`: labels whose values name a series.
+`ratio` (of two rates, the second is `over`); `metric`, without `_bucket`; `by`: labels whose values name a series;
+`or`: what other engines call the metrics.
 A figure that can't be had is not there: of a counter that began anew, of a histogram that nothing was added to.
 """
 
@@ -23,13 +24,24 @@ SPAN_S = 60.0
 def names_of(panels: list[dict[str, Any]]) -> set[str]:
     """The metrics that panels are made of."""
     found = set()
-    for panel in panels:
-        found |= {panel["metric"], panel.get("over", panel["metric"]), f"{panel['metric']}_bucket"}
+    for each in (variant for panel in panels for variant in _variants(panel)):
+        found |= {each["metric"], each.get("over", each["metric"]), f"{each['metric']}_bucket"}
     return found
 
 
 def figures(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:
     """Name of a series -> its value."""
+    found: dict[str, float] = {}
+    for each in _variants(panel):
+        found = {**_figures(each, now, before), **found}
+    return found
+
+
+def _variants(panel: Panel) -> list[Panel]:
+    return [panel, *({**panel, **other} for other in panel.get("or", ()))]
+
+
+def _figures(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:
     kind, scale = panel["kind"], float(panel.get("scale", 1))
     if kind == "gauge":
         found = _gauge(panel, now)

@@ -10,7 +10,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
-from operations.plan.panels import panels
+from operations.plan.panels import panels_of
 from operations.plan.places import ETC, PAGE, PROXY_KEY, folder_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
@@ -54,7 +54,7 @@ def page(
         ],
         "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
         "prometheus": _prometheus(knobs, serving[0]),
-        "panels": panels(models[0][0].recipe.engine),
+        "panels": panels_of(dict.fromkeys(each.recipe.engine for each, _ in models)),
         "static": list(STATIC),
     }
     unit = render(

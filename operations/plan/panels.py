@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -61,17 +61,24 @@ def _rate(metric: str, by: str, window: str) -> str:
     return f"sum by ({by}) (rate({metric}[{window}]))"
 
 
-def dashboard() -> dict[str, Any]:
-    """For Grafana's import: two beside each other, and a variable for the data source. It is for any engine: what none
-    says is nothing, so the expressions of all stand behind one another.
+def panels_of(engines: Iterable[str], window: str = "1m") -> list[dict[str, Any]]:
+    """The same for models of several engines, each panel once. What one engine does not say is nothing, so `expr` has
+    the expressions of all behind one another; `or`: what the other engines call the metrics of the first one.
     """
     merged: dict[str, dict[str, Any]] = {}
-    for engine in ENGINES:
-        for panel in panels(engine, "$__rate_interval"):
+    for engine in engines:
+        for panel in panels(engine, window):
             before = merged.setdefault(panel["id"], panel)
             if panel["expr"] not in before["expr"].split(" or "):
-                merged[panel["id"]] = {**before, "expr": f"{before['expr']} or {panel['expr']}"}
-    rows = [_panel(index, panel) for index, panel in enumerate(merged.values())]
+                other = {key: panel[key] for key in ("metric", "over") if key in panel}
+                expr = f"{before['expr']} or {panel['expr']}"
+                merged[panel["id"]] = {**before, "expr": expr, "or": [*before.get("or", ()), other]}
+    return list(merged.values())
+
+
+def dashboard() -> dict[str, Any]:
+    """For Grafana's import: two beside each other, and a variable for the data source. It is for any engine."""
+    rows = [_panel(index, panel) for index, panel in enumerate(panels_of(ENGINES, "$__rate_interval"))]
     variable = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     return {
         "title": "Tandem",

@@ -10,29 +10,35 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.plan.panels import panels
+from operations.plan.panels import panels, panels_of
 from tests.node.shipped import part
 from tests.plan.test_rules import promtool
 
 __all__ = ["promtool"]
 figures, reading = (part("page", name) for name in ("figures", "reading"))
+#: Three models on each node, of two engines: series that are no engine's are there once.
+MODELS = {"vllm": {"m": 1.0, "n": 3.0}, "sglang": {"s": 5.0}}
 #: Series of two nodes: name, labels, and its value at 0 and what it grows by in a minute.
 SERIES: list[tuple[str, dict[str, str], float, float]] = []
+
+
+def _add(panel: dict[str, Any], model: str, node: str, times: float) -> None:
+    names = [panel["metric"], *([panel["over"]] if "over" in panel else [])]
+    labels = {"model_name": model, "device": "enp1", "path": "/", "node": node, "proxy": "clients"}
+    if panel["kind"] == "quantile":
+        for edge, part_of in (("0.1", 3.0), ("0.5", 8.0), ("+Inf", 10.0)):
+            SERIES.append((f"{names[0]}_bucket", {**labels, "le": edge}, 5.0, 60 * part_of * times))
+    elif panel["kind"] == "gauge":
+        SERIES.append((names[0], labels, 1024.0 * times, 0.0))
+    else:
+        SERIES.extend((name, labels, 7.0, 600.0 * times * (index + 1)) for index, name in enumerate(names))
+
+
 for _node, _at in (("spark-1", 1.0), ("spark-2", 2.0)):
-    for _panel in panels("vllm"):
-        _names = [_panel["metric"], *([_panel["over"]] if "over" in _panel else [])]
-        # Two models on each node: where no engine says it there is one of a kind.
-        for _model, _times in (("m", 1.0), ("n", 3.0))[: 2 if _names[0].startswith("vllm:") else 1]:
-            _labels = {"model_name": _model, "device": "enp1", "path": "/", "node": _node, "proxy": "clients"}
-            if _panel["kind"] == "quantile":
-                for _edge, _part in (("0.1", 3.0), ("0.5", 8.0), ("+Inf", 10.0)):
-                    SERIES.append((f"{_names[0]}_bucket", {**_labels, "le": _edge}, 5.0, 60 * _part * _at * _times))
-            elif _panel["kind"] == "gauge":
-                SERIES.append((_names[0], _labels, 1024.0 * _at * _times, 0.0))
-            else:
-                SERIES += [
-                    (name, _labels, 7.0, 600.0 * _at * _times * (index + 1)) for index, name in enumerate(_names)
-                ]
+    for _engine, _models in MODELS.items():
+        for _panel in panels(_engine):
+            for _model, _times in _models.items() if ":" in _panel["metric"] else [("m", 1.0)]:
+                _add(_panel, _model, _node, _at * _times)
 
 
 def test_promtool_gives_what_the_page_gives(promtool: str, tmp_path: Path) -> None:
@@ -47,9 +53,9 @@ def test_promtool_gives_what_the_page_gives(promtool: str, tmp_path: Path) -> No
                     values.setdefault(name, []).append((dict(labels), at + minute * grows))
             looks[-1][node] = reading.Reading(minute * 60.0, values)
     expected = []
-    for panel in panels("vllm", "1m"):
+    for panel in panels_of(MODELS, "1m"):
         found = figures.figures(panel, looks[1], looks[0])
-        models = 2 if panel["metric"].startswith("vllm:") else 1
+        models = 3 if ":" in panel["metric"] else 1
         assert len(found) == models * (2 if "node" in panel["by"] else 1), panel["id"]
         samples = []
         for name, value in found.items():
