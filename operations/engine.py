@@ -39,9 +39,10 @@ def retire(plan: Plan, first: bool) -> Iterator[PyinfraCommand]:
         if alone := found["alone"]:
             host.log(f"serves alone since {alone.get('since', '?')}, in the place of a cluster: that ends here")
             yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload")
-        for unit in units.engines(found):
-            if unit not in here:
-                yield from units.remove(unit)
+    for unit in units.engines(found):
+        # Of another plan's engine its container says whether it answers: a cluster's other ranks do not.
+        if unit not in here and bool(units.of(found, unit).get("url")) == first:
+            yield from units.remove(unit)
     idle = True
     for model in here.values():
         if model.on(host.name).leads == first and _has_to_stop(plan, model, found):

@@ -133,7 +133,8 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     rollback.tell_changes(plan)
     if not rollback.served_last(plan, head_of(plan)):
         for model in plan.models:
-            if against := advice(model.recipe, model.knobs, len(model.nodes)):
+            # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
+            if against := advice(model.recipe, model.knobs, len(model.nodes if model.name else everyone)):
                 logger.warning(against)
     return plan
 

@@ -85,6 +85,8 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
         units[unit]["topology"] = next((m.knobs.topology for m in plan.models if m.unit == unit), plan.knobs.topology)
+    for model in plan.on(name):
+        units[model.unit]["url"] = model.endpoints.get(name, "")
     image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
     return {
         "services": {"units": units, "strays": []},

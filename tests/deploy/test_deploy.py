@@ -431,7 +431,8 @@ def test_a_mod_that_is_not_here_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
-    told = {"version": "0.17.1", "flags": {"dtype": {"choices": None}}}
+    image = planned(topology="solo").models[0].image.local
+    told = {image: {"version": "0.17.1", "flags": {"dtype": {"choices": None}}}}
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), vocabulary=told)
     assert outcome.code == 1 and outcome.commands == []
     assert "vLLM 0.17.1 (the image) has no flag `--trust-remote-code`" in outcome.text

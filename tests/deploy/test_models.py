@@ -167,7 +167,7 @@ def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
         ("models.b.topolgy=solo", ["models.b", "no knob of a model is named `topolgy`", "did you mean `topology`?"]),
         ("models.b.topology=cluster", ["models.b", "topology='cluster' needs two nodes or more"]),
         ("models.b.proxy_port=9000", ["models.b", "`proxy_port` is not one model's", "set it outside of `models`"]),
-        ("models.b.nodes=spark-9", ["no node of the inventory is named `spark-9`", "the nodes are:"]),
+        ("models.b.nodes=elsewhere", ["no node of the inventory is named `elsewhere`", "the nodes are:"]),
         ("models.b.served_name=one", ["serves `one`, and so does `a`", "served_name"]),
     ],
     ids=lambda value: str(value)[:28],
@@ -179,3 +179,13 @@ def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: li
     assert line.count(" -> ") == 1, line
     for words in said:
         assert words in line
+
+
+def test_of_a_cluster_that_goes_the_first_rank_goes_first(tmp_path: Path) -> None:
+    # Its first rank is not the head's.
+    cluster = {"a": {**A["a"], "topology": "cluster", "nodes": [NAMES[1], NAMES[0]]}}
+    outcome = run(tmp_path, as_planned({**cluster, **B}), B)
+    assert outcome.code == 0, outcome.text
+    gone = [outcome.position(node, "systemctl disable --now --quiet tandem-engine-a.service") for node in (1, 2)]
+    assert gone[1] < gone[0]
+    assert untouched(outcome, "b"), acts(outcome, "b")

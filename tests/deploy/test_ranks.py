@@ -6,11 +6,15 @@ from pathlib import Path
 
 from tests.deploy.fake import deploy
 from tests.deploy.test_deploy import as_planned, flags
+from tests.plan.samples import plan
+
+#: What the model's configuration says, by its files' key.
+THREE = {plan().models[0].recipe.model.key: {"heads": 3, "layers": 2}}
 
 
 def test_stages_are_taken_from_the_command_line_and_change_every_rank(tmp_path: Path) -> None:
     wanted = {"pipeline_parallel": "2"}
-    outcome = deploy(tmp_path, as_planned(), "-y", *flags(**wanted), layout={"heads": 3, "layers": 2})
+    outcome = deploy(tmp_path, as_planned(), "-y", *flags(**wanted), layout=THREE)
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
         outcome.position(node, "systemctl stop tandem-engine.service")
@@ -23,7 +27,7 @@ def test_stages_that_are_deployed_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_heads_that_the_nodes_can_t_share_stop_a_deploy_before_its_first_change(tmp_path: Path) -> None:
-    outcome = deploy(tmp_path, as_planned(), "-y", *flags(), layout={"heads": 3, "layers": 2})
+    outcome = deploy(tmp_path, as_planned(), "-y", *flags(), layout=THREE)
     assert outcome.code == 1 and outcome.commands == []
     assert "has 3 attention heads, which 2 nodes can't share (tensor-parallel size 2)" in outcome.text
     assert "set pipeline_parallel to 2, or take another number of nodes" in outcome.text

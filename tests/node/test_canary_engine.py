@@ -131,6 +131,7 @@ class Kept:
             "start_s": 600.0,
             "signs": {"path": signs.path, "pattern": signs.pattern},
             "meeting": None,
+            "peers": {"spark-2": "10.0.0.12"},
             **changes,
         }
         self.rails = rails.Rails({}, {})
