@@ -75,6 +75,10 @@ def test_one_that_hangs_is_told_from_one_that_starts_by_model(two: TwoModels) ->
     said = told(two, {CODER_UP: "0"})
     assert [each["state"] for each in said["nodes"][0]["engines"]] == ["answers", "silent"]
     assert said["models"][1]["sentence"].endswith(" and does not answer")
+    # Both are started anew at once: that the other answers already says nothing of this one.
+    now = time.time()
+    said = told(two, {**unit(CHAT, "nemotron", now), **unit(CODER, "coder", now)})
+    assert [each["state"] for each in said["nodes"][0]["engines"]] == ["answers", "starts"]
 
 
 def test_what_the_canary_holds_against_one_is_not_said_of_the_other(two: TwoModels) -> None:
