@@ -184,7 +184,8 @@ def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: li
 def test_of_a_cluster_that_goes_the_first_rank_goes_first(tmp_path: Path) -> None:
     # Its first rank is not the head's.
     cluster = {"a": {**A["a"], "topology": "cluster", "nodes": [NAMES[1], NAMES[0]]}}
-    outcome = run(tmp_path, as_planned({**cluster, **B}), B)
+    stays = {"b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}}
+    outcome = run(tmp_path, as_planned({**cluster, **stays}), stays)
     assert outcome.code == 0, outcome.text
     gone = [outcome.position(node, "systemctl disable --now --quiet tandem-engine-a.service") for node in (1, 2)]
     assert gone[1] < gone[0]
