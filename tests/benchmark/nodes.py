@@ -33,7 +33,7 @@ if "deploy.py" in sys.argv:
         time.sleep(60)
     if (_here / "broken").exists() and (_here / "broken").read_text() == _topology:
         _log = ["ValueError: no room for the KV cache"]
-        _state = {{"state": {{"ActiveState": "failed", "NRestarts": "3"}}, "log": _log}}
+        _state = {{"state": {{"ActiveState": "failed", "NRestarts": "3"}}, "log": _log, "told": _log[0]}}
         for _by in _known[_topology].values():
             _by["probe"] = json.dumps({{"ok": False, "problem": "refused", "listens": False, **_state}})
             _by["unit"] = json.dumps(_state)

@@ -11,9 +11,9 @@ from bench.profiles import PROFILES, profile
 from bench.records import KNOWN
 from bench.steps import steps
 from operations.plan.formats import load_recipe
-from operations.plan.plan import check_one
+from operations.plan.plan import check_topology
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs
+from tests.plan.samples import knobs, one
 
 BAD = {
     "PROFILE": {"quik": "did you mean `quick`?", "everything": "one of: standard, articles"},
@@ -113,5 +113,5 @@ def test_every_profile_has_steps(name: str) -> None:
 def test_each_setup_can_be_deployed_where_stages_are_declared(name: str) -> None:
     given = {knob: int(value) if value.isdigit() else value for knob, value in SETUPS[name].items()}
     wanted = knobs(**{"topology": "cluster", "pipeline_parallel": 2, **given})
-    check_one(load_recipe("lab-tiny-llama"), wanted, 2)
+    check_topology(one(load_recipe("lab-tiny-llama"), wanted), ["spark-1", "spark-2"])
     assert wanted.stages == (2 if wanted.topology == "cluster" else 1)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,14 @@ def test_a_proxy_listens_on_an_address_that_comes_later(door: Door) -> None:
     until(door.says_yes)
     assert f"{WANTED}:8000" in door.node.run("ss", "-Hltn")
     door.node.run("ip", "address", "add", f"{WANTED}/32", "dev", DEVICE)
-    assert door.client.run(sys.executable, "-c", ASK) == "200\n"
+
+    def is_answered() -> bool:
+        # A machine without time for it has the proxy take what is behind it for gone, for a moment.
+        with suppress(AssertionError):
+            return door.client.run(sys.executable, "-c", ASK) == "200\n"
+        return False
+
+    until(is_answered)
 
 
 def test_the_question_tells_one_that_serves_from_one_that_has_nobody_behind_it_hangs_or_is_gone(door: Door) -> None:

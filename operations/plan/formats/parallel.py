@@ -37,8 +37,12 @@ def remarks(runs: Engine, owned: Mapping[str, str], spelt: Mapping[str, str]) ->
             found.append(Remark(True, problem, "write a whole number from 1 on"))
     for name in (each for each in runs.COUNTED if each in owned and owned[each] not in ("1", "")):
         if name not in read:
-            problem = f"`{spelt[name]} {owned[name]}`: {runs.OWNED[name]}"
-            found.append(Remark(True, problem, "remove it from the command"))
+            problem, remedy = f"`{spelt[name]} {owned[name]}`: {runs.OWNED[name]}", "remove it from the command"
+            if name == runs.COUNTED[0] and (wanted := _number(owned[name])):
+                each = split(runs, owned)
+                problem += f", and it wants {wanted} pipeline stages of {each} GPU(s), {wanted * each} nodes"
+                remedy = "choose a recipe that is tensor-parallel alone"
+            found.append(Remark(True, problem, remedy))
     return found
 
 
