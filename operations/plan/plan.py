@@ -122,6 +122,9 @@ def check_topology(of: Declared, names: Sequence[str]) -> None:
     if of.knobs.models and of.knobs.fallback != "off":
         problem = f"fallback={of.knobs.fallback!r} is for a model that has all nodes to itself, and `models` names some"
         raise Refusal(Finding("data", problem, "set fallback to off"))
+    if of.knobs.models and names[0] not in of.serving(names):
+        problem = f"no model lies on {names[0]}, the head: keys of clients, and what watches all nodes, are there"
+        raise Refusal(Finding("models", problem, f"give one of them {names[0]}, or put another node first"))
     if len(names) + 11 > min(subnet.num_addresses for subnet in of.knobs.rail_subnets) - 2:
         problem = (
             f"fabric_subnets={of.knobs.fabric_subnets!r}: too small for {len(names)} nodes, of which the head has .11"

@@ -102,13 +102,13 @@ def test_what_is_said_of_one_changes_nothing_of_the_others() -> None:
 
 
 def test_ranks_count_within_their_model() -> None:
-    models = {"chat": {"recipe": TINY, "topology": "cluster", "nodes": ["spark-4", "spark-2"]}}
+    models = {"chat": {"recipe": TINY, "topology": "cluster", "nodes": ["spark-4", "spark-2"]}, "embed": SET["embed"]}
     of = planned(models, executor="mp")
     start = text(of.of("spark-4"), "tandem-engine-chat", "start.sh")
     assert "--node-rank 0" in start and "--master-addr 192.168.177.14" in start and "--headless" not in start
     assert "--node-rank 1" in text(of.of("spark-2"), "tandem-engine-chat", "start.sh")
     assert of.models[0].endpoints == {"spark-4": "http://192.168.177.14:8001"}
-    assert [node.node.name for node in of.serving] == ["spark-2", "spark-4"] and of.head.proxy is None
+    assert [node.node.name for node in of.serving] == ["spark-1", "spark-2", "spark-4"] and of.nodes[2].proxy is None
 
 
 def test_every_proxy_knows_all_models() -> None:
@@ -198,12 +198,13 @@ def test_what_can_t_be_is_refused_in_a_line_with_the_remedy(models: dict[str, An
     ("models", "more", "said"),
     [
         ({"chat": {"recipe": TINY, "nodes": ["spark-9"]}}, {}, "no node of the inventory is named `spark-9`"),
-        ({"chat": {"recipe": TINY, "topology": "cluster", "nodes": ["spark-2"]}}, {}, "models.chat has 1"),
+        ({"chat": {"recipe": TINY, "topology": "cluster", "nodes": ["spark-1"]}}, {}, "models.chat has 1"),
         (
             {"chat": {"recipe": TINY, "topology": "solo", "nodes": ["spark-1", "spark-2"]}},
             {},
             "is one engine on one node",
         ),
+        ({"chat": {"recipe": TINY, "topology": "solo", "nodes": "spark-2"}}, {}, "no model lies on spark-1, the head"),
         (SET, {"fallback": "solo"}, "fallback='solo' is for a model that has all nodes to itself"),
     ],
 )
