@@ -11,6 +11,7 @@ import pytest
 
 from operations.node import packages
 from operations.node.doctor import container
+from operations.plan import holes
 from operations.plan.formats import FOLDER
 from operations.plan.history import record
 from operations.plan.holes import parts
@@ -94,6 +95,11 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None
     outcome = deploy(tmp_path, states, "--dry", "-y", "--data", "_rollback=1", programs={"served": told})
     assert f"has {PICTURES}" in outcome.text
     assert "this has to be put right first" not in outcome.text, outcome.text
+
+
+def test_a_word_that_one_of_several_models_needs_stays() -> None:
+    verdicts = [holes.Verdict((), (), ("CVE-2099-00001", "CVE-2099-00002")), holes.Verdict((), (), ("CVE-2099-00002",))]
+    assert holes.stale_in_all(verdicts) == holes.stale_in_all(verdicts[::-1]) == ("CVE-2099-00002",)
 
 
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from operations.plan.places import CANARY, GUARD, LITELLM
-from tests.deploy.fake import NAMES, Outcome, declares, deploy, look, planned
+from tests.deploy.fake import NAMES, OFF, Outcome, declares, deploy, look, planned
+from tests.deploy.test_deploy import foreign
 
 TINY = "lab-tiny-llama"
 A = {"a": {"recipe": TINY, "topology": "replicas", "nodes": list(NAMES), "served_name": "one", "memory_gib": 40}}
@@ -190,3 +191,24 @@ def test_of_a_cluster_that_goes_the_first_rank_goes_first(tmp_path: Path) -> Non
     gone = [outcome.position(node, "systemctl disable --now --quiet tandem-engine-a.service") for node in (1, 2)]
     assert gone[1] < gone[0]
     assert untouched(outcome, "b"), acts(outcome, "b")
+
+
+def test_two_with_one_recipe_are_judged_each_by_its_own_knobs(tmp_path: Path) -> None:
+    recipe = {"recipe": foreign(tmp_path), "model_revision": "d" * 40, "memory_gib": 40}
+    models = {
+        # In a cluster of two each node has a half of the weights.
+        "a": {**recipe, "topology": "solo", "nodes": [NAMES[0]], "served_name": "one"},
+        "b": {**recipe, "topology": "cluster", "nodes": list(NAMES), "served_name": "two"},
+    }
+    states = as_planned(models, executor="mp")
+    for found in states[0]["models"].values():
+        found["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
+    outcome = run(tmp_path, states, models, "--data", "executor=mp")
+    assert outcome.code == 1 and outcome.commands == []
+    assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
+
+
+def test_a_node_that_is_off_is_not_made_up_for_by_a_topology(tmp_path: Path) -> None:
+    outcome = run(tmp_path, [as_planned(BOTH)[0], OFF], {**B, "a": {**A["a"], "nodes": [NAMES[0], "spark-2"]}})
+    assert outcome.code == 1 and outcome.commands == []
+    assert "or take it out of the inventory" in outcome.text and "topology=solo" not in outcome.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -180,10 +181,14 @@ def test_a_file_that_was_cut_off_is_nobody_s_turn(node: Node, said: str) -> None
     assert node.asks(B) == ""
 
 
-def test_of_two_that_ask_at_once_one_goes_on(node: Node) -> None:
-    for unit in (A, B):
-        node.state(unit, "activating", "start-pre")
-    begun = time.monotonic()
-    both = [node.begin(unit, nobody()) for unit in (A, B)]
-    said = [process.communicate(timeout=60)[0] for process in both]
-    assert sorted(map(bool, said)) == [False, True], (said, time.monotonic() - begun)
+def test_who_asks_waits_until_another_one_s_question_is_answered(node: Node) -> None:
+    node.place.parent.mkdir()
+    with node.place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        asks = node.begin(B, nobody())
+        with pytest.raises(subprocess.TimeoutExpired):
+            asks.communicate(timeout=5)
+        # The other one has the turn now.
+        node.place.write_text(json.dumps({"unit": A, "url": nobody(), "mark": "", "since": time.monotonic()}))
+        node.state(A, "activating", "start-pre")
+    assert asks.communicate(timeout=60)[0] == LOADS
