@@ -12,6 +12,8 @@ from words import clock, minutes
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
+#: How the canary (files/canary/watch.py, engine.py) begins what it says of an engine that starts.
+WAITS, LOADS = "waits ", "has not answered yet "
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,13 @@ class Watch:
         if said.one("tandem_source_up", source=source):
             self._answered[key] = since
             return Engine(name, source, "answers", since, f"runs{at} and answers")
+        waits = next((why for of, why in _held(said) if of == source and why.startswith(WAITS)), "")
         if heard.name not in model["answers"] and not said.one("tandem_alone"):
-            return Engine(name, source, "rank", since, f"runs here{at}")
+            return Engine(name, source, "rank", since, waits or f"runs here{at}")
         if key in self._answered and self._answered[key] == since:
             return Engine(name, source, "silent", since, f"runs{at} and does not answer")
         far = f", {minutes(since, model.get('load_minutes'))}" if since else ""
-        return Engine(name, source, "starts", since, f"starts{far}")
+        return Engine(name, source, "starts", since, waits or f"starts{far}")
 
 
 def node_state(heard: Heard, engines: Sequence[Engine], others: Sequence[Engine], are_named: bool) -> tuple[str, str]:
@@ -99,13 +102,17 @@ def node_state(heard: Heard, engines: Sequence[Engine], others: Sequence[Engine]
     return STARTING if STARTING in words else OK, sentence
 
 
+def _held(said: Reading) -> list[tuple[str, str]]:
+    """What the canary holds against which of its parts."""
+    found = [labels for labels, _ in said.all("tandem_problem") if {"of", "why"} <= {*labels}]
+    return [(labels["of"], labels["why"]) for labels in found]
+
+
 def problems_of(said: Reading, but: Sequence[str]) -> list[str]:
-    """What the canary holds against its parts, nodes that it misses, and rails without a carrier."""
-    found = [
-        f"{labels['of']}: {labels['why']}"
-        for labels, _ in said.all("tandem_problem")
-        if {"of", "why"} <= {*labels} and labels["of"] not in but
-    ]
+    """What the canary holds against its parts, nodes that it misses, and rails without a carrier. That an engine which
+    starts does not answer yet is no fault.
+    """
+    found = [f"{of}: {why}" for of, why in _held(said) if of not in but and not why.startswith((WAITS, LOADS))]
     found += [f"{labels.get('node', '?')} does not answer it" for labels, _ in said.all("tandem_node_away")]
     down = [labels.get("device", "?") for labels, value in said.all("tandem_rail_carrier") if not value]
     return found or [f"no carrier on the rail {device}" for device in down]

@@ -152,6 +152,24 @@ def test_an_engine_that_starts_says_how_far_it_is_and_one_that_hangs_does_not(tw
     assert said["models"][0]["state"] == "no"
 
 
+def test_what_the_canary_says_of_a_start_is_no_problem(two: Two) -> None:
+    why = "has not answered yet since its start at 2026-11-25 01:44:01 ([Errno 111] Connection refused)"
+    two.exporters["spark-2"].changes = {
+        'tandem_source_up{source="engine"}': "0",
+        f'tandem_problem{{of="engine",why="{why}"}}': "1",
+    }
+    page = two.start()
+    said = page.told("state.json")["nodes"][1]
+    assert said["state"] == "starting" and said["sentence"].startswith("its engine starts, 3 of about "), said
+    two.exporters["spark-2"].changes = {
+        'tandem_source_up{source="engine"}': "0",
+        'tandem_problem{of="engine",why="waits for rank 1 (spark-1)"}': "1",
+    }
+    time.sleep(2.2)
+    said = page.told("state.json")["nodes"][1]
+    assert (said["state"], said["sentence"]) == ("starting", "its engine waits for rank 1 (spark-1)"), said
+
+
 def test_what_canary_and_fallback_say_is_told(two: Two) -> None:
     two.exporters["spark-1"].changes = {'tandem_alone{why="serves alone since 03:00"}': "1"}
     two.exporters["spark-2"].changes = {'tandem_problem{of="rails",why="the rail x has no carrier"}': "1"}
