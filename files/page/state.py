@@ -90,7 +90,7 @@ def _model(
         if each.name in engines:
             beside = [of[each.name] for of in others if each.name in of]
             nodes[each.name] = node_state(each, [engines[each.name]], beside, False)
-    state, sentence = _serves(model["answers"], engines, nodes)
+    state, sentence = _serves(model["answers"], engines, nodes, _missed(heard, engines))
     found: dict[str, Any] = {"name": model["model"], "state": state, "sentence": sentence}
     for panel in _MODEL:
         value = figures.get(panel, {}).get(model["model"])
@@ -99,7 +99,15 @@ def _model(
     return found
 
 
-def _serves(answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+def _missed(heard: Sequence[Heard], engines: Engines) -> set[str]:
+    """Nodes with a rank of this model that its canaries miss too: only ranks of a cluster are missed."""
+    readings = [each.reading for each in heard if each.name in engines and each.reading and not each.silent_since]
+    return {labels.get("node", "") for said in readings for labels, _ in said.all("tandem_node_away")}
+
+
+def _serves(
+    answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[str, str]], missed: set[str]
+) -> tuple[str, str]:
     """A word and one sentence: since when, by how many, and what the others do. `nodes`: as far as its engines go."""
     alone = [name for name, (word, _) in nodes.items() if word == ALONE and engines[name].state == "answers"]
     up = alone or [name for name in answers if engines[name].state == "answers"]
@@ -114,8 +122,11 @@ def _serves(answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[
     if others:
         return "partly", f"serves{since} with {counted(len(up))} of {counted(len(answers))} engines; {rest}"
     away = [name for name, (word, _) in nodes.items() if word == DEAD]
+    if gone := [name for name in away if name in missed]:
+        # Its engine says that it is there until it waits for that rank no longer.
+        return "no", f"does not serve while {joined(gone)} {'is' if len(gone) == 1 else 'are'} away"
     count = f" with {counted(len(up))} engines" if len(up) > 1 else ""
-    # A rank that is gone ends the cluster's engine; until that is seen this says what was heard last.
+    # An exporter that is silent alone says nothing of the rank beside it.
     return "serves", f"serves{since}{count}" + (f"; no word from {joined(away)}" if away else "")
 
 

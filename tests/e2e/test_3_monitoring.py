@@ -35,7 +35,15 @@ def target(node: LabNode) -> str:
 
 def metrics(node: LabNode) -> dict[str, float]:
     """What the node's exporter says, asked from the other node over the rail."""
-    said = on(WORKER if node is HEAD else HEAD, f"curl -sf -m 20 http://{target(node)}/metrics")
+    return read(on(WORKER if node is HEAD else HEAD, f"curl -sf -m 20 http://{target(node)}/metrics"))
+
+
+def own_metrics(node: LabNode) -> dict[str, float]:
+    """The same, asked on the node: in solo it listens there alone."""
+    return read(on(node, "curl -sf -m 20 http://127.0.0.1:8020/metrics"))
+
+
+def read(said: str) -> dict[str, float]:
     lines = [line for line in said.splitlines() if line and not line.startswith("#")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 

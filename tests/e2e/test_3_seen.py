@@ -1,17 +1,12 @@
 """The page in a real browser, before the lab in each topology: well, starting, with a node dead, with Prometheus dead.
 
-What it shows is compared with `make status` and the engines' own counters. `PAGE_PICTURES=1` writes the pictures of
-the manual: docs/assets/lab-*.png.
+What it shows is compared with `make status` and the engines' own counters.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +14,12 @@ from operations.plan.places import ENGINE, PROMETHEUS
 from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, on
-from tests.e2e.test_3_monitoring import metrics
-from tests.e2e.watched import Watched, bring_programs, take_programs_away, wait_for, watching
+from tests.e2e.seen import Seen, counters, grown
+from tests.e2e.watched import bring_programs, take_programs_away, wait_for, watching
 from tests.lab import chat
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
-from tests.node.browser import CHROMIUM, Door, browse, text_of, values
+from tests.node.browser import CHROMIUM, Door, values
 
 pytestmark = [
     *(pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")),
@@ -32,57 +27,8 @@ pytestmark = [
 ]
 
 WAYS = {"replicas": {}, "cluster": {"executor": "mp"}, "solo": {}}
-#: Of pictures: a desk's window and a phone's, and how many colours are kept.
-DESK, PHONE, COLOURS = (1000, 1500), (390, 1900), 48
 #: Seconds that an engine of the lab takes on a machine that has other work, and a node to be missed.
 START_S, MISSED_S = 300.0, 30.0
-
-
-@dataclass
-class Seen:
-    """A topology that is deployed, and the browser's door to its page at the head."""
-
-    topology: str
-    watched: Watched
-    at: dict[str, str]
-    door: Door
-    folder: Path
-
-    @property
-    def serving(self) -> list[LabNode]:
-        return [HEAD] if self.topology == "solo" else [HEAD, WORKER]
-
-    @property
-    def answering(self) -> list[LabNode]:
-        """Nodes whose engine has counters."""
-        return [HEAD, WORKER] if self.topology == "replicas" else [HEAD]
-
-    def state(self) -> Any:
-        import requests
-
-        return requests.get(f"{self.door.url}/tandem/state.json", timeout=20).json()
-
-    def words(self) -> dict[str, str]:
-        """node -> its word."""
-        return {node["name"]: node["state"] for node in self.state()["nodes"]}
-
-    def shown(self, name: str) -> tuple[str, str]:
-        """The page as it is now: its DOM and what is read there; and pictures of it."""
-        dom = browse(self.folder, "--dump-dom", f"{self.door.url}/tandem/")
-        assert 'data-state="told"' in dom and "u-over" in dom, "the page was not filled"
-        for kind, (width, height) in (("", DESK), ("-phone", PHONE)):
-            if os.environ.get("PAGE_PICTURES") and (not kind or name == "well"):
-                file = cluster.ROOT / f"docs/assets/lab-{self.topology}-{name}{kind}.png"
-                at = f"{self.door.url}/frame/{width}/{height}/tandem/"
-                browse(self.folder, f"--window-size={width},{height}", f"--screenshot={file}", at)
-                made_small(file)
-        return dom, text_of(dom)
-
-
-def made_small(file: Path) -> None:
-    from PIL import Image
-
-    Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
 
 
 @pytest.fixture(scope="module")
@@ -102,20 +48,6 @@ def seen(request: pytest.FixtureRequest, programs: None, tmp_path_factory: pytes
         door = Door(at["OPENAI_BASE_URL"].removesuffix("/v1"), at["OPENAI_API_KEY"])
         yield Seen(topology, watched, at, door, tmp_path_factory.mktemp("browser"))
         door.end()
-
-
-def grown(seen: Seen, before: dict[str, float]) -> float:
-    return sum(counters(seen).values()) - sum(before.values())
-
-
-def counters(seen: Seen) -> dict[str, float]:
-    """Tokens that the engines have made, by their own word."""
-    return {
-        f"{node.name} {name}": value
-        for node in seen.answering
-        for name, value in metrics(node).items()
-        if name.startswith("vllm:generation_tokens_total")
-    }
 
 
 def test_well_and_under_load_it_shows_what_status_and_the_engines_say(seen: Seen) -> None:
@@ -182,6 +114,8 @@ def test_while_a_node_is_dead_the_others_page_says_since_when(seen: Seen) -> Non
     cut = time.time()
     try:
         wait_for(lambda: seen.words()[WORKER.name] == "dead", MISSED_S)
+        word = "no" if seen.topology == "cluster" else "partly"
+        wait_for(lambda: seen.state()["models"][0]["state"] == word, MISSED_S)
         _, text = seen.shown("node-dead")
         status = seen.watched.verb("status").stdout
     finally:
@@ -190,21 +124,22 @@ def test_while_a_node_is_dead_the_others_page_says_since_when(seen: Seen) -> Non
     since = [time.strftime("%H:%M", time.localtime(cut + late)) for late in (0, MISSED_S)]
     assert any(f"{WORKER.name} ✕ no answer does not answer since {when}" in text for when in since), text
     assert f"{WORKER.name} does not answer" in " ".join(status.split()), status
+    if seen.topology == "cluster":
+        assert f"✕ does not serve does not serve while {WORKER.name} is away" in text, text
     expects: Callable[[], bool] = lambda: set(seen.words().values()) == {"ok"}  # noqa: E731
     wait_for(expects, START_S)
 
 
 def test_every_panel_s_query_is_answered(seen: Seen) -> None:
-    import requests
-
+    # A test before this one has started it anew.
+    wait_for(lambda: seen.course("requests_running", "hour")["from"] == "Prometheus", 60)
     empty = []
     for panel in seen.state()["panels"]:
         for span in ("hour", "day", "month"):
-            asked = requests.get(f"{seen.door.url}/tandem/series.json?panel={panel['id']}&span={span}", timeout=20)
-            assert asked.status_code == 200, (panel, asked.text)
-            told = asked.json()
+            told = seen.course(panel["id"], span)
             assert told["from"] == "Prometheus", (panel, told["note"])
-        if not told["series"]:
-            empty.append(panel["id"])
+            # A month has a point every three hours, and this lab is younger.
+            if span == "hour" and not told["series"]:
+                empty.append(panel["id"])
     # The lab has no GPU.
     assert empty == ["gpu_clock", "gpu_power", "gpu_temperature", "gpu_busy"]

@@ -121,6 +121,18 @@ def test_a_node_that_is_gone_is_told_and_the_rest_stays(two: Two) -> None:
     assert page.told("events.json")["missing"] == ["spark-2"]
 
 
+def test_a_cluster_whose_rank_is_gone_does_not_serve_though_its_engine_says_so(two: Two) -> None:
+    page = two.start(topology="cluster", executor="mp")
+    two.exporters["spark-2"].end()
+    time.sleep(2.2)
+    model = page.told("state.json")["models"][0]
+    assert model["state"] == "serves" and model["sentence"].endswith("; no word from spark-2"), model
+    two.exporters["spark-1"].changes = {'tandem_node_away{node="spark-2"}': "1"}
+    time.sleep(2.2)
+    model = page.told("state.json")["models"][0]
+    assert (model["state"], model["sentence"]) == ("no", "does not serve while spark-2 is away")
+
+
 def test_a_slow_exporter_keeps_nobody_waiting_and_is_not_taken_for_gone(two: Two) -> None:
     page = two.start()
     assert page.told("state.json")["nodes"][1]["state"] == "ok"
