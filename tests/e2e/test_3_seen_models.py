@@ -53,8 +53,15 @@ def made(seen: Seen) -> dict[str, float]:
     return {model: sum(value for name, value in counted.items() if f'"{model}"' in name) for model in MODELS}
 
 
+def courses(seen: Seen, panel: str) -> set[str]:
+    """Names of what is drawn of the last hour."""
+    return {each["name"] for each in seen.course(panel, "hour")["series"]}
+
+
 def test_well_it_shows_both_with_what_each_has_made(seen: Seen) -> None:
     wait_for(lambda: set(seen.words().values()) == {"ok"}, START_S)
+    # A Prometheus that has just begun has nothing to draw.
+    wait_for(lambda: courses(seen, "requests_running") == {*MODELS}, START_S)
     before = made(seen)
     for model in MODELS:
         answer: Any = chat.ask(seen.at["OPENAI_BASE_URL"], seen.at["OPENAI_API_KEY"], model, "Hello", 24)
@@ -83,9 +90,5 @@ def test_while_one_starts_the_other_serves(seen: Seen) -> None:
 
 
 def test_every_panel_tells_the_models_apart(seen: Seen) -> None:
-    names = {each["name"] for each in seen.course("requests_running", "hour")["series"]}
-    assert names == {*MODELS}
-    assert {each["name"] for each in seen.course("kv_fill", "hour")["series"]} == {
-        f"{HEAD.name} chat",
-        f"{WORKER.name} small",
-    }
+    assert courses(seen, "requests_running") == {*MODELS}
+    assert courses(seen, "kv_fill") == {f"{HEAD.name} chat", f"{WORKER.name} small"}
