@@ -24,7 +24,7 @@ from tests.chaos.deploying import broken_recipe
 from tests.chaos.scene import KNOBS
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, on
-from tests.e2e.watched import Watched, asked, bring_programs, take_programs_away, wait_for, watching
+from tests.e2e.watched import Watched, asked, bring_programs, is_ready, take_programs_away, wait_for, watching
 from tests.lab import chat
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
@@ -33,7 +33,7 @@ from tests.plan.test_tls import NOW, pair
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]
 
 #: Seconds until an alarm is told: a scrape, two looks at the rules, a wait; and until a node or an engine is back.
-TOLD_S, BACK_S = 120.0, 300.0
+TOLD_S, BACK_S = 180.0, 300.0
 #: Seconds by which a time on the page may differ: the page looks every ten, and asks the records every fifteen.
 LATE_S = 20.0
 FLOOR_GIB = 10
@@ -60,6 +60,7 @@ def cut_waits() -> None:
         " /etc/tandem/alertmanager/alertmanager.yml",
     )
     on(HEAD, f"systemctl restart {PROMETHEUS} {ALERTMANAGER}")
+    wait_for(is_ready, TOLD_S)
     # Nobody is at the nodes any more, in the rules' own eyes.
     wait_for(lambda: asked("tandem_source_up") and not asked("tandem:deploy_lately"), TOLD_S)
 

@@ -83,6 +83,11 @@ def take_programs_away() -> None:
     on(HEAD, f"rm -rf /usr/bin/prometheus /usr/bin/prometheus-alertmanager /usr/share/prometheus {kept}")
 
 
+def is_ready() -> bool:
+    """Whether Prometheus answers: started anew it reads what it has first."""
+    return on(HEAD, "curl -sf -m 5 http://192.168.177.11:8021/-/ready", check=False) != ""
+
+
 def asked(query: str) -> list[dict[str, Any]]:
     """What Prometheus answers to a query now; raises AssertionError where it does not."""
     said = on(HEAD, f"curl -sf 'http://192.168.177.11:8021/api/v1/query?query={quote(query, safe='')}'")
