@@ -51,12 +51,12 @@ class Seen:
         """node -> its word."""
         return {node["name"]: node["state"] for node in self.state()["nodes"]}
 
-    def shown(self, name: str) -> tuple[str, str]:
-        """The page as it is now: its DOM and what is read there; and pictures of it."""
+    def shown(self, name: str = "") -> tuple[str, str]:
+        """The page as it is now: its DOM and what is read there. `name`: of its picture in the manual."""
         dom = browse(self.folder, "--dump-dom", f"{self.door.url}/tandem/")
         assert 'data-state="told"' in dom and "u-over" in dom, "the page was not filled"
         for kind, (width, height) in (("", DESK), ("-phone", PHONE)):
-            if os.environ.get("PAGE_PICTURES") and (not kind or name == "well"):
+            if name and os.environ.get("PAGE_PICTURES") and (not kind or name == "well"):
                 file = cluster.ROOT / f"docs/assets/lab-{self.topology}-{name}{kind}.png"
                 at = f"{self.door.url}/frame/{width}/{height}/tandem/"
                 browse(self.folder, f"--window-size={width},{height}", f"--screenshot={file}", at)

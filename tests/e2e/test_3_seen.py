@@ -91,11 +91,11 @@ def test_while_an_engine_starts_that_is_said(seen: Seen) -> None:
     else:
         assert "✕ does not serve" in text, text
     wait_for(lambda: set(seen.words().values()) == {"ok"}, START_S)
-    assert "● serves" in seen.shown("again")[1]
+    assert "● serves" in seen.shown()[1]
 
 
 def test_while_prometheus_is_dead_the_page_says_so_and_shows_what_it_has_seen(seen: Seen) -> None:
-    assert "from Prometheus" in seen.shown("prometheus")[1]
+    assert "from Prometheus" in seen.shown()[1]
     on(HEAD, f"systemctl stop {PROMETHEUS}")
     try:
         _, text = seen.shown("without-prometheus")
