@@ -32,7 +32,7 @@ from operations.plan.prometheus import monitoring_remarks
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
-from operations.plan.served_model import ServedModel
+from operations.plan.served_model import ServedModel, on
 from operations.remote import Survey, programs
 from operations.sharing import head_of
 
@@ -89,7 +89,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
     # Two models may have the same recipe, and each its own knobs.
-    remarks = [(model.recipe.name, _judged(hosts[0], head, model)) for model in models]
+    remarks = [(model.recipe.name, _judged(hosts[0], head, model.engines[0])) for model in models]
     for line in dict.fromkeys(f"{name}: {remark}" for name, each in remarks for remark in each if not remark.error):
         logger.warning(line)
     for host, survey in surveys.items():
@@ -98,7 +98,9 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
-    in_clusters = {node.name for model in models if model.knobs.topology == "cluster" for node in model.nodes}
+    in_clusters = {
+        node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
+    }
     for node in nodes:
         if node.name in in_clusters and not node.engine_group:
             logger.warning(
@@ -107,7 +109,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
             )
     findings = [*missed, *(each for name, told in remarks for each in judging.errors(told, name))]
     findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
-    for model in models:
+    for model in (each.engines[0] for each in models):
         layout = head.get("layout", {}).get(model.recipe.model.key, {})
         findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
     findings += _holes(declared, {host.name: survey for host, survey in surveys.items()}, everyone[0])
@@ -115,7 +117,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
         finding
         for node, host in zip(nodes, hosts, strict=True)
         for finding in check_survey(
-            node, surveys[host], head, [each for each in models if each.lies_on(node.name)], knobs, len(everyone)
+            node, surveys[host], head, on(models, node.name), knobs, len(everyone)
         )
     ]
     serving = [node for node in nodes if node.name in needed]
@@ -132,7 +134,8 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
     rollback.tell_changes(plan)
     if not rollback.served_last(plan, head_of(plan)):
-        for model in plan.models:
+        # Nobody has measured clusters side by side.
+        for model in (each for each in plan.models if not each.knobs.in_groups):
             # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
             if against := advice(model.recipe, model.knobs, len(model.nodes if model.name else everyone)):
                 logger.warning(against)

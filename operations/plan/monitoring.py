@@ -56,7 +56,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
             "plans": [
                 {
                     "recipe": each.recipe.name,
-                    "topology": each.knobs.topology,
+                    "topology": each.topology,
                     "model": each.recipe.served_name,
                     "spec": engine.spec,
                     "unit": each.unit,

@@ -76,7 +76,7 @@ def page(
 def _joined(knobs: Knobs) -> str:
     """What joins a cluster's ranks, and in how many stages; empty: there are none."""
     stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
-    return f"{knobs.executor}{stages}" if knobs.topology == "cluster" else ""
+    return f"{knobs.executor}{stages}" if knobs.of_an_engine.topology == "cluster" else ""
 
 
 def _prometheus(knobs: Knobs, head: Node) -> str:
