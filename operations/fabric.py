@@ -14,7 +14,9 @@ from pyinfra.api.state import State
 from operations import held, looking, tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
+from operations.plan.fabric import rails_of
 from operations.plan.files import File
+from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 
@@ -79,26 +81,30 @@ def _apply(paths: list[str]) -> Any:
 
 
 def _drift(plan: Plan) -> list[str]:
-    """What the links themselves lack, whatever the file says: MTU and addresses are lost without a trace in it."""
+    """What the links themselves lack, whatever the file says: MTU, addresses and routes are lost without a trace in it."""
     node = plan.of(host.name).node
     links = looking.at(host, plan)["links"]
     lines = []
-    for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
-        link = links.get(rail) or {}
-        if f"{address}/{subnet.prefixlen}" not in link.get("addresses", []):
-            lines.append(f"{rail} has not the address {address}/{subnet.prefixlen}")
+    for rail in rails_of(plan.knobs, node):
+        link = links.get(rail.device) or {}
+        lacking = [each for each in rail.addresses if each not in link.get("addresses", [])]
+        lines += [f"{rail.device} has not the address {each}" for each in lacking]
+        routes = [f"{to} via {via}" for to, via in rail.routes]
+        lines += [f"{rail.device} has not the route {each}" for each in routes if each not in link.get("routes", [])]
         if link.get("mtu") != plan.knobs.fabric_mtu:
-            lines.append(f"{rail} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+            lines.append(f"{rail.device} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
     return lines
 
 
 @looking.step
 def prove(plan: Plan) -> Iterator[PyinfraCommand]:
-    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
+    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through. In a
+    ring over the two rails of the cable between them, and to the other's own address, as its routes lead there.
+    """
     mine = plan.of(host.name).node
     if state.is_executing and mine.rails:
         peers = {
-            other.node.name: [list(pair) for pair in zip(mine.rails, other.node.rail_addresses, strict=True)]
+            other.node.name: [list(way) for way in _ways(mine, other.node)]
             for other in plan.nodes
             if other.node.name != host.name
         }
@@ -110,6 +116,11 @@ def prove(plan: Plan) -> Iterator[PyinfraCommand]:
             )
             return
     host.noop("both rails carry full frames to every node")
+
+
+def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
+    direct = mine.toward(other)
+    return [*direct, (direct[0][0], other.fabric)] if mine.ends and direct else direct
 
 
 def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:

@@ -60,7 +60,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(node)
+        env |= runs.rank_environment(node) | environment.rank_environment(node, nodes)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}

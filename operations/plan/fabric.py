@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from operations.plan import ring
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import NETPLAN, NETWORK_MANAGER
+
+
+@dataclass(frozen=True)
+class Rail:
+    """A netdev as it shall be: addresses with their prefix, and `routes` to others as (address, over which one)."""
+
+    device: str
+    addresses: tuple[str, ...]
+    routes: tuple[tuple[str, str], ...] = ()
+
+
+def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
+    """The rails of a node; in a ring the first one has the node's own address as well."""
+    routes = ring.routes(node, knobs.rail_subnets) if node.ends else {}
+    found = []
+    for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
+        own = [f"{node.fabric}/32"] if node.ends and not found else []
+        found.append(Rail(device, (f"{address}/{subnet.prefixlen}", *own), tuple(routes.get(device, ()))))
+    return found
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
@@ -19,10 +41,7 @@ def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
     """
     if not node.rails:
         return ()
-    rails = [
-        {"device": device, "address": f"{address}/{subnet.prefixlen}"}
-        for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
-    ]
+    rails = rails_of(knobs, node)
     return (
         File(NETPLAN, render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu), "600"),
         File(NETWORK_MANAGER, render("fabric/90-tandem-fabric.conf.j2", rails=rails)),

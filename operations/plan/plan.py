@@ -196,7 +196,7 @@ def make_plan(
     check_topology(of, names)
     knobs = as_a_whole(of, names)
     if knobs.topology == "solo":
-        nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
+        nodes = [replace(node, rails=(), rdma=(), subnets=(), ends=()) for node in nodes]
     models = served_models(of, nodes, names, slots or {})
     admission.check(models, nodes, knobs.memory_floor_gib)
     serving = [node for node in nodes if any(each.lies_on(node.name) for each in models)]

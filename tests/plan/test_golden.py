@@ -56,6 +56,7 @@ CASES: dict[str, dict[str, Any]] = {
         "count": 3,
     },
     "replicas": {"topology": "replicas"},
+    "cluster-mp-pp-ring": {"topology": "cluster", "executor": "mp", "pipeline_parallel": 3, "in_a_ring": True},
     "replicas-of-pairs": {"topology": "replicas", "nodes_per_replica": 2, "count": 4},
     "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
     **{f"sglang-{topology}": {"topology": topology, "recipe": SGLANG} for topology in ("solo", "cluster", "replicas")},
