@@ -81,16 +81,16 @@ def _apply(paths: list[str]) -> Any:
 
 
 def _drift(plan: Plan) -> list[str]:
-    """What the links themselves lack, whatever the file says: MTU, addresses and routes are lost without a trace in it."""
+    """What the links themselves lack, whatever the file says: MTU, addresses and routes are lost without a trace."""
     node = plan.of(host.name).node
     links = looking.at(host, plan)["links"]
     lines = []
     for rail in rails_of(plan.knobs, node):
         link = links.get(rail.device) or {}
-        lacking = [each for each in rail.addresses if each not in link.get("addresses", [])]
-        lines += [f"{rail.device} has not the address {each}" for each in lacking]
-        routes = [f"{to} via {via}" for to, via in rail.routes]
-        lines += [f"{rail.device} has not the route {each}" for each in routes if each not in link.get("routes", [])]
+        if rail.address not in link.get("addresses", []):
+            lines.append(f"{rail.device} has not the address {rail.address}")
+        if rail.route and " via ".join(rail.route) not in link.get("routes", []):
+            lines.append(f"{rail.device} has not the route to {' via '.join(rail.route)}")
         if link.get("mtu") != plan.knobs.fabric_mtu:
             lines.append(f"{rail.device} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
     return lines
@@ -99,7 +99,7 @@ def _drift(plan: Plan) -> list[str]:
 @looking.step
 def prove(plan: Plan) -> Iterator[PyinfraCommand]:
     """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through. In a
-    ring over the two rails of the cable between them, and to the other's own address, as its routes lead there.
+    ring over the two rails of the cable between them, and to the address by which the other one is called.
     """
     mine = plan.of(host.name).node
     if state.is_executing and mine.rails:
@@ -119,8 +119,10 @@ def prove(plan: Plan) -> Iterator[PyinfraCommand]:
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
+    """(device, address) of each way to another node, and the one that it is called by, where a route leads there."""
     direct = mine.toward(other)
-    return [*direct, (direct[0][0], other.fabric)] if mine.ends and direct else direct
+    is_routed = bool(direct) and other.fabric not in [address for _, address in direct]
+    return [*direct, (direct[0][0], other.fabric)] if is_routed else direct
 
 
 def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:

@@ -118,9 +118,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(
-            node, surveys[host], head, on(models, node.name), knobs, len(everyone)
-        )
+        for finding in check_survey(node, surveys[host], head, on(models, node.name), knobs, len(everyone))
     ]
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)

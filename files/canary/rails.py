@@ -47,8 +47,7 @@ class Rails:
         """
         wanted = urllib.parse.urlsplit(url).hostname
         for device, rail in self.rails.items():
-            own = next((each for each in _addresses(rail) if each.partition("/")[0] == wanted), "")
-            if own and own not in self.found.get(device, []):
+            if rail["address"].partition("/")[0] == wanted and rail["address"] not in self.found.get(device, []):
                 problems = rail_problems(self.rails, device, self.net, self.found)
                 return "; ".join(each for each in problems if "has MTU" not in each)
         return ""
@@ -81,13 +80,9 @@ def rail_problems(rails: dict[str, Any], device: str, net: Path, found: dict[str
         problems.append(f"the rail {device} has no carrier: is its cable in, is the other node on?")
     if mtu != str(rail["mtu"]):
         problems.append(f"the rail {device} has MTU {mtu}, not {rail['mtu']}")
-    lacking = [each for each in _addresses(rail) if each not in found.get(device, [])]
-    return [*problems, *(f"the rail {device} has not its address {each}" for each in lacking)]
-
-
-def _addresses(rail: dict[str, Any]) -> list[str]:
-    """The rail's, and in a ring on one of them the node's own (operations/plan/ring.py)."""
-    return [rail["address"], *([rail["own"]] if "own" in rail else [])]
+    if rail["address"] not in found.get(device, []):
+        problems.append(f"the rail {device} has not its address {rail['address']}")
+    return problems
 
 
 def silent_nodes(peers: dict[str, str]) -> list[str]:

@@ -19,7 +19,9 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     if not memory_gib:
         return model
     recipe = model.recipe
-    needs = recipe.needs.model_copy(update={"memory_gib": {model.knobs.of_an_engine.topology: memory_gib, "solo": memory_gib}})
+    needs = recipe.needs.model_copy(
+        update={"memory_gib": {model.knobs.of_an_engine.topology: memory_gib, "solo": memory_gib}}
+    )
     recipe = recipe.model_copy(update={"needs": needs})
     # The smallest of its nodes: an engine's ranks have one share.
     total_mib = min((node.memory_mib for node in model.nodes), default=0)

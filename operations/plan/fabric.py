@@ -13,21 +13,20 @@ from operations.plan.places import NETPLAN, NETWORK_MANAGER
 
 @dataclass(frozen=True)
 class Rail:
-    """A netdev as it shall be: addresses with their prefix, and `routes` to others as (address, over which one)."""
+    """A netdev as it shall be: its address with the prefix, and a route: (address of another node, over which one)."""
 
     device: str
-    addresses: tuple[str, ...]
-    routes: tuple[tuple[str, str], ...] = ()
+    address: str
+    route: tuple[str, str] | None = None
 
 
 def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
-    """The rails of a node; in a ring the first one has the node's own address as well."""
+    """The rails of a node; in a ring with routes to what its neighbours have on their other cables."""
     routes = ring.routes(node, knobs.rail_subnets) if node.ends else {}
-    found = []
-    for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
-        own = [f"{node.fabric}/32"] if node.ends and not found else []
-        found.append(Rail(device, (f"{address}/{subnet.prefixlen}", *own), tuple(routes.get(device, ()))))
-    return found
+    return [
+        Rail(device, f"{address}/{subnet.prefixlen}", routes.get(device))
+        for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
+    ]
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:

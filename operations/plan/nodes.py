@@ -63,16 +63,12 @@ class Node:
 
     @property
     def rail_addresses(self) -> tuple[str, ...]:
-        """IPv4 address on each rail: the eleventh of its subnet for the head, the next one for the next node, and so on."""
+        """IPv4 address on each rail: its subnet's eleventh for the head, the next one for the next node, and so on."""
         return tuple(str(subnet.network_address + 11 + self.index) for subnet in self.subnets)
 
     @property
     def fabric(self) -> str:
-        """The address that the ranks and the engines use: the first rail's; loopback where there is none. In a ring it
-        is the same one, and no rail's.
-        """
-        if self.ends:
-            return str(self.subnets[0].supernet(2).network_address + 11 + self.index)
+        """The address that the ranks and the engines use: the first rail's; loopback where there is none."""
         return self.rail_addresses[0] if self.rails else "127.0.0.1"
 
     def toward(self, other: Node) -> list[tuple[str, str]]:

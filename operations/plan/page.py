@@ -34,7 +34,7 @@ def page(
     """The page of a node that serves; None: nobody wants one. `models`: all of them, each with its spec."""
     if knobs.monitoring == "off":
         return None
-    folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
+    folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
     wanted: dict[str, Any] = {
         "port": knobs.page_port,
         "name": node.name,

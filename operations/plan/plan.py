@@ -215,10 +215,7 @@ def ports_by_node(of: Declared, names: Sequence[str]) -> dict[str, dict[int, str
     """
     nodes = [Node(name, index, name, "") for index, name in enumerate(names)]
     models, knobs = served_models(of, nodes, names, {}), as_a_whole(of, names)
-    return {
-        node.name: listens(node, knobs, len(nodes), on(models, node.name))
-        for node in nodes
-    }
+    return {node.name: listens(node, knobs, len(nodes), on(models, node.name)) for node in nodes}
 
 
 def served_models(
@@ -282,9 +279,7 @@ def _node_plan(
         guard=upkeep.guard(knobs, here),
         fallback=fallback(here[0], node, mine[here[0].unit]),
         exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
-        prometheus=prometheus(
-            [each.recipe.served_name for each in models], knobs, node, [each.name for each in serving]
-        ),
+        prometheus=prometheus([each.recipe.served_name for each in models], knobs, node, serving),
         alertmanager=alertmanager(knobs, node),
         page=page(knobs, node, serving, specs),
         walls=walls(knobs, node, count, here),

@@ -27,7 +27,8 @@ def check_groups(recipe: Recipe, knobs: Knobs, nodes: int, has: str, add: str) -
         problem = f"{said} with topology={knobs.topology!r}: only replicas lie on groups of nodes"
         raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or topology to replicas"))
     if "cluster" not in recipe.topologies:
-        problem = f"{said}: each group is a cluster, and the recipe {recipe.name} runs in: {', '.join(recipe.topologies)}"
+        runs_in = ", ".join(recipe.topologies)
+        problem = f"{said}: each group is a cluster, and the recipe {recipe.name} runs in: {runs_in}"
         raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or choose another recipe"))
     if nodes < 2 * size:
         problem = f"{said} wants {2 * size} nodes or more, two groups at least; {has} {nodes}"

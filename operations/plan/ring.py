@@ -1,18 +1,18 @@
 """Three nodes without a switch: a cable between each two, and both ports of every node in use.
 
-So every node has another way to each of the others. NVIDIA's playbook for three Sparks (dgx-spark-playbooks,
-nvidia/connect-three-sparks) gives each cable a subnet and lets the ranks find each other over the office network. Here
-nothing of a cluster speaks there, so a node also has the one address that it has in every other wiring, and each of
-the others a route to it, over the cable between the two:
+So every node has another way to each of the others, and another address at the end of each. NVIDIA's playbook for
+three Sparks ([W] in docs/sources.md) lets the ranks find each other over the office network. Here nothing of a cluster
+speaks there: each address of a node can be reached from both others.
 
-- a quarter of each rail's subnet for each cable, and the first quarter for the nodes' own addresses. NCCL tells by the
-  subnet which port leads to which rank, and is told how long its prefix is (`environment.ring_environment`);
-- a node's own address, /32, on its first rail. The kernel answers for it on any port, so no cable that is out takes it
-  along for those whose cables are in;
-- at its neighbours a route to that address, and to those that it has on its other cable: NCCL's and gloo's bootstrap
-  tell others the address of some interface, and each of them can be reached then.
+- Each cable has a quarter of each rail's subnet. NCCL tells by the subnet which port leads to which rank, and is told
+  how long its prefix is (`environment.py`).
+- A node is called by the address of its first rail, which leads to the next node. The one before has a route to it,
+  over the cable between the two: the kernel answers for an address on any port, so the other cable may be out.
+- The same holds for the addresses of the other rails. NCCL, gloo and Ray each tell others the address of some
+  interface.
 
-All of it is in netplan's file for the rails, so it comes and goes with that.
+No rail has a second address, since RDMA would choose between them (each is one more GID). All of it is in netplan's
+file for the rails, and goes with that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def neighbours(index: int) -> tuple[int, int]:
 def cable_subnet(rail: IPv4Network, one: int, other: int) -> IPv4Network:
     """What the cable between two nodes has of a rail's subnet."""
     first = one if neighbours(one)[0] == other else other
-    return list(rail.subnets(2))[1 + first]
+    return list(rail.subnets(2))[first]
 
 
 def subnets_of(index: int, rails: Sequence[IPv4Network]) -> tuple[IPv4Network, ...]:
@@ -52,24 +52,20 @@ def subnets_of(index: int, rails: Sequence[IPv4Network]) -> tuple[IPv4Network, .
     return tuple(cable_subnet(rail, index, other) for other in neighbours(index) for rail in rails)
 
 
-def routes(node: Node, rails: Sequence[IPv4Network]) -> dict[str, list[tuple[str, str]]]:
-    """device -> (address of another node, address at the other end of the cable to it)."""
-    found: dict[str, list[tuple[str, str]]] = {}
+def routes(node: Node, rails: Sequence[IPv4Network]) -> dict[str, tuple[str, str]]:
+    """device -> (what the node behind it has on its other cable, what it has on this one)."""
+    found = {}
     for place, (device, subnet) in enumerate(zip(node.rails, node.subnets, strict=True)):
         rail, other = rails[place % len(rails)], neighbours(node.index)[place // len(rails)]
         third = next(each for each in range(SIZE) if each not in (node.index, other))
-        far = [cable_subnet(rail, other, third)]
-        # The first quarter: nodes' own.
-        own = [next(rail.subnets(2))] if rail == rails[0] else []
-        found[device] = [
-            (str(each.network_address + 11 + other), str(subnet.network_address + 11 + other)) for each in (*own, *far)
-        ]
+        far = cable_subnet(rail, other, third)
+        found[device] = str(far.network_address + 11 + other), str(subnet.network_address + 11 + other)
     return found
 
 
 def addressed(links: Links, rails: Sequence[IPv4Network]) -> dict[IPv4Network, str]:
     """subnet of a cable -> the device that has an address of it; empty where not both ports have."""
-    cables = {part for rail in rails for part in list(rail.subnets(2))[1:] if rail.prefixlen <= NARROWEST}
+    cables = {part for rail in rails if rail.prefixlen <= NARROWEST for part in list(rail.subnets(2))[:SIZE]}
     found = {
         network: device
         for device, link in links.items()
@@ -81,8 +77,8 @@ def addressed(links: Links, rails: Sequence[IPv4Network]) -> dict[IPv4Network, s
 
 def known(links: Sequence[Links], places: Sequence[int], rails: Sequence[IPv4Network]) -> list[tuple[str, ...]]:
     """The rails of nodes that have the addresses of a ring already; empty: not all of them have, or it is none any
-    more. `places`: in the inventory. A cable that is out for a moment changes nothing: it leaves an even number of ports
-    with a carrier, while three nodes on a switch have one each.
+    more. `places`: in the inventory. A cable that is out for a moment changes nothing: it leaves an even number of
+    ports with a carrier, while three nodes on a switch have one each.
     """
     found = []
     for place, here in zip(places, links, strict=True):
@@ -96,7 +92,7 @@ def known(links: Sequence[Links], places: Sequence[int], rails: Sequence[IPv4Net
 
 
 def may_be(links: Sequence[Links], rails: Sequence[IPv4Network]) -> bool:
-    """Whether it is worth listening: all nodes have two ports, and are not addressed for one that alone has a carrier."""
+    """Whether it is worth listening: all nodes have two ports, and not addresses for one that alone is plugged in."""
     if len(links) != SIZE or any(len({port_of(device) for device in here}) < 2 for here in links):
         return False
     settled = all(
@@ -145,8 +141,8 @@ def ring_remarks(models: Sequence[ServedModel]) -> list[str]:
     """What is said of clusters whose ranks are on both ports of a node. One over two nodes of a ring has one cable."""
     found = [each for each in models if each.knobs.topology == "cluster" and len(each.nodes) == SIZE]
     return [
-        f"{each.recipe.name}: in a ring NCCL has to be {NCCL} or newer in the image (`make sbom` names it), an older one "
-        "takes the port to the wrong node and hangs; `NCCL_IB_DISABLE: 1` in the recipe's env does with TCP"
+        f"{each.recipe.name}: in a ring NCCL has to be {NCCL} or newer in the image (`make sbom` names it), an older "
+        "one takes the port to the wrong node and hangs; `NCCL_IB_DISABLE: 1` in the recipe's env does with TCP"
         for each in found
         if any(node.ends and node.rdma for node in each.nodes) and each.recipe.env.get("NCCL_IB_DISABLE") != "1"
     ]

@@ -30,12 +30,10 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
 
     Of a cluster's engine only the first rank's container is killed: it answers, and the others end with it.
     """
-    rails: dict[str, dict[str, object]] = {
+    rails = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     }
-    if node.ends:
-        rails[node.rails[0]]["own"] = f"{node.fabric}/32"
     wanted: dict[str, object] = {
         "engines": {each.unit: _engine(each, node) for each in models},
         "proxy": f"http://127.0.0.1:{asked_at(knobs)}",

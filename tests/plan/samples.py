@@ -78,9 +78,14 @@ def make_plan(recipe: Recipe, of: Knobs, on: Sequence[Node], away: Sequence[str]
     return plans.make_plan(one(recipe, of), on, away=away)
 
 
-def plan(count: int = 2, *, in_a_ring: bool = False, **changes: Any) -> Plan:
+def plan(count: int = 2, **changes: Any) -> Plan:
     wanted = knobs(**changes)
-    return make_plan(load_recipe(wanted.recipe), wanted, ring(wanted) if in_a_ring else nodes(count, wanted))
+    return make_plan(load_recipe(wanted.recipe), wanted, nodes(count, wanted))
+
+
+def ring_plan(**changes: Any) -> Plan:
+    wanted = knobs(**changes)
+    return make_plan(load_recipe(wanted.recipe), wanted, ring(wanted))
 
 
 def engine_of(planned: NodePlan) -> Service:

@@ -23,7 +23,7 @@ from operations.plan.wanted import wanted
 from tests.plan.samples import engine_of, knob_data, knobs, nodes, plan
 from tests.plan.test_ranks import sizes
 
-PAIRS = {"topology": "replicas", "nodes_per_replica": 2}
+PAIRS: dict[str, Any] = {"topology": "replicas", "nodes_per_replica": 2}
 RECIPE = load_recipe(knobs().recipe)
 
 
@@ -92,7 +92,7 @@ def test_the_walls_know_the_ports_of_a_group_s_first_rank_where_it_is() -> None:
 def test_stages_are_those_of_a_group() -> None:
     of = plan(8, topology="replicas", nodes_per_replica=4, pipeline_parallel=2)
     ranks = [sizes(node) for node in of.nodes]
-    assert {each["tensor-parallel-size"] for each in ranks} == {each["pipeline-parallel-size"] for each in ranks} == {"2"}
+    assert {(each["tensor-parallel-size"], each["pipeline-parallel-size"]) for each in ranks} == {("2", "2")}
     assert [each["node-rank"] for each in ranks] == ["0", "1", "2", "3"] * 2
 
 
@@ -204,6 +204,6 @@ def test_stages_of_an_engine_that_has_none_are_refused_in_groups_too(monkeypatch
 def test_a_model_of_several_is_told_about_its_own_nodes() -> None:
     names = ["spark-1", "spark-2", "spark-3"]
     models = {"big": {"recipe": "lab-tiny-llama", **PAIRS, "nodes": names}}
-    with pytest.raises(Refusal, match="models.big has 3") as refused:
+    with pytest.raises(Refusal, match=r"models\.big has 3") as refused:
         make(wanted(knob_data(models=models)), 3)
     assert refused.value.findings[0].remedy == "add nodes to models.big.nodes, or set topology to cluster"
