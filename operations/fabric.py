@@ -7,14 +7,14 @@ from typing import Any
 
 import gevent
 from pyinfra import host, state
-from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import held, looking, tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
-from operations.plan.fabric import rails_of
+from operations.plan.fabric import rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
@@ -36,6 +36,8 @@ def rails(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     for line in drift:
         host.log(line)
+    for device, address in strays(plan.knobs, plan.of(host.name).node, looking.at(host, plan)["links"]):
+        yield StringCommand("ip address del", address, "dev", device)
     for file in changed:
         show_diff(file)
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
@@ -93,6 +95,9 @@ def _drift(plan: Plan) -> list[str]:
             lines.append(f"{rail.device} has not the route to {' via '.join(rail.route)}")
         if link.get("mtu") != plan.knobs.fabric_mtu:
             lines.append(f"{rail.device} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+    lines += [
+        f"{device} has the address {address} of another wiring" for device, address in strays(plan.knobs, node, links)
+    ]
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gevent
@@ -51,9 +52,11 @@ def _heard(links: Mapping[Host, ring.Links]) -> dict[str, list[dict[str, str]]]:
     """What each node hears. A port that is down is brought up for it, and is down again afterwards."""
     asleep = not all(link["up"] for here in links.values() for link in here.values())
     logger.info("three nodes with two ports each: listening who is behind which")
-    arguments = {"run": secrets.token_hex(8), "seconds": WAKE_S if asleep else LISTEN_S, "wake": asleep}
+    arguments: dict[str, Any] = {"run": secrets.token_hex(8), "seconds": WAKE_S if asleep else LISTEN_S, "wake": asleep}
     tasks = {
-        host.name: gevent.spawn(ask_or_none, host, "doctor.cables", "", node=host.name, **arguments) for host in links
+        # gevent has a `run` of its own.
+        host.name: gevent.spawn(partial(ask_or_none, host, "doctor.cables", node=host.name, **arguments))
+        for host in links
     }
     answers = {name: task.get() for name, task in tasks.items()}
     return {name: (answer or {}).get("heard", []) for name, answer in answers.items()}

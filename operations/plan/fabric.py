@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from operations.plan import ring
 from operations.plan.files import File, render
@@ -27,6 +29,17 @@ def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
         Rail(device, f"{address}/{subnet.prefixlen}", routes.get(device))
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     ]
+
+
+def strays(knobs: Knobs, node: Node, links: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(device, address) of what a node has of another wiring: nobody takes an address away from a port that is no rail
+    any more, and its subnet would be the way to the others.
+    """
+    rails, wanted = knobs.rail_subnets, {(each.device, each.address) for each in rails_of(knobs, node)}
+    around = ring.subnets_of(node.index, rails) if node.index < ring.SIZE and not ring.check_subnets(rails) else ()
+    own = {f"{subnet.network_address + 11 + node.index}/{subnet.prefixlen}" for subnet in (*rails, *around)}
+    found = [(device, address) for device, link in links.items() for address in link["addresses"] if address in own]
+    return [each for each in found if each not in wanted]
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Outcome:
         return next(i for i, (at, ran) in enumerate(self.commands) if at == f"spark-{node}" and command in ran)
 
 
-def planned(slots: Any = None, names: Sequence[str] = NAMES, **changes: Any) -> Plan:
+def planned(slots: Any = None, names: Any = NAMES, **changes: Any) -> Plan:
     """The plan that a deploy of fake nodes makes; `slots`: of models that have been there, by name."""
     declared = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
