@@ -17,7 +17,7 @@ from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
 
 #: Seconds that nodes listen for each other; longer where ports have to come up first.
-LISTEN_S, WAKE_S = 2.0, 8.0
+LISTEN_S, WAKE_S = 4.0, 10.0
 
 
 def rails(
