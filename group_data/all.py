@@ -93,7 +93,8 @@ cluster_ports = 26000
 
 # Solo has no fabric, and leaves the network as it is.
 # A subnet for each rail, two different ones. The head gets .11, the next node .12, and so on.
-# The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that.
+# The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that. Of three nodes in a ring,
+# which is found too, each cable has a quarter of each of them (docs/network.md): a /26 or wider then.
 fabric_subnets = "192.168.177.0/24,192.168.178.0/24"
 
 # 9000 wants a link (and a switch, if there is one) that carries it; the deploy proves that it does.
