@@ -48,7 +48,7 @@ def rails(
     return by_name
 
 
-def _heard(links: Mapping[Host, ring.Links]) -> dict[str, list[dict[str, str]]]:
+def _heard(links: Mapping[Host, dict[str, dict[str, Any]]]) -> dict[str, list[dict[str, str]]]:
     """What each node hears. A port that is down is brought up for it, and is down again afterwards."""
     asleep = not all(link["up"] for here in links.values() for link in here.values())
     logger.info("three nodes with two ports each: listening who is behind which")
@@ -59,4 +59,9 @@ def _heard(links: Mapping[Host, ring.Links]) -> dict[str, list[dict[str, str]]]:
         for host in links
     }
     answers = {name: task.get() for name, task in tasks.items()}
-    return {name: (answer or {}).get("heard", []) for name, answer in answers.items()}
+    heard = {name: list((answer or {}).get("heard", [])) for name, answer in answers.items()}
+    for host, here in links.items():
+        for device in {each["device"] for each in heard[host.name]}:
+            # It had none as long as the port at its other end was down.
+            here[device]["carrier"] = True
+    return heard

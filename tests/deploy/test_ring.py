@@ -81,6 +81,15 @@ def test_a_ring_is_found_and_each_node_gets_its_addresses(tmp_path: Path) -> Non
     assert len(written) == 3
 
 
+def test_a_port_whose_other_end_was_down_is_not_taken_for_one_without_a_cable(tmp_path: Path) -> None:
+    states = delivered()
+    for device in DEVICES[:2]:
+        # One that was joined to another node by a cable before.
+        states[0]["links"][device] |= {"up": True}
+    outcome = run(tmp_path, states)
+    assert outcome.code == 0, outcome.text
+
+
 def test_what_is_addressed_is_not_asked_again_and_a_second_deploy_changes_nothing(tmp_path: Path) -> None:
     # Whatever would be heard now.
     outcome = run(tmp_path, as_planned(), (), "--json")
