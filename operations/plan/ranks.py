@@ -32,7 +32,8 @@ def check_groups(recipe: Recipe, knobs: Knobs, nodes: int, has: str, add: str) -
         raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or choose another recipe"))
     if nodes < 2 * size:
         problem = f"{said} wants {2 * size} nodes or more, two groups at least; {has} {nodes}"
-        raise Refusal(Finding("data", problem, f"add nodes to {add}, or set topology to cluster"))
+        remedy = f"add nodes to {add}, or set nodes_per_replica to 1 and topology to cluster"
+        raise Refusal(Finding("data", problem, remedy))
     if nodes % size:
         fitting = [each for each in _stages(nodes) if 2 * each <= nodes]
         problem = f"{said} does not divide {nodes} nodes ({has} so many): all groups have the same number of nodes"

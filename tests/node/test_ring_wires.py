@@ -104,9 +104,9 @@ def test_each_address_is_reached_over_the_cable_between(cabled: None) -> None:
         )
         try:
             assert server.stdout and server.stdout.readline()
-            for other, there in zip(NAMES, everyone, strict=True):
-                if other != name:
-                    assert connects(other, node.fabric) in [address for _, address in node.toward(there)]
+            for caller, there in zip(NAMES, everyone, strict=True):
+                if caller != name:
+                    assert connects(caller, node.fabric) in [address for _, address in node.toward(there)]
         finally:
             server.kill()
             server.wait()

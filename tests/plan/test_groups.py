@@ -145,12 +145,12 @@ def test_holes_of_ranks_are_those_of_groups_too() -> None:
         (
             *(4, {"nodes_per_replica": 3}),
             "nodes_per_replica=3 wants 6 nodes or more, two groups at least; the inventory has 4",
-            "add nodes to the inventory, or set topology to cluster",
+            "add nodes to the inventory, or set nodes_per_replica to 1 and topology to cluster",
         ),
         (
             *(2, {"nodes_per_replica": 2}),
             "nodes_per_replica=2 wants 4 nodes or more, two groups at least; the inventory has 2",
-            "add nodes to the inventory, or set topology to cluster",
+            "add nodes to the inventory, or set nodes_per_replica to 1 and topology to cluster",
         ),
         (
             *(6, {"nodes_per_replica": 2, "pipeline_parallel": 4}),
@@ -206,4 +206,7 @@ def test_a_model_of_several_is_told_about_its_own_nodes() -> None:
     models = {"big": {"recipe": "lab-tiny-llama", **PAIRS, "nodes": names}}
     with pytest.raises(Refusal, match=r"models\.big has 3") as refused:
         make(wanted(knob_data(models=models)), 3)
-    assert refused.value.findings[0].remedy == "add nodes to models.big.nodes, or set topology to cluster"
+    assert (
+        refused.value.findings[0].remedy
+        == "add nodes to models.big.nodes, or set nodes_per_replica to 1 and topology to cluster"
+    )
