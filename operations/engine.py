@@ -178,7 +178,7 @@ def renew(plan: Plan, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]
     ranks of a group at once: they meet anew, whoever comes first.
     """
     answers = state.inventory.get_host(turn)
-    if host not in parts(model, answers):
+    if host.name not in [each.name for each in parts(model, answers)]:
         host.noop(f"it is the turn of {turn}")
         return
     if not _is_stale(plan, model, answers):
@@ -189,7 +189,7 @@ def renew(plan: Plan, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]
     yield units.stop(model.unit)
     yield from units.start(model.unit)
     was_started(model, host.name)
-    if host is answers and (problem := await_engine(plan, model, host)):
+    if host.name == turn and (problem := await_engine(plan, model, host)):
         yield fail(rollback.after(plan, problem))
 
 
