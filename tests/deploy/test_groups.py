@@ -55,6 +55,17 @@ def test_pairs_are_renewed_one_after_the_other(tmp_path: Path) -> None:
     assert sum(command == STOP for _, command in outcome.commands) == 4
 
 
+def test_a_pair_that_does_not_come_up_keeps_the_other_from_being_stopped(tmp_path: Path) -> None:
+    states = as_planned()
+    for state in states:
+        state["services"]["units"]["tandem-engine"]["spec"] = "older"
+    late = {"ok": False, "listens": True, "seconds": 1.0, "problem": "timed out", "log": [], "told": ""}
+    gone = {"probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
+    outcome = run(tmp_path, states, by_node={FOUR[0]: gone})
+    assert outcome.code == 1 and "does not serve" in outcome.text
+    assert {node for node, command in outcome.commands if command == STOP} == {"spark-1", "spark-2"}
+
+
 def test_a_rank_of_another_plan_has_its_own_pair_renewed_and_not_the_other(tmp_path: Path) -> None:
     states = as_planned()
     states[3]["services"]["units"]["tandem-engine"]["spec"] = "older"
