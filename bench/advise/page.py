@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pydantic import ValidationError
+
 from bench.advise.asking import question
 from bench.advise.choose import TYPICAL, by_figure
 from bench.advise.evidence import Measured, Setup
@@ -71,7 +73,10 @@ def of_record(served: Mapping[str, Any], spec: str, count: int) -> list[Serving]
     """The model of a plan as a node keeps it (operations/plan/history.py). Raises ValueError for one that can't be
     read.
     """
-    knobs, recipe = served["knobs"], Recipe.model_validate(served["recipe"])
+    try:
+        knobs, recipe = served["knobs"], Recipe.model_validate(served["recipe"])
+    except ValidationError:
+        raise ValueError("the plan that serves is an older Tandem's, which this one can't read") from None
     stages = int(knobs.get("pipeline_parallel", 1)) if knobs["topology"] == "cluster" else 1
     return [Serving(recipe, knobs["topology"], knobs["executor"], knobs["routing"], stages, count, spec)]
 
@@ -137,7 +142,8 @@ def _better(asked: Question, serving: Serving, load: Load) -> dict[str, Any] | N
     """What would give more tokens of answers a second than what serves, and where that is from; None: it is not known
     of both. `better` is empty where it is none.
     """
-    known = [each for each in (asked.outlook(setup, load) for setup in asked.setups()) if _is_known(each)]
+    setups = dict.fromkeys((*asked.setups(), *([serving.setup] if _is_measured(asked, serving.setup) else [])))
+    known = [each for each in (asked.outlook(setup, load) for setup in setups) if _is_known(each)]
     mine = _mine(known, serving)
     others = [each for each in known if mine and each.setup != mine.setup and _is_other(each.setup, serving, mine)]
     if mine is None or not others:
@@ -156,6 +162,12 @@ def _better(asked: Question, serving: Serving, load: Load) -> dict[str, Any] | N
 
 def _is_known(outlook: Outlook) -> bool:
     return not outlook.why_not and bool(outlook.of("decode"))
+
+
+def _is_measured(asked: Question, setup: Setup) -> bool:
+    """By an own run, though another one may be nearer, which alone is asked for its setups."""
+    runs = (each for each in asked.evidence.sources if isinstance(each, Measured) and each.kind == "own run")
+    return any((setup, "decode") in each.rows for each in runs)
 
 
 def _mine(known: Sequence[Outlook], serving: Serving) -> Outlook | None:
