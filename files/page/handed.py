@@ -50,10 +50,10 @@ def _read(file: Path) -> dict[str, Part]:
     with file.open("rb") as opened:
         text = opened.read(MOST + 1)
     if len(text) > MOST:
-        raise ValueError("too much")
+        raise ValueError
     said = json.loads(text)
     if said["format"] != FORMAT:
-        raise ValueError("another format")
+        raise ValueError
     return {_text(each["model"]): _part(each) for each in said["models"]}
 
 
@@ -79,7 +79,7 @@ def _row(said: Any) -> Part:
 def _advice(said: Any) -> Part:
     users = [None if each is None else _better(each) for each in said["users"]]
     if not users:
-        raise ValueError("of no users")
+        raise ValueError
     # Nearness is told by logarithms.
     lengths = {name: max(1.0, _number(said[name])) for name in ("prompt", "answer")}
     return {**lengths, "users": users}
@@ -95,11 +95,11 @@ def _better(said: Any) -> Part:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("no text")
+        raise ValueError
     return value
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("no number")
+        raise ValueError
     return value

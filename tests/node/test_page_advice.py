@@ -43,9 +43,9 @@ BENCH = {
 }
 
 
-def handed(spec: str, model: str = "nemotron", **changes: Any) -> str:
+def handed(spec: str, model: str = "nemotron", better: Any = BETTER, **changes: Any) -> str:
     """Better is what serves with up to four users."""
-    users = [NOTHING if count <= 4 else BETTER for count in range(1, 65)]
+    users = [NOTHING if count <= 4 else better for count in range(1, 65)]
     tables = [{"prompt": prompt, "answer": 128, "users": users} for prompt in (1024, 8192)]
     mine = {"model": model, "spec": spec, "bench": BENCH, "advice": tables} | changes
     return json.dumps({"format": 1, "when": 1_795_000_100, "models": [mine]})
