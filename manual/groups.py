@@ -108,7 +108,7 @@ SERVING = Group(
         "Falling back": ("files/fallback/",),
         "The virtual address": ("files/address/",),
         "Metrics": ("files/exporter/",),
-        "The page": ("files/page/",),
+        "The page": ("files/page/", "operations/node/handed.py", "bench/advise/page.py"),
         "Why a unit does not serve": ("operations/node/cause.py",),
     },
 )
