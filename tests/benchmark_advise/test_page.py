@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.advise import page
+from bench.advise.choose import TYPICAL
 from bench.for_page import for_page
 from operations.plan.history import record
 from tests.benchmark_report import made_up
@@ -78,7 +79,7 @@ def test_differences_that_mean_nothing_are_no_advice() -> None:
     """Of an estimate below its own error."""
     said = told(NOBODY, recipe="gemma-4-31b-it-nvfp4", topology="replicas")
     found = [each for each in said["advice"][0]["users"] if each and each["kind"] == "estimate"]
-    assert found and all(not each["better"] or each["by"] >= page.TYPICAL for each in found)
+    assert found and all(not each["better"] or each["by"] >= TYPICAL for each in found)
     assert any(not each["better"] for each in found) and "off by 19% as a rule" in found[0]["source"]
 
 
