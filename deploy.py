@@ -12,6 +12,7 @@ from functools import partial
 from pyinfra import host
 
 from bench.against import against
+from bench.for_page import for_page
 from operations import (
     engine,
     fabric,
@@ -76,7 +77,7 @@ proxy.serve(plan, name="Proxy | run")
 verify.proxy(plan, name="Verify | a token through the proxy")
 rollback.remember(plan, name="Verify | this plan has served")
 monitoring.export(plan, name="Monitoring | what each node says to Prometheus")
-monitoring.show(plan, name="Monitoring | the page behind each proxy")
+monitoring.show(plan, advice=for_page, name="Monitoring | the page behind each proxy")
 
 # A model that serves is worth more than what watches it.
 prometheus.watch(plan, name="Monitoring | Prometheus and Alertmanager, on the head", _ignore_errors=True)

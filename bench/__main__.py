@@ -49,6 +49,8 @@ def main() -> int:
                 signal.signal(number, lambda *_: show.say("first what is declared is put back"))
             if runner.put_back():
                 code = code or 1
+        if code == 0:
+            runner.tell_pages()
         if folder.run.exists():
             try:
                 summary(folder, show)

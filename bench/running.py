@@ -7,9 +7,10 @@ import time
 
 from bench import folder as folders
 from bench import limit, resuming
+from bench.advise import page
 from bench.asked import SETUPS, Asked
 from bench.benchy import Benchy
-from bench.deployed import Deployed, deployed, setup_name
+from bench.deployed import ENGINE, Deployed, deployed, setup_name
 from bench.deploying import deploy
 from bench.environment import environment
 from bench.measuring import Measurement
@@ -57,6 +58,19 @@ class Runner:
         else:
             self.show.say(f"  it is back, after {took:.0f} s")
         return why
+
+    def tell_pages(self) -> None:
+        """What was measured, to the pages of what serves now. Where that can't be, nothing else is lost by it."""
+        try:
+            with self._session() as session:
+                nodes = session.deployment()
+                found = deployed(nodes, session.head)
+                spec = nodes[session.head].units[ENGINE]["spec"]
+                told = page.told(page.of_record({"knobs": found.knobs, "recipe": found.recipe}, spec, len(nodes)))
+                if shown := session.tell_page(told):
+                    self.show.say(f"the page at /tandem/ of {', '.join(shown)} has it")
+        except (Refusal, ValueError) as error:
+            self.show.say(f"the page at /tandem/ does not have it: {' '.join(str(error).split())}")
 
     def _begin(self, session: Session) -> None:
         is_new = not self.folder.run.exists()

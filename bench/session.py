@@ -107,7 +107,20 @@ class Session:
         """How these nodes are, and what their engines have counted; `urls` as the nodes themselves ask them."""
         return self._ask(nodes=list(nodes), urls=dict(urls))
 
+    def tell_page(self, text: str) -> list[str]:
+        """Hand over what pages say of benches (bench/advise/page.py); the nodes that have one and have taken it. Raises
+        Refusal where one could not.
+        """
+        answers = self._order(page=text)
+        for name, said in answers.items():
+            if "problem" in said:
+                raise Refusal(Finding(name, said["problem"], "`make status` asks the same nodes"))
+        return [name for name, said in answers.items() if said.get("page")]
+
     def _ask(self, **order: Any) -> dict[str, Node]:
+        return {name: Node(**said) for name, said in self._order(**order).items()}
+
+    def _order(self, **order: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
@@ -117,7 +130,8 @@ class Session:
         answer = self._read()
         if "problem" in answer:
             raise _no(answer["problem"], "run the same again: it goes on where it was")
-        return {name: Node(**said) for name, said in answer["nodes"].items()}
+        nodes: dict[str, Any] = answer["nodes"]
+        return nodes
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from pyinfra import host
+import gevent
+from gevent.lock import BoundedSemaphore
+from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
 
 from operations import looking, units
+from operations.patience import quietly
 from operations.plan.places import EXPORTER, PAGE
 from operations.plan.plan import Plan
+from operations.plan.refusal import Refusal
+from operations.remote import ask_or_none
 
 
 @looking.step
@@ -19,12 +27,14 @@ def export(plan: Plan) -> Iterator[PyinfraCommand]:
 
 
 @looking.step
-def show(plan: Plan) -> Iterator[PyinfraCommand]:
-    """The page of this node, as planned, with the owner's key as it is now."""
-    yield from _run(plan, PAGE, "is shown")
+def show(plan: Plan, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraCommand]:
+    """The page of this node, as planned, with the owner's key as it is now. `advice`: what a page is told of benches,
+    of a plan on so many nodes; it is asked where a page is started.
+    """
+    yield from _run(plan, PAGE, "is shown", quietly(partial(_hand_over, plan, advice)))
 
 
-def _run(plan: Plan, unit: str, well: str) -> Iterator[PyinfraCommand]:
+def _run(plan: Plan, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
     program, found = plan.of(host.name).services[unit], looking.at(host, plan)
     if program is None:
         if units.exists(found, unit):
@@ -38,4 +48,33 @@ def _run(plan: Plan, unit: str, well: str) -> Iterator[PyinfraCommand]:
         host.noop(well)
         return
     yield units.stop(unit)
+    if first:
+        yield first
     yield from units.start(unit)
+
+
+def _hand_over(plan: Plan, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:
+    """Each plan has a page of its own, so one that serves already is not computed again. What can't be told is left out
+    of the page, and keeps nobody waiting.
+    """
+    try:
+        said = ask_or_none(where, "handed", stdin=_told(plan, advice))
+        problem = "this node did not take it" if said is None else said.get("problem", "")
+    except (Refusal, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())
+    if problem:
+        where.log(f"the page does not say what `make bench` measured: {problem}")
+    return True
+
+
+#: What was made for all nodes. There is one run in a process.
+_texts: list[str] = []
+_one_at_a_time = BoundedSemaphore()
+
+
+def _told(plan: Plan, advice: Callable[[Plan, int], str]) -> str:
+    """Computed beside the lock's beats: it may take seconds, and who is silent for fifteen loses the lock."""
+    with _one_at_a_time:
+        if not _texts:
+            _texts.append(gevent.get_hub().threadpool.apply(advice, (plan, len(list(state.inventory)))))
+        return _texts[0]

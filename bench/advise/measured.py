@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -100,24 +101,36 @@ def own(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path) -> 
 
     A folder that can't be read is left out here: `make report` says what is wrong with it.
     """
-    found: list[tuple[float, float, Measured]] = []
+    found = [
+        (_apart(one, load), -run.began, replace(one, estimated=estimated))
+        for run, measured in runs_of(recipe, runs)
+        for one in measured
+    ]
+    return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
+
+
+def runs_of(recipe: Recipe, runs: Path) -> Iterator[tuple[Run, tuple[Measured, ...]]]:
+    """The owner's runs of a recipe, with what was measured in each."""
     for folder in sorted(each.parent for each in runs.glob("*/run.json")) if runs.is_dir() else []:
         try:
             if f'"{recipe.name}"' not in Folder(folder).run.read_text():
                 continue
-            run, steps, requests = read(folder)
+            found = [file.stat() for file in folder.glob("*.json*")]
+            run, measured = _whole(folder, tuple((each.st_mtime_ns, each.st_size) for each in found))
         except (Refusal, OSError, ValueError):
             continue
         if run.recipe == recipe.name:
-            found += [
-                (_apart(one, load), -run.began, one) for one in by_prompt(folder.name, run, steps, requests, estimated)
-            ]
-    return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
+            yield run, measured
 
 
-def by_prompt(
-    name: str, run: Run, steps: list[Step], requests: dict[str, list[Request]], estimated: Estimated | None = None
-) -> list[Measured]:
+@functools.lru_cache(maxsize=256)
+def _whole(folder: Path, _stamp: tuple[tuple[int, int], ...]) -> tuple[Run, tuple[Measured, ...]]:
+    """A folder as it was at that time: an advice for many loads reads it once."""
+    run, steps, requests = read(folder)
+    return run, tuple(by_prompt(folder.name, run, steps, requests))
+
+
+def by_prompt(name: str, run: Run, steps: list[Step], requests: dict[str, list[Request]]) -> list[Measured]:
     """A run through the proxy, a source for each length of prompt and answer in it."""
     setups = {each.name: each for each in run.setups}
     rows: dict[tuple[int, int], Rows] = defaultdict(lambda: defaultdict(dict))
@@ -140,7 +153,7 @@ def by_prompt(
                 row[step.users] = (*row.get(step.users, ()), value)
     said = {(setup_of(each), users): each.why_not for each in run.setups if each.why_not for users in run.users}
     kind: Kind = "own run"
-    return [Measured(kind, name, *lengths, one, said, estimated) for lengths, one in rows.items()]
+    return [Measured(kind, name, *lengths, one, said) for lengths, one in rows.items()]
 
 
 def setup_of(measured: Measuring) -> Setup:

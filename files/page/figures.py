@@ -56,6 +56,17 @@ def _figures(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:
     return {name: value * scale for name, value in found.items()}
 
 
+def asked(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:
+    """Requests a second that a histogram was added to, by the names of its series."""
+    found: dict[str, float] = {}
+    for each in _variants(panel):
+        for node, labels, grown in _grown(f"{each['metric']}_bucket", now, before):
+            if math.isinf(float(labels.get("le", "0"))):
+                name = _named(each, node, labels)
+                found[name] = found.get(name, 0.0) + grown
+    return found
+
+
 def _named(panel: Panel, node: str, labels: Mapping[str, str]) -> str:
     return " ".join(node if label == "node" else labels.get(label, "") for label in panel["by"])
 

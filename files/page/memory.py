@@ -5,13 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
-from figures import SPAN_S, Readings, figures
+from figures import SPAN_S, Readings, asked, figures
 from reading import Reading
 
 #: Seconds between two looks, and how many figures of them are kept: an hour.
 EVERY_S, KEPT = 10.0, 360
+#: In the ring beside the panels: requests a second that have had their first token.
+ASKED = "asked"
+
+
+@dataclass(frozen=True)
+class Hour:
+    """Of a model: tokens of a prompt and of an answer on average (0: not known), and the most who asked at once."""
+
+    prompt: float = 0.0
+    answer: float = 0.0
+    most: float = 0.0
 
 
 class Memory:
@@ -33,7 +45,9 @@ class Memory:
             for node, reading in look.items():
                 if node in now and 1 <= now[node].when - reading.when <= SPAN_S + EVERY_S + 1:
                     before.setdefault(node, reading)
-        return {panel["id"]: figures(panel, now, before) for panel in self._panels}
+        found = {panel["id"]: figures(panel, now, before) for panel in self._panels}
+        first = next((panel for panel in self._panels if panel["id"] == "ttft_p50"), None)
+        return {**found, ASKED: asked(first, now, before)} if first else found
 
     def add(self, now: Readings) -> None:
         """A look, which comes every EVERY_S."""
@@ -49,3 +63,19 @@ class Memory:
         names = dict.fromkeys(name for _, found in ring for name in found.get(panel, {}))
         values = {name: [found.get(panel, {}).get(name) for _, found in ring] for name in names}
         return [round(when, 1) for when, _ in ring], values
+
+    def hour(self, model: str) -> Hour:
+        """What was asked of a model."""
+        with self._lock:
+            ring = [found for _, found in self._ring]
+        rates = [
+            {name: found.get(name, {}).get(model) for name in (ASKED, "tokens_in", "tokens_out")} for found in ring
+        ]
+        whole = [each for each in rates if None not in each.values()]
+        sums = {name: sum(each[name] or 0.0 for each in whole) for name in (ASKED, "tokens_in", "tokens_out")}
+        count = sums[ASKED]
+        gauges = ("requests_running", "requests_waiting")
+        most = max((sum(found.get(name, {}).get(model, 0.0) for name in gauges) for found in ring), default=0.0)
+        if not count:
+            return Hour(most=most)
+        return Hour(sums["tokens_in"] / count, sums["tokens_out"] / count, most)

@@ -8,6 +8,7 @@ Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTO
 - `models`: [{topology, executor, recipe, model, spec, load_minutes, unit, nodes, answers}]; `model`: what clients call
   it; `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
 - `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter
+- `advice`: the file that a bench or a deploy hands over, see handed.py
 - `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
 """
 
@@ -22,10 +23,12 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from advice import bench_and_advice
 from answers import handler
 from asking import Heard, Source, as_json, ask_all
 from events import Events, read_events
 from figures import names_of
+from handed import Handed
 from keyed import Keyed
 from memory import EVERY_S, Memory
 from nodes import Watch
@@ -45,6 +48,7 @@ class Page:
             for each in wanted["nodes"]
         ]
         self._watch, self._memory = Watch(), Memory(wanted["panels"])
+        self._handed = Handed(wanted["advice"])
         self._events = Events(
             [
                 Source(each["name"], f"{each['url']}/events.json", lambda text, when: read_events(as_json(text)))
@@ -67,7 +71,12 @@ class Page:
         return state(self.wanted, heard, self._watch, self._memory.figures(now))
 
     def state(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        return self._state(self._heard())
+        said = self._state(self._heard())
+        parts, said["advice_note"] = self._handed.told()
+        for model, declared in zip(said["models"], self.wanted["models"], strict=True):
+            name = model["name"]
+            model |= bench_and_advice(parts.get(name), declared["spec"], model, self._memory.hour(name))
+        return said
 
     def series(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """Raises Wrong."""

@@ -11,19 +11,19 @@ from operations.plan.knobs import Knobs
 from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
 from operations.plan.panels import panels_of
-from operations.plan.places import ETC, PAGE, PROXY_KEY, folder_of
+from operations.plan.places import ADVICE, ETC, PAGE, PROXY_KEY, folder_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
 _PARTS = (
-    *("answers", "asking", "events", "figures", "keyed", "memory", "nodes", "page", "reading", "series", "state"),
-    "words",
+    *("advice", "answers", "asking", "events", "figures", "handed", "keyed", "memory", "nodes", "page", "reading"),
+    *("series", "state", "words"),
 )
 #: What a browser gets.
 STATIC = (
-    *("index.html", "page.css", "page.js", "courses.js", "picture.js", "tell.js", "icon.svg"),
+    *("index.html", "page.css", "page.js", "courses.js", "picture.js", "tell.js", "advice.js", "icon.svg"),
     *("uplot.js", "uplot.css", "uplot.LICENSE"),
 )
 
@@ -34,7 +34,7 @@ def page(
     """The page of a node that serves; None: nobody wants one. `models`: all of them, each with its spec."""
     if knobs.monitoring == "off":
         return None
-    folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
+    folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
     wanted: dict[str, Any] = {
         "port": knobs.page_port,
         "name": node.name,
@@ -54,6 +54,7 @@ def page(
         ],
         "nodes": [{"name": each.name, "url": f"http://{at[each.name]}", "rails": list(each.rails)} for each in serving],
         "prometheus": _prometheus(knobs, serving[0]),
+        "advice": ADVICE,
         "panels": panels_of(dict.fromkeys(each.recipe.engine for each, _ in models)),
         "static": list(STATIC),
     }
@@ -76,7 +77,7 @@ def page(
 def _joined(knobs: Knobs) -> str:
     """What joins a cluster's ranks, and in how many stages; empty: there are none."""
     stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
-    return f"{knobs.executor}{stages}" if knobs.topology == "cluster" else ""
+    return f"{knobs.executor}{stages}" if knobs.of_an_engine.topology == "cluster" else ""
 
 
 def _prometheus(knobs: Knobs, head: Node) -> str:

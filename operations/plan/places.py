@@ -39,6 +39,8 @@ ALERTMANAGER = "tandem-alertmanager"
 ALARM_SECRETS = f"{ETC}/alertmanager/secrets"
 #: What tells it to people, behind the proxy at /tandem/ (files/page).
 PAGE = "tandem-page"
+#: What it is told of benches and advice (operations/node/handed.py).
+ADVICE = "/var/lib/tandem/page/advice.json"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 WALLS = "tandem-walls"

@@ -79,6 +79,8 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
         if why := held.lost():
             raise DeployError(why)
         hosts = reach.answering(inventory)
+        if page := order.get("page"):
+            return {"nodes": everywhere(hosts, "handed", STATE_S, stdin=page)}
         if deployment:
             return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]

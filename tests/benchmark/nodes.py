@@ -167,5 +167,6 @@ def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[st
             "answer": json.dumps({"problem": "", "judged": True}),
             "served": json.dumps({"plans": [], "images": {}}),
             "bench_facts": json.dumps(facts),
+            "handed": json.dumps({"page": True}),
         }
     return found

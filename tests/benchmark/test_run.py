@@ -43,6 +43,7 @@ def test_what_is_deployed_is_measured_through_the_proxy_and_each_engine(two: Nod
         if not step.is_known:
             assert {(each.prompt_tokens, each.answer_tokens) for each in requests[step.name]} == {(32, 8)}
     assert all(each.right for each in requests["replicas/proxy/4/0/known"])
+    assert "the page at /tandem/ of @fake/spark-1, @fake/spark-2 has it" in done.stdout
     [setup] = run.setups
     assert (setup.name, setup.nodes, setup.deploy_s) == ("replicas", 2, None)
     assert (run.recipe, run.served_name) == ("nemotron-3-super-nvfp4-auto", MODEL)

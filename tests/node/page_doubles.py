@@ -106,7 +106,10 @@ class Page:
         wanted = json.loads((folder / "page.json").read_text())
         for node in wanted["nodes"]:
             node["url"] = exporters[node["name"]]
-        wanted |= {"port": free_port(), "prometheus": prometheus}
+        self.advice = folder / "handed/advice.json"
+        self.advice.parent.mkdir()
+        wanted |= {"port": free_port(), "prometheus": prometheus, "advice": str(self.advice)}
+        self.specs = {each["model"]: each["spec"] for each in wanted["models"]}
         (folder / "page.json").write_text(json.dumps(wanted))
         (folder / "credentials").mkdir()
         (folder / "credentials/key").write_text(f"{KEY}\n")
@@ -131,6 +134,12 @@ class Page:
                 return answer.status, answer.read(), answer.headers
         except urllib.error.HTTPError as error:
             return error.code, error.read(), error.headers
+
+    def hand(self, text: str) -> None:
+        """As operations/node/handed.py does."""
+        aside = self.advice.with_suffix(".part")
+        aside.write_text(text)
+        aside.replace(self.advice)
 
     def told(self, what: str) -> Any:
         status, body, _ = self.ask(f"/tandem/{what}")

@@ -15,16 +15,23 @@ import pytest
 
 from tests.node.browser import CHROMIUM, Door, browse, pixels, text_of, values
 from tests.node.page_doubles import KEY, Exporter, Page
+from tests.node.test_page_advice import BENCH, BETTER, RUN, handed
 from tests.node.two_page import CODER_UP, TwoModels
 from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
 #: Name, width, height, further flags: Chromium's `--headless` takes no window narrower than 500.
 WAYS = [
-    ("light", 1100, 1800, []),
-    ("dark", 1100, 1800, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
-    ("phone", 390, 2700, []),
+    ("light", 1100, 2100, []),
+    ("dark", 1100, 2100, ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]),
+    ("phone", 390, 3600, []),
 ]
+
+#: Better than the replicas that serve.
+CLUSTER = BETTER | {
+    "better": "cluster, mp",
+    "source": f"replicas, balanced: own run, {RUN}, 12 users; cluster, mp: own run, {RUN}, 12 users",
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +46,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str,
     }
     page = Page(folder, {name: f"http://127.0.0.1:{each.server_port}" for name, each in exporters.items()})
     door = Door(page.url, KEY)
+    page.hand(handed(page.specs["nemotron"], better=CLUSTER))
     time.sleep(23)
     yield page, door.url, folder
     door.end()
@@ -70,6 +78,22 @@ def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) ->
     # What a node says is never markup.
     assert "<b>killed" not in dom and "&lt;b&gt;killed" in dom
     assert "u-over" in dom, "the course was not drawn"
+
+
+def test_the_last_bench_is_a_table_and_the_advice_a_sentence(shown: tuple[Page, str, Path]) -> None:
+    page, url, folder = shown
+    dom = browse(folder, "--dump-dom", f"{url}/tandem/")
+    (model,) = page.told("state.json")["models"]
+    text = text_of(dom)
+    assert model["advice"]["users"] == 10
+    for each in (model["advice"]["sentence"], model["advice"]["lengths"], f"Where that is from: {CLUSTER['source']}."):
+        assert each in text, each
+    assert "Bench and advice" in text and f"{BENCH['recipe']}, prompts of 1,024 tokens, answers of 128" in text
+    (table,) = re.findall(r"<table>.*?</table>", dom)
+    assert table.startswith("<table><caption>The last bench, ")
+    assert re.findall(r'<th scope="col">(.*?)</th>', table) == ["Setup", "Users", "Tokens a second", "First token, p50"]
+    assert re.findall(r'<th scope="row">(.*?)</th>', table) == ["cluster, mp", "replicas, balanced"]
+    assert re.findall(r"<td>(.*?)</td>", table) == ["1", "23.8", "460 ms", "12", "1,075", "not known"]
 
 
 @pytest.mark.parametrize(("name", "width", "height", "flags"), WAYS, ids=[way[0] for way in WAYS])
@@ -111,6 +135,7 @@ def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Pag
     assert "The models" in text and "cluster on spark-1, spark-2" in text and "solo on spark-1" in text
     assert "lab-tiny-llama as coder, solo, on spark-1." in text
     assert [value for label, value in values(dom) if label == "Requests that run"] == ["3", "1"]
+    assert text.count("`make bench` measures it, and `make advise` computes") == 2 and "<table" not in dom
     assert [each for each in values(dom) if each[0].startswith("KV cache")] == [
         ("KV cache of nemotron", "25 %"),
         ("KV cache of coder", "50 %"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from operations.node import handed
 from operations.plan.checks import listens
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
@@ -57,6 +58,7 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     asked = {node["name"]: node["url"] for node in settings(of)["nodes"]}
     address = "127.0.0.1" if topology == "solo" else "192.168.177.11"
     assert asked["spark-1"] == f"http://{address}:8020" and len(asked) == len(of.serving)
+    assert settings(of)["advice"] == str(handed.PLACE)
     (model,) = settings(of)["models"]
     assert model["nodes"] == [node.node.name for node in of.serving] and model["unit"] == "tandem-engine"
     assert model["answers"] == list(of.models[0].endpoints)

@@ -1,4 +1,5 @@
 // Asks every five seconds, and keeps the last picture, marked as old, where no answer comes.
+import {advice} from "./advice.js";
 import {draw, resized} from "./courses.js";
 import {picture} from "./picture.js";
 import {events, models, nodes} from "./tell.js";
@@ -24,6 +25,8 @@ function told(state) {
   at("models").replaceChildren(...models(state));
   at("picture").replaceChildren(picture(state));
   at("nodes").replaceChildren(...nodes(state));
+  at("advice").replaceChildren(...advice(state));
+  at("advice-note").textContent = state.advice_note;
   const deploy = state.deploy_under_way ? " A deploy or a bench is at work." : "";
   at("fresh").textContent = `As ${state.asked_at} saw it at ${state.clock}.${deploy}`;
   const listed = JSON.stringify(state.panels);

@@ -17,7 +17,7 @@ export function word(state) {
   return `${MARKS[state] ?? "?"} ${WORDS[state] ?? state}`;
 }
 
-const known = (value) => value !== undefined && value !== null;
+export const known = (value) => value !== undefined && value !== null;
 const fixed = (digits, unit, scale = 1) => (value) => `${(value * scale).toFixed(digits)}${unit}`;
 const gib = (value) => `${(value / 2 ** 30).toFixed(1)} GiB`;
 const ms = fixed(0, " ms", 1000);
