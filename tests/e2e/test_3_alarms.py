@@ -62,7 +62,8 @@ def cut_waits() -> None:
     on(HEAD, f"systemctl restart {PROMETHEUS} {ALERTMANAGER}")
     wait_for(is_ready, TOLD_S)
     # Nobody is at the nodes any more, in the rules' own eyes.
-    wait_for(lambda: asked("tandem_source_up") and not asked("tandem:deploy_lately"), TOLD_S)
+    wait_for(lambda: asked("tandem_source_up"), TOLD_S)
+    wait_for(lambda: not asked("tandem:deploy_lately"), TOLD_S)
 
 
 def firing() -> set[str]:
