@@ -32,8 +32,9 @@ from tests.plan.test_tls import NOW, pair
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]
 
-#: Seconds until an alarm is told: a scrape, two looks at the rules, a wait; and until a node or an engine is back.
-TOLD_S, BACK_S = 180.0, 300.0
+#: Seconds until an alarm is told: a scrape, two looks at the rules, a wait; and until a node or an engine is back, or
+#: Alertmanager tells of an end, which it does every five minutes.
+TOLD_S, BACK_S = 180.0, 420.0
 #: Seconds by which a time on the page may differ: the page looks every ten, and asks the records every fifteen.
 LATE_S = 20.0
 FLOOR_GIB = 10
@@ -203,9 +204,9 @@ def test_a_certificate_that_ends_within_a_week_is_told(watched: Watched, tmp_pat
     today = (datetime.now(UTC) - NOW).days
     for days, tell in ((today + 5, raised), (today + 90, ended)):
         certificate, key = pair(tmp_path, names, days, name=f"for-{days}")
+        # Rules and waits as they are shipped: an Alertmanager that is started anew forgets what it has to end.
         done = watched.deploy(tls=f"files:{certificate},{key}")
         assert done.code == 0, done.text
-        cut_waits()
         tell(watched, "TandemCertificateEnds")
 
 
@@ -217,7 +218,8 @@ def test_a_node_that_serves_in_the_place_of_a_cluster_is_told(watched: Watched) 
     try:
         wait_for(lambda: alone(HEAD), BACK_S)
         raised(watched, "TandemServesAlone", HEAD.name)
-        assert told("state.json")["models"][0]["state"] == "alone"
+        # Its engine starts first.
+        wait_for(lambda: told("state.json")["models"][0]["state"] == "alone", BACK_S)
     finally:
         power_on(WORKER)
         wait_until_up(WORKER)
