@@ -60,8 +60,8 @@ def courses(seen: Seen, panel: str) -> set[str]:
 
 def test_well_it_shows_both_with_what_each_has_made(seen: Seen) -> None:
     wait_for(lambda: set(seen.words().values()) == {"ok"}, START_S)
-    # A Prometheus that has just begun has nothing to draw.
-    wait_for(lambda: courses(seen, "requests_running") == {*MODELS}, START_S)
+    # A Prometheus that has just begun has nothing to draw: a rate needs two looks.
+    wait_for(lambda: courses(seen, "tokens_out") == {*MODELS}, START_S)
     before = made(seen)
     for model in MODELS:
         answer: Any = chat.ask(seen.at["OPENAI_BASE_URL"], seen.at["OPENAI_API_KEY"], model, "Hello", 24)
