@@ -18,6 +18,11 @@ from tests.node.browser import Door, browse, text_of
 
 #: Of pictures: a desk's window and a phone's, and how many colours are kept.
 DESK, PHONE, COLOURS = (1000, 1500), (390, 1900), 48
+#: Those that the manual shows (docs/page.md).
+SHOWN = (
+    *("replicas-well", "cluster-well", "solo-well", "models-well", "replicas-well-phone"),
+    *("cluster-starting", "cluster-node-dead", "cluster-without-prometheus"),
+)
 
 
 @dataclass
@@ -56,8 +61,9 @@ class Seen:
         dom = browse(self.folder, "--dump-dom", f"{self.door.url}/tandem/")
         assert 'data-state="told"' in dom and "u-over" in dom, "the page was not filled"
         for kind, (width, height) in (("", DESK), ("-phone", PHONE)):
-            if name and os.environ.get("PAGE_PICTURES") and (not kind or name == "well"):
-                file = cluster.ROOT / f"docs/assets/lab-{self.topology}-{name}{kind}.png"
+            picture = f"{self.topology}-{name}{kind}"
+            if picture in SHOWN and os.environ.get("PAGE_PICTURES"):
+                file = cluster.ROOT / f"docs/assets/lab-{picture}.png"
                 at = f"{self.door.url}/frame/{width}/{height}/tandem/"
                 browse(self.folder, f"--window-size={width},{height}", f"--screenshot={file}", at)
                 made_small(file)
