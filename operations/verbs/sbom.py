@@ -24,8 +24,8 @@ if reach.speaks(host, inventory):
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
     told: dict[str, Any] = everywhere(hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
-    where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder}
-    model = everywhere(hosts, "model_verify", **where, revision=recipe.model.revision or "none")[name]
+    asked = [recipe.model.place]
+    (model,) = everywhere(hosts, "model_verify", store=knobs.model_store, models=asked)[name]["models"]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")
         for role, each in told.items()

@@ -137,7 +137,7 @@ def test_the_audit_judges_what_is_in_the_image_and_fails_where_that_is_critical(
 def sbom(tmp_path: Path, told: dict[str, Any]) -> Outcome:
     states = [look(planned(), name) for name in NAMES]
     model = {"present": True, "path": "/hub/m", "files": {"a.safetensors": {"size": 1, "blob": "b" * 64}}}
-    programs = {"packages": told, "model_verify": model}
+    programs = {"packages": told, "model_verify": {"models": [model]}}
     to = ("--data", f"_to={tmp_path / 'out'}")
     return deploy(tmp_path, states, "-y", *to, file="operations/verbs/sbom.py", programs=programs)
 
