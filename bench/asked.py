@@ -16,13 +16,15 @@ from operations.plan.refusal import Finding, Refusal, nearest
 T = TypeVar("T")
 
 #: As it is given in TOPOLOGIES -> the knobs of that setup.
-SETUPS = {
-    "solo": {"topology": "solo", "pipeline_parallel": "1", "nodes_per_replica": "1"},
-    "cluster": {"topology": "cluster", "nodes_per_replica": "1"},
-    "cluster/mp": {"topology": "cluster", "executor": "mp", "nodes_per_replica": "1"},
-    "cluster/ray": {"topology": "cluster", "executor": "ray", "nodes_per_replica": "1"},
-    "replicas": {"topology": "replicas", "pipeline_parallel": "1", "nodes_per_replica": "1"},
+_SETUPS = {
+    "solo": {"topology": "solo", "pipeline_parallel": "1"},
+    "cluster": {"topology": "cluster"},
+    "cluster/mp": {"topology": "cluster", "executor": "mp"},
+    "cluster/ray": {"topology": "cluster", "executor": "ray"},
+    "replicas": {"topology": "replicas", "pipeline_parallel": "1"},
 }
+#: Whatever is declared, none of them lies in groups.
+SETUPS = {name: {**knobs, "nodes_per_replica": "1"} for name, knobs in _SETUPS.items()}
 _TARGETS = ("proxy", "engines")
 _FROM = ("controller", "head")
 

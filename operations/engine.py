@@ -63,15 +63,9 @@ def _has_to_stop(plan: Plan, model: ServedModel, found: dict[str, Any]) -> bool:
     # What serves alone is no rank, whatever it was started from.
     is_stale = bool(found["alone"]) or units.is_stale(found, plan.of(host.name).engines[model.unit])
     waits_for_its_turn = model.takes_turns and is_a_replica
-    if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, model, _answers_for(model)):
+    if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, model, parts(model, host)[0]):
         waits_for_its_turn = False
     return is_stale and not waits_for_its_turn
-
-
-def _answers_for(model: ServedModel) -> Host:
-    """The node that answers for the engine which this one has a part of."""
-    found: Host = state.inventory.get_host(model.ranks(model.on(host.name))[0].name)
-    return found
 
 
 @looking.step

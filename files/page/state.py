@@ -71,8 +71,22 @@ def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figur
 def _engines(model: dict[str, Any], heard: Sequence[Heard], watch: Watch) -> Engines:
     """Of a model, by its nodes."""
     found = {each.name: watch.engine(model, each) for each in heard if each.name in model["nodes"]}
-    served = any(engine.state == "answers" for engine in found.values())
-    return {name: replace(engine, served=served) for name, engine in found.items()}
+    served = {
+        name: any(found[each].state == "answers" for each in ranks if each in found)
+        for ranks in _ranks(model).values()
+        for name in ranks
+    }
+    return {name: replace(engine, served=served[name]) for name, engine in found.items()}
+
+
+def _ranks(model: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The nodes of each engine by the one that answers: that one, and those up to the next one that answers."""
+    found: dict[str, list[str]] = {}
+    for name in model["nodes"]:
+        if name in model["answers"]:
+            ranks = found[name] = []
+        ranks.append(name)
+    return found
 
 
 def _engine(engine: Engine, node: str, figures: Figures) -> dict[str, Any]:
@@ -90,7 +104,7 @@ def _model(
         if each.name in engines:
             beside = [of[each.name] for of in others if each.name in of]
             nodes[each.name] = node_state(each, [engines[each.name]], beside, False)
-    state, sentence = _serves(model["answers"], engines, nodes, _missed(heard, engines))
+    state, sentence = _serves(_ranks(model), engines, nodes, _missed(heard, engines))
     found: dict[str, Any] = {"name": model["model"], "state": state, "sentence": sentence}
     for panel in _MODEL:
         value = figures.get(panel, {}).get(model["model"])
@@ -106,28 +120,34 @@ def _missed(heard: Sequence[Heard], engines: Engines) -> set[str]:
 
 
 def _serves(
-    answers: Sequence[str], engines: Engines, nodes: Mapping[str, tuple[str, str]], missed: set[str]
+    ranks: Mapping[str, Sequence[str]], engines: Engines, nodes: Mapping[str, tuple[str, str]], missed: set[str]
 ) -> tuple[str, str]:
     """A word and one sentence: since when, by how many, and what the others do. `nodes`: as far as its engines go."""
+    dead = [name for name, (word, _) in nodes.items() if word == DEAD]
     alone = [name for name, (word, _) in nodes.items() if word == ALONE and engines[name].state == "answers"]
-    up = alone or [name for name in answers if engines[name].state == "answers"]
-    others = [] if alone else [name for name in answers if name not in up]
-    rest = joined([f"{name}: {nodes[name][1]}" for name in others])
+    # Its engine says that it is there until it waits for that rank no longer.
+    gone = {of: [name for name in names if name in dead and name in missed] for of, names in ranks.items()}
+    lacks = {
+        of: f"does not serve while {joined(names)} {'is' if len(names) == 1 else 'are'} away"
+        for of, names in gone.items()
+        if names and of not in dead
+    }
+    up = alone or [of for of in ranks if engines[of].state == "answers" and of not in lacks]
+    others = [] if alone else [of for of in ranks if of not in up]
+    rest = joined([f"{of}: {lacks.get(of) or nodes[of][1]}" for of in others])
     if not up:
-        return "no", f"does not serve; {rest or 'no engine answers'}"
+        return "no", lacks[others[0]] if len(
+            others
+        ) == 1 and lacks else f"does not serve; {rest or 'no engine answers'}"
     begun = [began for name in up if (began := engines[name].since)]
     since = f" since {clock(min(begun))}" if begun else ""
     if alone:
         return "alone", f"serves{since} by {alone[0]} alone"
     if others:
-        return "partly", f"serves{since} with {counted(len(up))} of {counted(len(answers))} engines; {rest}"
-    away = [name for name, (word, _) in nodes.items() if word == DEAD]
-    if gone := [name for name in away if name in missed]:
-        # Its engine says that it is there until it waits for that rank no longer.
-        return "no", f"does not serve while {joined(gone)} {'is' if len(gone) == 1 else 'are'} away"
+        return "partly", f"serves{since} with {counted(len(up))} of {counted(len(ranks))} engines; {rest}"
     count = f" with {counted(len(up))} engines" if len(up) > 1 else ""
     # An exporter that is silent alone says nothing of the rank beside it.
-    return "serves", f"serves{since}{count}" + (f"; no word from {joined(away)}" if away else "")
+    return "serves", f"serves{since}{count}" + (f"; no word from {joined(dead)}" if dead else "")
 
 
 def _machine(said: Reading, row: Mapping[str, Any], figures: Figures) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
@@ -38,36 +39,39 @@ THREE = FOUR[:3]
 CALLED = ("192.168.177.11", "192.168.177.76", "192.168.177.141")
 
 
+@contextmanager
+def deployed(knobs: dict[str, Any], **desk: str) -> Iterator[dict[str, str]]:
+    """Where the proxy of it is. `desk`: another lab than the two nodes, which are back afterwards."""
+    if desk:
+        cluster.lab("up", **desk)
+    try:
+        done = deploy(**knobs)
+        assert done.code == 0, done.text
+        yield chat.endpoint()
+    finally:
+        if desk:
+            cluster.lab("up")
+
+
 @pytest.fixture(scope="module")
-def two(lab: None) -> dict[str, str]:
+def two(lab: None) -> Iterator[dict[str, str]]:
     """A stage on each of two nodes."""
-    done = deploy(**WANTED)
-    assert done.code == 0, done.text
-    return chat.endpoint()
+    with deployed(WANTED) as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
 def four(lab: None) -> Iterator[dict[str, str]]:
-    """Two stages of two nodes each, on a switch; afterwards the lab is as it was."""
-    cluster.lab("up", NODES="4", WIRING="")
-    try:
-        done = deploy(**WANTED)
-        assert done.code == 0, done.text
-        yield chat.endpoint()
-    finally:
-        cluster.lab("up")
+    """Two stages of two nodes each, on a switch."""
+    with deployed(WANTED, NODES="4", WIRING="") as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
 def pairs(lab: None) -> Iterator[dict[str, str]]:
     """Two clusters of two, behind one name."""
-    cluster.lab("up", NODES="4", WIRING="")
-    try:
-        done = deploy(**PAIRS)
-        assert done.code == 0, done.text
-        yield chat.endpoint()
-    finally:
-        cluster.lab("up")
+    with deployed(PAIRS, NODES="4", WIRING="") as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +83,9 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def ring(lab: None, staged: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Three nodes with a cable between each two, a stage on each; afterwards the lab is as it was."""
-    cluster.lab("up", NODES="3", WIRING="ring")
-    try:
-        done = deploy(**staged)
-        assert done.code == 0, done.text
-        yield chat.endpoint()
-    finally:
-        cluster.lab("up")
+    """Three nodes with a cable between each two, a stage on each."""
+    with deployed(staged, NODES="3", WIRING="ring") as at:
+        yield at
 
 
 def sizes(node: LabNode) -> tuple[str, str]:

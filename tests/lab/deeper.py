@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from typing import Any
 import yaml
 
 from operations.plan.formats import FOLDER
-from tests.lab import model
-from tests.lab.settings import ARTEFACTS
-from tests.lab.shell import step
+from tests.lab import further, model
 
 REPO, LAYERS = "tandem-lab/tiny-tower", 3
 
@@ -38,23 +35,7 @@ def recipe(folder: Path) -> str:
 
 def ensure() -> None:
     """Make it if this revision is not there yet; needs the tiny model."""
-    folder = ARTEFACTS / "hub" / ("models--" + REPO.replace("/", "--"))
-    if (folder / "snapshots" / revision()).is_dir():
-        return
-    with step(f"making {REPO}"):
-        aside = ARTEFACTS / "deeper.part"
-        shutil.rmtree(aside, ignore_errors=True)
-        snapshot = aside / "snapshots" / revision()
-        for each in (snapshot, aside / "blobs", aside / "refs"):
-            each.mkdir(parents=True)
-        write(model.folder() / "snapshots" / model.revision(), snapshot)
-        for file in sorted(snapshot.iterdir()):
-            name = model.blob_name(file)
-            file.rename(aside / "blobs" / name)
-            os.symlink(f"../../blobs/{name}", file)
-        (aside / "refs/main").write_text(revision())
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
+    further.keep(REPO, revision(), lambda plain: write(model.folder() / "snapshots" / model.revision(), plain))
 
 
 def write(tiny: Path, plain: Path) -> None:

@@ -28,20 +28,29 @@ def revision() -> str:
 
 def ensure() -> None:
     """Make what is not there yet; needs the tiny model."""
-    makers: dict[str, Callable[[Path], None]] = {DRAFT: _write_draft, ADAPTER: _write_adapter}
-    for repo, write in makers.items():
-        folder = ARTEFACTS / "hub" / ("models--" + repo.replace("/", "--"))
-        if (folder / "snapshots" / revision()).is_dir():
-            continue
-        with step(f"making {repo}"):
-            aside = ARTEFACTS / "further.part"
-            shutil.rmtree(aside, ignore_errors=True)
-            (aside / "plain").mkdir(parents=True)
-            write(aside / "plain")
-            _as_cache(aside / "plain", aside / folder.name)
-            shutil.rmtree(folder, ignore_errors=True)
-            (aside / folder.name).rename(folder)
-            shutil.rmtree(aside)
+    keep(DRAFT, revision(), _write_draft)
+    keep(ADAPTER, revision(), _write_adapter)
+
+
+def keep(repo: str, revision: str, write: Callable[[Path], None]) -> None:
+    """A model in the lab's hub, in the Hub's own layout, if this revision is not there yet. `write`: its files."""
+    folder = ARTEFACTS / "hub" / ("models--" + repo.replace("/", "--"))
+    if (folder / "snapshots" / revision).is_dir():
+        return
+    with step(f"making {repo}"):
+        aside = ARTEFACTS / "further.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        snapshot = aside / "snapshots" / revision
+        for each in (snapshot, aside / "blobs", aside / "refs"):
+            each.mkdir(parents=True)
+        write(snapshot)
+        for file in sorted(snapshot.iterdir()):
+            name = model.blob_name(file)
+            file.rename(aside / "blobs" / name)
+            os.symlink(f"../../blobs/{name}", file)
+        (aside / "refs/main").write_text(revision)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
 
 
 def _write_draft(plain: Path) -> None:
@@ -93,14 +102,3 @@ def _save(file: Path, shapes: dict[str, tuple[int, int]], norms: tuple[str, ...]
     tensors = {name: (random.standard_normal(shape) * 0.05).astype(np.float16) for name, shape in shapes.items()}
     tensors |= {f"{name}.weight": np.ones(HIDDEN, dtype=np.float16) for name in norms}
     save_file(tensors, file, metadata={"format": "pt"})
-
-
-def _as_cache(plain: Path, repo: Path) -> None:
-    snapshot = repo / "snapshots" / revision()
-    for folder in (snapshot, repo / "blobs", repo / "refs"):
-        folder.mkdir(parents=True)
-    (repo / "refs/main").write_text(revision())
-    for file in sorted(plain.iterdir()):
-        name = model.blob_name(file)
-        file.rename(repo / "blobs" / name)
-        os.symlink(f"../../blobs/{name}", snapshot / file.name)
