@@ -1,7 +1,4 @@
-"""The page in a real browser, light, dark and as wide as a phone: what it shows is what state.json says.
-
-`PAGE_PICTURES=1 pytest tests/node/test_page_browser.py` writes its pictures to docs/assets/page-*.png as well.
-"""
+"""The page in a real browser, light, dark and as wide as a phone: what it shows is what state.json says."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from tests.node.browser import CHROMIUM, Door, browse, pixels, text_of, values
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.node.test_page_advice import BENCH, BETTER, RUN, handed
 from tests.node.two_page import CODER_UP, TwoModels
-from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
 #: Name, width, height, further flags: Chromium's `--headless` takes no window narrower than 500.
@@ -107,8 +103,6 @@ def test_a_picture_of_it(
     found = pixels(file)
     assert (found["width"], found["height"]) == (width, height)
     assert (found["light"] > 0.5) == (name != "dark")
-    if os.environ.get("PAGE_PICTURES"):
-        (ROOT / f"docs/assets/page-{name}.png").write_bytes(file.read_bytes())
 
 
 @pytest.fixture(scope="module")
