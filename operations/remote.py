@@ -63,7 +63,7 @@ class Survey(FactBase[dict[str, Any]]):
     """The survey: runs as the login, takes root by itself, and says so when it can't."""
 
     def command(self, arguments: dict[str, Any]) -> StringCommand:
-        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command("survey", arguments))
+        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command("look.survey", arguments))
         return StringCommand(
             "if ! command -v python3 >/dev/null; then cat >/dev/null; echo '{\"python\": false}';",
             "elif ! sudo -n true 2>/dev/null; then cat >/dev/null; echo '{\"sudo\": false}';",

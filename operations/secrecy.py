@@ -34,7 +34,7 @@ def put_right() -> FunctionCommand:
     """The same without a look: before a start, behind whoever has written there as somebody else."""
 
     def run(_state: State, where: Host) -> bool:
-        if left := ask(where, "modes", folders=list(SECRETS), mend=True)["wrong"]:
+        if left := ask(where, "secret.modes", folders=list(SECRETS), mend=True)["wrong"]:
             raise RuntimeError(f"{left[0]}, and can't be put right")
         return True
 

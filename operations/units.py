@@ -115,7 +115,7 @@ def start(unit: str) -> Iterator[StringCommand]:
 @operation()
 def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
     """Remove units that are here, all engines with the one of that name."""
-    found = ask(host, "services", units=names, every_engine=ENGINE in names)["units"]
+    found = ask(host, "unit.services", units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]

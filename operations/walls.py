@@ -48,7 +48,7 @@ def stand(plan: Plan) -> Iterator[PyinfraCommand]:
 @operation()
 def take_down() -> Generator[PyinfraCommand, None, None]:
     """Remove the table, its unit and the engine's control group. The engine has gone before."""
-    if ask(host, "services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
+    if ask(host, "unit.services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
         yield from held.guarded(_remove())
     else:
         host.noop("no walls are here")

@@ -53,7 +53,7 @@ def units_of(engines: Iterable[str]) -> tuple[str, ...]:
     return tuple(unit for each in UNITS for unit in (engines if each == ENGINE else (each,)))
 
 
-#: Stamps of model files whose content was proven (operations/node/model_files.py writes them).
+#: Stamps of model files whose content was proven (operations/node/model/proof.py writes them).
 PROVEN = "/var/lib/tandem/models"
 UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
 
@@ -64,7 +64,7 @@ PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
 #: Who runs the containers of HAProxy and LiteLLM, user and group: nobody else on a node. Debian and systemd both keep
 #: 65520 to 65533 free.
 PROXY_USER = 65530
-#: Hashes of keys of clients (operations/node/keys.py).
+#: Hashes of keys of clients (operations/node/door/keys.py).
 CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
 PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
 #: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
@@ -75,12 +75,12 @@ ADMIN = f"{PROXY_RUN}/admin.sock"
 PROXY_LOADED = "/run/tandem/proxy.loaded"
 #: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"
-#: What each key of a client's has used (the proxy writes it, operations/node/keys.py reads it).
+#: What each key of a client's has used (the proxy writes it, operations/node/door/keys.py reads it).
 KEYS_USED = "/var/lib/tandem/keys"
-#: The proxy's key and certificate (operations/node/certificate.py).
+#: The proxy's key and certificate (operations/node/door/certificate.py).
 TLS = f"{ETC}/tls"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
-#: another is (`where`): counts beside keys (operations/node/modes.py).
+#: another is (`where`): counts beside keys (operations/node/secret/modes.py).
 SECRETS: tuple[dict[str, Any], ...] = (
     {"path": ENGINE_SECRETS, "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},

@@ -36,5 +36,5 @@ if reach.speaks(host, inventory):
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
-    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, declared, keep=keep, only=only)
+    answers = everywhere(reach.answering(inventory), "look.status", DEADLINE_S, declared, keep=keep, only=only)
     status_table(answers, absent_lines(answers, topology))

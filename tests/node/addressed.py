@@ -52,7 +52,7 @@ while True:
         pass
     time.sleep(0.05)
 """
-_HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
+_HEAR = "import json,sys; from operations.node.network import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
 #: Nothing to write to but a /tmp of its own, and then no more than the container has.
 CONTAINED = (
     "mount -t tmpfs -o nosuid,nodev,noexec none /tmp && mount --bind /run /run && mount -o remount,bind,ro /run"
