@@ -11,9 +11,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.paths import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.places import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import unit_of

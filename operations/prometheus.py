@@ -16,10 +16,10 @@ from pyinfra.api.state import State
 
 from operations import looking, units
 from operations.node.monitoring.monitors import REFUSED
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import Plan
 from operations.plan.service import Program
 from operations.remote import ask

@@ -14,10 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import client_keys, looking, secrecy, units
-from operations.patience import beat, quietly
-from operations.plan.knobs import Knobs
-from operations.plan.litellm_service import config_of, ports, server
-from operations.plan.places import (
+from operations.paths import (
     ADDRESS,
     ADMIN,
     CLIENT_KEYS,
@@ -28,6 +25,9 @@ from operations.plan.places import (
     PROXY_USER,
     folder_of,
 )
+from operations.patience import beat, quietly
+from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import config_of, ports, server
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service

@@ -38,7 +38,8 @@ def programs() -> str:
     package = Path(__file__).parent
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(package / "__init__.py", "operations/__init__.py")
+        for shared in ("__init__.py", "paths.py"):
+            archive.write(package / shared, f"operations/{shared}")
         for file in sorted((package / "node").rglob("*.py")):
             archive.write(file, f"operations/{file.relative_to(package)}")
     return _Line(base64.b64encode(buffer.getvalue()).decode() + "\n")

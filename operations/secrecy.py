@@ -10,8 +10,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
+from operations.paths import SECRETS
 from operations.patience import quietly
-from operations.plan.places import SECRETS
 from operations.plan.plan import Plan
 from operations.remote import ask
 

@@ -13,9 +13,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
+from operations.paths import PROXY_USER
 from operations.patience import quietly
 from operations.plan import tls
-from operations.plan.places import PROXY_USER
 from operations.plan.plan import Plan
 from operations.remote import ask, hand
 

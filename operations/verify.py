@@ -13,10 +13,10 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch, units
+from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.patience import fail
 from operations.plan.engines import ENGINES
 from operations.plan.environment import MOUNT
-from operations.plan.places import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy import shared_url
 from operations.plan.recipe import Recipe

@@ -9,7 +9,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.operation import operation
 
 from operations import held, looking, units
-from operations.plan.places import SLICE, WALLS
+from operations.paths import SLICE, WALLS
 from operations.plan.plan import Plan
 from operations.remote import ask
 

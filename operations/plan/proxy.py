@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address
 
+from operations.paths import LITELLM
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import LITELLM
 from operations.plan.refusal import Finding, Refusal
 
 

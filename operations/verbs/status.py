@@ -6,9 +6,9 @@ Ends with 0 where one node at least has answered.
 from pyinfra import host, inventory
 
 from operations import reach
+from operations.paths import ALERTMANAGER, PROMETHEUS
 from operations.plan.declared import chosen
 from operations.plan.images import needed
-from operations.plan.places import ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import as_a_whole
 from operations.plan.refusal import Refusal
 from operations.plan.served_model import unit_of

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from operations.looking import images_at
+from operations.paths import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.litellm_service import config_of
 from operations.plan.nodes import Node
-from operations.plan.places import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.wanted import wanted as read
 from tests.plan.samples import ROOT, knob_data, survey

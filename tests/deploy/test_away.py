@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import ENGINE, UNITS
+from operations.paths import ENGINE, UNITS
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
 
 REFUSED = "does not answer (connection refused)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
+from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from operations import client_keys, reach
-from operations.plan.places import CLIENT_KEYS
+from operations.paths import CLIENT_KEYS
 from operations.verbs import key_words
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
 

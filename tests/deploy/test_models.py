@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import CANARY, GUARD, LITELLM
+from operations.paths import CANARY, GUARD, LITELLM
 from tests.deploy.fake import NAMES, OFF, Outcome, declares, deploy, look, planned
 from tests.deploy.test_deploy import foreign
 

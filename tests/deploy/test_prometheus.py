@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 BOTH = (ALERTMANAGER, PROMETHEUS)

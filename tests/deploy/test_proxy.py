@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from tests.deploy.fake import NAMES, deploy, look, planned
 
 SOLO = ["--data", "topology=solo"]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import LITELLM, PROXY_KEY
+from operations.paths import LITELLM, PROXY_KEY
 from tests.deploy.fake import NAMES, deploy, look, planned
 
 CLUSTER = ("-y", "--data", "topology=cluster")

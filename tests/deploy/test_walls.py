@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import WALLS
+from operations.paths import WALLS
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import survey
 

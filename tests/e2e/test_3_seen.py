@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ENGINE, PROMETHEUS
+from operations.paths import ENGINE, PROMETHEUS
 from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, on

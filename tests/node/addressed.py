@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from operations.paths import ADDRESS, folder_of
 from operations.plan.formats import load_recipe
-from operations.plan.places import ADDRESS, folder_of
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
 

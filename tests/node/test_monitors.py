@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from operations.node.monitoring import monitors
-from operations.plan.places import ALERTMANAGER, PROMETHEUS
+from operations.paths import ALERTMANAGER, PROMETHEUS
 from tests.node.page_doubles import Double
 from tests.plan.samples import plan
 

@@ -16,9 +16,9 @@ from operations.node.commands import open_files
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.model import mend, proof
+from operations.paths import DOWNLOAD
 
-CONTAINER = "tandem-download"
-RUN = ["docker", "run", "--name", CONTAINER]
+RUN = ["docker", "run", "--name", DOWNLOAD]
 #: Seconds between two looks at how much has arrived.
 LOOK_EVERY_S = 1
 
@@ -129,4 +129,4 @@ def _give(owner: str, made: list[Path]) -> None:
 
 def remove() -> None:
     """The container of a download that nobody waits for; a deploy that was cut off leaves one."""
-    subprocess.run(["docker", "rm", "--force", CONTAINER], capture_output=True, check=False)
+    subprocess.run(["docker", "rm", "--force", DOWNLOAD], capture_output=True, check=False)

@@ -20,8 +20,7 @@ from operations.node.look import status
 from operations.node.machine import gpu
 from operations.node.unit import services
 from operations.node.unit.services import unit_states
-
-ENGINE = "tandem-engine"
+from operations.paths import ENGINE
 
 #: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
 LOOK_S = 3

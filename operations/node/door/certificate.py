@@ -20,13 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from operations import paths
 from operations.node.door.proxy import LOADED
 
 #: What HAProxy reads: the key, its certificate, and those that vouch for it; and the key beside it.
-FOLDER = Path("/etc/tandem/tls")
+FOLDER = Path(paths.TLS)
 PEM, KEY = FOLDER / "proxy.pem", FOLDER / "proxy.key"
 #: The authority, on the head.
-AUTHORITY = Path("/etc/tandem/ca")
+AUTHORITY = Path(paths.AUTHORITY)
 #: Days that each is valid: clients take 397 at most, and the authority should outlive the machines.
 DAYS, AUTHORITY_DAYS = 397, 7300
 _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)

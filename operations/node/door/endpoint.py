@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.door import certificate
-from operations.node.secret import secrets
 from operations.node.unit import services
+from operations.paths import PAGE, PROXY, PROXY_KEY
 
 
 def main() -> dict[str, Any]:
     """`url` (with /v1), `address` (the URL at the virtual one, or empty), `page` (its URL, or empty), `key`, `model`,
     and `authority`: the certificate that clients have to know, or empty. An empty `url`: no proxy runs.
     """
-    state = services.main(["tandem-proxy"])["units"]["tandem-proxy"]
-    page = services.unit_states(["tandem-page"]).get("tandem-page", {}).get("ActiveState") == "active"
-    key = Path(secrets.PATHS[1])
+    state = services.main([PROXY])["units"][PROXY]
+    page = services.unit_states([PAGE]).get(PAGE, {}).get("ActiveState") == "active"
+    key = Path(PROXY_KEY)
     if not state.get("url") or not key.exists():
         return {"url": ""}
     shared = f"{state['address']}/v1" if state.get("address") else ""

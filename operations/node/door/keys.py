@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.unit import services
+from operations.paths import CLIENT_KEYS, KEYS_USED, LITELLM, folder_of
 
 #: What the proxy reads, beside its own key.
-KEYS = Path("/etc/tandem/proxy/secrets/keys.json")
+KEYS = Path(CLIENT_KEYS)
 #: What it writes of their use.
-USED = Path("/var/lib/tandem/keys/used.json")
+USED = Path(KEYS_USED) / "used.json"
 #: It is there where the proxy that is deployed knows of keys.
-DOOR = Path("/etc/tandem/litellm-a/door.py")
+DOOR = Path(folder_of(LITELLM[0])) / "door.py"
 #: More than that make each request slower: all of them are compared.
 MOST = 1000
 _OWNER = "owner"

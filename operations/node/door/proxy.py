@@ -8,13 +8,12 @@ from typing import Any
 
 from operations.node.commands import docker_inspect, read
 from operations.node.door import drained
-from operations.node.unit.services import LITELLM
+from operations.paths import ADMIN, LITELLM, PAGE, PROXY_KEY, PROXY_LOADED
 
-LOADED = Path("/run/tandem/proxy.loaded")
-ADMIN = "/run/tandem/proxy/admin.sock"
-KEY = Path("/etc/tandem/proxy/secrets/master.key")
+LOADED = Path(PROXY_LOADED)
+KEY = Path(PROXY_KEY)
 #: The owner's key as systemd gave it to the page at its start.
-PAGES_KEY = Path("/run/credentials/tandem-page.service/key")
+PAGES_KEY = Path(f"/run/credentials/{PAGE}.service/key")
 
 
 def main() -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from operations.node.image import archive
 from operations.node.image.content import image_states
+from operations.paths import VAR
 
 #: Which archive each local name was loaded from.
-LOADED = Path("/var/lib/tandem/images")
+LOADED = Path(VAR) / "images"
 
 
 def main(local: str, archive_path: str) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Any
 
 from operations.node.image import container, remembered
 from operations.node.image.content import image_states
+from operations.paths import VAR
 
-KEPT = Path("/var/lib/tandem/packages")
+KEPT = Path(VAR) / "packages"
 #: Seconds; a large image lists its packages in two.
 PATIENCE_S = 120
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from operations.node.commands import docker_inspect
 from operations.node.image import remembered
+from operations.paths import VAR
 
-KEPT = Path("/var/lib/tandem/vocabularies")
+KEPT = Path(VAR) / "vocabularies"
 #: What files/engine/vocabulary.py prints now; an image that has told something else is asked anew.
 FORMAT = 2
 #: Seconds; reading the sources takes about two.

@@ -15,6 +15,7 @@ from operations.node.monitoring import monitors
 from operations.node.network import links, walls
 from operations.node.secret import modes, secrets
 from operations.node.unit import alone, served, services
+from operations.paths import folder_of, unit_file
 
 
 def main(
@@ -32,8 +33,8 @@ def main(
     store = expand(store)
     units = services.with_engines(engines)
     # Where planned files can lie; what else lies there belongs to an older plan.
-    places = [f"/etc/tandem/{unit.removeprefix('tandem-')}" for unit in units]
-    files_of = [*paths, *(f"/etc/systemd/system/{unit}.service" for unit in engines)]
+    places = [folder_of(unit) for unit in units]
+    files_of = [*paths, *(unit_file(unit) for unit in engines)]
     with ThreadPoolExecutor() as pool:
         tasks: dict[str, Future[Any]] = {
             "services": pool.submit(services.main, units),

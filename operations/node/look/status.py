@@ -13,8 +13,8 @@ from operations.node.door import certificate, drained
 from operations.node.engine import probe
 from operations.node.monitoring import monitors
 from operations.node.network import walls
-from operations.node.secret import secrets
 from operations.node.unit import alone, cause, old_images, services
+from operations.paths import ADDRESS, CANARY, ENGINE, FALLBACK, PROGRAMS, PROXY, PROXY_KEY, WALLS, folder_of
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 2.5
@@ -22,9 +22,12 @@ ANSWER_S = 2.5
 MEETING_S = 12
 #: What is said of one that gives none in that time while the canary sees it work.
 BUSY = {
-    "tandem-engine": f"busy: no token in {ANSWER_S} s, and it shows signs of work",
-    "tandem-proxy": f"busy: no token in {ANSWER_S} s; the proxy itself answers, its engines do not yet",
+    ENGINE: f"busy: no token in {ANSWER_S} s, and it shows signs of work",
+    PROXY: f"busy: no token in {ANSWER_S} s; the proxy itself answers, its engines do not yet",
 }
+
+#: What the canary is told.
+TOLD_CANARY = Path(folder_of(CANARY)) / "canary.json"
 
 
 def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Any]:
@@ -48,7 +51,7 @@ def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: 
         }
 
 
-def asked(unit: str, canary: Path = Path("/etc/tandem/canary/canary.json")) -> dict[str, Any] | None:
+def asked(unit: str, canary: Path = TOLD_CANARY) -> dict[str, Any] | None:
     """What an engine that lies here is asked, or the proxy: as the first of its engines; None: a token. The canary
     beside it is told the same.
     """
@@ -73,15 +76,15 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     if restarts:
         row["state"] += f", {restarts} restarts"
     if state.get("url"):
-        key_file = secrets.PATHS[1] if unit == "tandem-proxy" else ""
+        key_file = PROXY_KEY if unit == PROXY else ""
         answer = probe.main(unit, state["url"], state["model"], key_file, ANSWER_S, asked(unit))
         row["health"] = f"answers in {answer['seconds'] * 1000:.0f} ms" if answer["ok"] else _silence(unit, answer)
-        if unit == "tandem-proxy" and "days" in (left := certificate.left()):
+        if unit == PROXY and "days" in (left := certificate.left()):
             row["health"] += f"; its certificate ends in {left['days']:.0f} days"
-    elif unit == "tandem-address" and state.get("address"):
+    elif unit == ADDRESS and state.get("address"):
         held = output("ip", "-o", "address", "show", "to", state["address"])
         row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"
-    elif unit in services.PROGRAMS:
+    elif unit in PROGRAMS:
         row["health"] = _health(unit)
     elif state.get("pulse"):
         under_way = drained.under_way(state["pulse"])
@@ -106,26 +109,26 @@ def _lacking(unit: str) -> dict[str, str]:
 
 def _health(unit: str) -> str:
     """What a unit without a container has to say."""
-    if unit == "tandem-walls":
+    if unit == WALLS:
         return walls.standing()["problem"] or "they stand"
-    if unit == "tandem-fallback":
+    if unit == FALLBACK:
         return alone.says()
     if unit in monitors.UNITS:
         problem = monitors.problem(unit, ANSWER_S)
         return f"no: {problem}" if problem else "answers"
-    return "; ".join(_canary()) if unit == "tandem-canary" else ""
+    return "; ".join(_canary()) if unit == CANARY else ""
 
 
 def _silence(unit: str, answer: dict[str, Any]) -> str:
     """What no answer means: behind long prompts an engine that works owes a token for minutes."""
     is_late = answer["problem"] == "timed out"
-    busy = BUSY["tandem-engine" if unit.startswith("tandem-engine") else unit] if is_late and _works(unit) else ""
+    busy = BUSY[ENGINE if unit.startswith(ENGINE) else unit] if is_late and _works(unit) else ""
     return busy or f"no: {answer['problem']}"
 
 
 def _works(unit: str) -> bool:
     """Whether a canary that runs has seen a sign of life lately."""
-    canary = services.unit_states(["tandem-canary"])["tandem-canary"]
+    canary = services.unit_states([CANARY])[CANARY]
     return canary.get("ActiveState") == "active" and unit.removeprefix("tandem-") in _seen().get("works", [])
 
 

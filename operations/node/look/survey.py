@@ -24,7 +24,7 @@ from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
 from operations.node.network import claimed, links, netplan, walls
 from operations.node.secret import modes
-from operations.node.unit.services import PROGRAMS
+from operations.paths import ETC, PROGRAMS
 
 
 def main(
@@ -79,7 +79,7 @@ def main(
             "disks": {
                 "store": _free(str(store)),
                 "docker": _free(info.get("DockerRootDir") or "/var/lib/docker"),
-                "files": _free("/etc/tandem"),
+                "files": _free(ETC),
                 "metrics": _free(str(monitors.KEPT)) | {"kept": monitors.kept()},
             },
             "ports": ports.result(),

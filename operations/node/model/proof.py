@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from operations import paths
+
 #: Where the stamps of files whose content was proven are kept.
-PROVEN = Path("/var/lib/tandem/models")
+PROVEN = Path(paths.PROVEN)
 
 
 class Problem(NamedTuple):

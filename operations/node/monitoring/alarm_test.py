@@ -15,9 +15,9 @@ from typing import Any
 from operations.node.commands import read
 from operations.node.monitoring.monitors import address_of
 from operations.node.unit import cause, services
+from operations.paths import ALERTMANAGER, folder_of
 
-UNIT = "tandem-alertmanager"
-RECEIVERS = Path("/etc/tandem/alertmanager/receivers.json")
+RECEIVERS = Path(folder_of(ALERTMANAGER)) / "receivers.json"
 #: Seconds after which the alarm is over, and those who receive it are told so.
 LASTS_S = 15
 #: Kind of a receiver -> what Alertmanager calls it.
@@ -29,7 +29,7 @@ def main(node: str, model: str, wait_s: float = 30) -> dict[str, Any]:
     """`receivers`: kind and address of each; `waits`, `failed`: how many have not been told, and how many could not be,
     by what Alertmanager calls them; `why`: its own last word. `problem`: no alarm could be handed to it.
     """
-    address = address_of(UNIT)
+    address = address_of(ALERTMANAGER)
     if not address:
         return {"problem": "no Alertmanager of Tandem's is here"}
     receivers = json.loads(read(RECEIVERS) or "[]")
@@ -95,5 +95,5 @@ def _told(before: dict[tuple[str, str], float], now: dict[tuple[str, str], float
 
 
 def _why() -> str:
-    log = cause.log_of(UNIT, services.unit_states([UNIT])[UNIT])
+    log = cause.log_of(ALERTMANAGER, services.unit_states([ALERTMANAGER])[ALERTMANAGER])
     return cause.telling(log, (r'\berr="',))

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import read
+from operations.paths import ALERTMANAGER, PROMETHEUS, SYSTEMD, VAR
 
-UNITS = ("tandem-prometheus", "tandem-alertmanager")
+UNITS = (PROMETHEUS, ALERTMANAGER)
 PROGRAMS = Path("/usr/bin")
-UNIT_FILES = Path("/etc/systemd/system")
+UNIT_FILES = Path(SYSTEMD)
 #: Where systemd has the data of a unit whose user is made for it.
-KEPT = Path("/var/lib/private/tandem-prometheus")
+KEPT = Path("/var/lib/private") / PROMETHEUS
 #: Seconds for whoever receives alarms to take a connection, and for all of it, the word of a name server included.
 CONNECT_S, HEARD_S = 3.0, 6.0
 #: Packages that apt could not get, written by files/monitoring/install.sh; and seconds for which it is not asked again.
-REFUSED = Path("/var/lib/tandem/no-packages")
+REFUSED = Path(VAR) / "no-packages"
 REFUSED_S = 86400.0
 #: The node's own way, whatever the environment says of proxies.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))

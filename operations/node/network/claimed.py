@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import read
+from operations.paths import ADDRESS, folder_of
 
 #: keepalived's, as the last plan with an address has it.
-CONFIG = Path("/etc/tandem/address/keepalived.conf")
+CONFIG = Path(folder_of(ADDRESS)) / "keepalived.conf"
 #: Seconds between two questions, and those of listening: VRRP's usual pace is one a second.
 PAUSE_S, LISTEN_S = 0.3, 1.3
 _ARP, _IPV4, _VRRP = 0x0806, 0x0800, 112

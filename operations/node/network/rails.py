@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import output
+from operations.paths import VAR
 
 #: Seconds until the old files come back by themselves, unless the deploy says that it still reaches the node.
 GUARD_S = 60
 GUARD = "tandem-netplan-guard"
 #: Who takes this mark away decides, the deploy or the guard: a file's name is taken once. The deploy leaves the other.
-ARMED = Path("/var/lib/tandem/netplan-armed")
-KEPT = Path("/var/lib/tandem/netplan-kept")
+ARMED = Path(VAR) / "netplan-armed"
+KEPT = Path(VAR) / "netplan-kept"
 #: Takes the new files back: run by the timer (`apply`), or at a boot that comes before the deploy's word (`generate`).
-UNDO = Path("/var/lib/tandem/netplan-undo.sh")
+UNDO = Path(VAR) / "netplan-undo.sh"
 AT_BOOT = Path("/etc/systemd/system/tandem-netplan-undo.service")
 _AT_BOOT = """[Unit]
 Description=Tandem: takes back a netplan file that no deploy has confirmed

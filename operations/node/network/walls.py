@@ -7,7 +7,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-SCRIPT = "/etc/tandem/walls/walls.sh"
+from operations.paths import WALLS, folder_of
+
+SCRIPT = f"{folder_of(WALLS)}/walls.sh"
 #: Where nft looks for control groups, whatever is mounted elsewhere.
 CGROUPS = Path("/sys/fs/cgroup")
 #: In a network of its own, and in the control group that is its argument: listens, connects to itself, and ends with 0

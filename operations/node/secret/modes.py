@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from operations.paths import ETC, VAR
+
 #: Below these a deploy puts modes right itself; whatever is above them is the owner's.
-OWN = ("/etc/tandem", "/var/lib/tandem")
+OWN = (ETC, VAR)
 #: Bits by which others than the owner write.
 _WRITE = 0o022
 #: Modes of what is one user's alone.

@@ -5,17 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from operations.paths import ALARM_SECRETS, CLIENT_KEYS, PROXY_KEY, RAY_TOKEN
+
 #: Tandem's secrets on a node.
-PATHS = (
-    "/etc/tandem/engine/secrets/ray.token",
-    "/etc/tandem/proxy/secrets/master.key",
-    # Hashes of keys of clients.
-    "/etc/tandem/proxy/secrets/keys.json",
-)
-
-
+PATHS = (RAY_TOKEN, PROXY_KEY, CLIENT_KEYS)
 #: Passwords and tokens of those whom alarms are sent to; how many there are is the owner's matter.
-ALARMS = Path("/etc/tandem/alertmanager/secrets")
+ALARMS = Path(ALARM_SECRETS)
 
 
 def hashes() -> dict[str, str]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import read
+from operations.paths import ALONE, ALONE_SINCE
 
-DROP_IN = Path("/run/systemd/system/tandem-engine.service.d/tandem-alone.conf")
-SINCE = Path("/run/tandem/alone.json")
+DROP_IN = Path(ALONE)
+SINCE = Path(ALONE_SINCE)
 SAYS = Path("/run/tandem/fallback.json")
 
 

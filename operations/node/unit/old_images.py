@@ -9,9 +9,10 @@ from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.unit import served
+from operations.paths import ENGINE, PROXY, folder_of
 
 #: Where the units' docker commands are; the image that one names is needed, also while the unit is down.
-COMMANDS = ("/etc/tandem/engine/run.sh", "/etc/tandem/proxy/run.sh")
+COMMANDS = tuple(f"{folder_of(unit)}/run.sh" for unit in (ENGINE, PROXY))
 _OURS = r"tandem/\w+:[0-9a-f]{12}"
 
 

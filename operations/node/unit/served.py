@@ -9,8 +9,9 @@ from typing import Any
 
 from operations.node.commands import read
 from operations.node.image import origin
+from operations.paths import VAR
 
-PLACE = Path("/var/lib/tandem/served.json")
+PLACE = Path(VAR) / "served.json"
 #: Plans that are remembered.
 KEPT = 5
 

@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
+from operations.paths import ADDRESS, DOWNLOAD, ENGINE, ETC, LITELLM, PROGRAMS, PROXY, SLOT, SYSTEMD, folder_of
 
-#: Tandem's units.
-LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
-#: Those without a container.
-PROGRAMS = (
-    *("tandem-canary", "tandem-guard", "tandem-fallback", "tandem-exporter"),
-    *("tandem-prometheus", "tandem-alertmanager", "tandem-page", "tandem-walls"),
-)
-UNITS = ("tandem-engine", "tandem-address", "tandem-proxy", *LITELLM, *PROGRAMS)
-#: How the units of engines begin: of a model among several its name follows.
-ENGINE = "tandem-engine"
+#: In the order in which people are told of them.
+UNITS = (ENGINE, ADDRESS, PROXY, *LITELLM, *PROGRAMS)
 #: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/copy/hub.py).
-_NAMES = (*UNITS, "tandem-download")
+_NAMES = (*UNITS, DOWNLOAD)
 #: Which ports an engine has that is one of several.
-_SLOTS = Path("/etc/tandem")
-_UNIT_FILES = Path("/etc/systemd/system")
+_SLOTS = Path(ETC)
+_UNIT_FILES = Path(SYSTEMD)
+#: What the engine is started by; of several models each has its own.
+_RUN = Path(folder_of(ENGINE)) / "run.sh"
 #: Where a program that takes no word of ours has its spec.
 _SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
@@ -60,11 +55,11 @@ def with_engines(planned: Sequence[str] = ()) -> tuple[str, ...]:
 
 def slots() -> dict[str, int]:
     """Which ports the models have whose engines lie here, by the models' names."""
-    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _SLOTS.glob("engine-*/slot")}
+    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _SLOTS.glob(f"engine-*/{SLOT}")}
     return {name: int(text) for name, text in found.items() if text.isdecimal()}
 
 
-def deployed(run: Path = Path("/etc/tandem/engine/run.sh")) -> str:
+def deployed(run: Path = _RUN) -> str:
     """The topology of the engine that lies here, whether it runs or not."""
     found = re.search(r"tandem\.topology=(\w+)", read(run))
     return found.group(1) if found else ""

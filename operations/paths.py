@@ -1,4 +1,7 @@
-"""Names and paths of what Tandem puts on a node."""
+"""Names and paths of what Tandem puts on a node: what the plan and the programs that run there both know.
+
+It is sent to nodes with these programs, so it needs nothing but the standard library, and Python 3.10.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 ETC = "/etc/tandem"
+VAR = "/var/lib/tandem"
+SYSTEMD = "/etc/systemd/system"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
 #: What says how the rails are to be, for whoever renders netplan.
@@ -16,12 +21,14 @@ ENGINE = "tandem-engine"
 #: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
+#: The container that downloads a model, while it does.
+DOWNLOAD = "tandem-download"
 #: keepalived, for the virtual address.
 ADDRESS = "tandem-address"
 #: Which ports a model among several has, in its engine's folder: it keeps them.
 SLOT = "slot"
 #: What engines have compiled, by image.
-CACHE = "/var/lib/tandem/cache"
+CACHE = f"{VAR}/cache"
 
 #: What has one node of a cluster serve alone, and the drop-in of the engine's unit that is there while it does
 #: (files/fallback/fallback.py).
@@ -44,8 +51,15 @@ GUARD = "tandem-guard"
 WALLS = "tandem-walls"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
+#: Units without a container.
+PROGRAMS = (CANARY, GUARD, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, WALLS)
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
 UNITS = (PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+
+
+def unit_file(unit: str) -> str:
+    """Where systemd finds a unit of ours."""
+    return f"{SYSTEMD}/{unit}.service"
 
 
 def units_of(engines: Iterable[str]) -> tuple[str, ...]:
@@ -54,8 +68,8 @@ def units_of(engines: Iterable[str]) -> tuple[str, ...]:
 
 
 #: Stamps of model files whose content was proven (operations/node/model/proof.py writes them).
-PROVEN = "/var/lib/tandem/models"
-UNIT_FILES = tuple(f"/etc/systemd/system/{unit}.service" for unit in UNITS)
+PROVEN = f"{VAR}/models"
+UNIT_FILES = tuple(map(unit_file, UNITS))
 
 #: What all engines may read.
 ENGINE_SECRETS = f"{ETC}/engine/secrets"
@@ -76,16 +90,18 @@ PROXY_LOADED = "/run/tandem/proxy.loaded"
 #: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"
 #: What each key of a client's has used (the proxy writes it, operations/node/door/keys.py reads it).
-KEYS_USED = "/var/lib/tandem/keys"
+KEYS_USED = f"{VAR}/keys"
 #: The proxy's key and certificate (operations/node/door/certificate.py).
 TLS = f"{ETC}/tls"
+#: On the head, the authority that signs the certificates of all nodes.
+AUTHORITY = f"{ETC}/ca"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
 #: another is (`where`): counts beside keys (operations/node/secret/modes.py).
 SECRETS: tuple[dict[str, Any], ...] = (
     {"path": ENGINE_SECRETS, "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
     {"path": TLS, "user": PROXY_USER},
-    {"path": f"{ETC}/ca", "user": 0},
+    {"path": AUTHORITY, "user": 0},
     {"path": ALARM_SECRETS, "user": 0},
     {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
 )
