@@ -38,7 +38,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has said of itself (operations/node/bench_facts.py)."""
+    """What a node has said of itself (operations/node/look/bench_facts.py)."""
 
     state: Mapping[str, Any]
     counters: Mapping[str, int] | None

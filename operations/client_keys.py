@@ -45,7 +45,7 @@ def take_over(whose: str, state: State, host: Host) -> bool:
 
 
 def _asked(host: Host, stdin: str = "", **arguments: bool) -> dict[str, str]:
-    answer = hand(host, stdin, "keys", anyway=True, where=host.name, **arguments)
+    answer = hand(host, stdin, "door.keys", anyway=True, where=host.name, **arguments)
     if "problem" in answer:
         raise RuntimeError(answer["problem"])
     return answer

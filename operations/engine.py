@@ -13,9 +13,9 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch, units
+from operations.paths import ALONE, ALONE_SINCE, RAY_TOKEN
 from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
-from operations.plan.places import ALONE, ALONE_SINCE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.verify import await_engine, has_proven_itself, is_live, was_started

@@ -46,7 +46,7 @@ def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
-            answer, broken = ask(host, "fabric", action="apply", paths=paths), ""
+            answer, broken = ask(host, "network.rails", action="apply", paths=paths), ""
         except Exception as error:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
@@ -57,7 +57,7 @@ def _apply(paths: list[str]) -> Any:
                 host.disconnect()
                 host.connect(raise_exceptions=True, show_errors=False)
                 tether.quicken(host)
-                told = ask(host, "fabric", action="keep", paths=paths)
+                told = ask(host, "network.rails", action="keep", paths=paths)
             except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
@@ -116,7 +116,7 @@ def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
     """A link may need some seconds after netplan was applied (the other node's too): try for a while."""
     problems: list[str] = []
     for attempt in range(6):
-        problems = ask(host, "fabric", action="prove", peers=peers, mtu=mtu)["problems"]
+        problems = ask(host, "network.rails", action="prove", peers=peers, mtu=mtu)["problems"]
         if not problems:
             break
         gevent.sleep(1 + attempt)

@@ -62,7 +62,7 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
 
 def vocabulary(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
-    return ask(where, "vocabulary", names=[image.local], script=script(recipe.engine))
+    return ask(where, "image.vocabulary", names=[image.local], script=script(recipe.engine))
 
 
 def asked_first(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def asked_first(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
     it is not, or can't be asked. What mods will be put onto is not asked: it lacks what they bring.
     """
     source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
-    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script(recipe.engine)) or {}
+    told = ask_or_none(where, "image.vocabulary", names=[image.local, *source], script=script(recipe.engine)) or {}
     if "error" in told:
         logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")
         return {}

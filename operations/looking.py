@@ -11,9 +11,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.paths import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.places import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import unit_of
@@ -59,7 +59,7 @@ def at(host: Host, plan: Plan) -> dict[str, Any]:
         archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
         # The head has all models' files: the others get them from there.
         models = plan.models if is_head else plan.on(host.name)
-        _looks[host.name] = ask(host, "look", **arguments(plan.knobs, models, archives))
+        _looks[host.name] = ask(host, "look.look", **arguments(plan.knobs, models, archives))
     return _looks[host.name]
 
 

@@ -100,7 +100,7 @@ def _tell(where: Host, state: dict[str, Any]) -> None:
 
 
 def _prove(served: ServedModel, model: Model, store: str, _state: State, where: Host) -> bool:
-    state = ask(where, "model_files", store=store, **model.place, prove=True)
+    state = ask(where, "model.proof", store=store, **model.place, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
@@ -111,7 +111,7 @@ def _prove(served: ServedModel, model: Model, store: str, _state: State, where: 
 
 
 def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
-    for name in ask(where, "model_mend", store=store, **model.place)["aside"]:
+    for name in ask(where, "model.mend", store=store, **model.place)["aside"]:
         where.log(f"{name} is not whole: set aside, fetched again")
 
 
@@ -136,7 +136,7 @@ def _download(plan: Plan, served: ServedModel, model: Model, store: str) -> Any:
     argv += [word for setting in settings for word in ("--env", setting)]
     argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
     asked = {"argv": argv, "script": as_is("model/download.py"), "owner": plan.head.node.home}
-    return _followed(f"{model.repo} from the Hub", "hub", store=store, **model.place, **asked)
+    return _followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)
 
 
 def _followed(label: str, program: str, **arguments: Any) -> Any:

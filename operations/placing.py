@@ -49,7 +49,7 @@ def write(file: File) -> StringCommand:
 def show_diff(file: File) -> None:
     """With --diff, what will change in a file."""
     if state.config.DIFF:
-        old = ask(host, "files", paths=[file.path], contents=True).get(file.path, {}).get("text", "")
+        old = ask(host, "look.files", paths=[file.path], contents=True).get(file.path, {}).get("text", "")
         click.echo(f"{host.print_prefix}{file.path}", err=True)
         for line in generate_color_diff(old.splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)

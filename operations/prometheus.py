@@ -15,11 +15,11 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking, units
-from operations.node.monitors import REFUSED
+from operations.node.monitoring.monitors import REFUSED
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import Plan
 from operations.plan.service import Program
 from operations.remote import ask
@@ -109,7 +109,7 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
 def _answer(programs: Sequence[Program], _state: State, where: Host) -> bool:
     """Wait until they answer, and say which do not."""
     names, until = [program.unit for program in programs], time.monotonic() + READY_S
-    while any((problems := ask(where, "monitors", units=names)).values()) and time.monotonic() < until:
+    while any((problems := ask(where, "monitoring.monitors", units=names)).values()) and time.monotonic() < until:
         gevent.sleep(2)
     for unit, why in problems.items():
         if why:

@@ -38,7 +38,8 @@ def programs() -> str:
     package = Path(__file__).parent
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(package / "__init__.py", "operations/__init__.py")
+        for shared in ("__init__.py", "paths.py"):
+            archive.write(package / shared, f"operations/{shared}")
         for file in sorted((package / "node").rglob("*.py")):
             archive.write(file, f"operations/{file.relative_to(package)}")
     return _Line(base64.b64encode(buffer.getvalue()).decode() + "\n")
@@ -63,7 +64,7 @@ class Survey(FactBase[dict[str, Any]]):
     """The survey: runs as the login, takes root by itself, and says so when it can't."""
 
     def command(self, arguments: dict[str, Any]) -> StringCommand:
-        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command("survey", arguments))
+        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command("look.survey", arguments))
         return StringCommand(
             "if ! command -v python3 >/dev/null; then cat >/dev/null; echo '{\"python\": false}';",
             "elif ! sudo -n true 2>/dev/null; then cat >/dev/null; echo '{\"sudo\": false}';",

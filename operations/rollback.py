@@ -62,7 +62,7 @@ class _Past:
                 archives = {each.local: each.archive for each in images_of(declared)}
         except Refusal:
             declared = None
-        told = ask(head, "served", archives=archives)
+        told = ask(head, "unit.served", archives=archives)
         self.plans: list[dict[str, Any]] = told["plans"]
         states = told["images"]
         self.contents = {name: state["image"]["content"] for name, state in states.items() if state["image"]}
@@ -92,7 +92,7 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     if served_last(plan, host):
         host.noop("is the one that served last")
         return
-    yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
+    yield quietly(lambda _, host: bool(ask(host, "unit.served", keep=served)))
 
 
 def served_last(plan: Plan, where: Host) -> bool:
@@ -105,7 +105,7 @@ def has_served(plan: Plan, model: ServedModel, where: Host) -> bool:
     if served_last(plan, where):
         return True
     now = _record(plan)
-    past = ask(where, "served")["plans"]
+    past = ask(where, "unit.served")["plans"]
     return any(
         _engine(each, model, where.name) == _engine(now, model, where.name) for each in past if "services" in each
     )

@@ -30,7 +30,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
     port = plan.knobs.copy_port(node.index)
     server = Tether(
         head_of(plan),
-        "share",
+        "copy.share",
         addresses=list(head.rail_addresses),
         port=port,
         peers=list(node.rail_addresses),
@@ -41,7 +41,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
         client = Tether(
             host,
-            "fetch",
+            "copy.fetch",
             what=what,
             addresses=list(head.rail_addresses),
             port=port,

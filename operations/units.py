@@ -10,8 +10,8 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.paths import ENGINE, folder_of, unit_file
 from operations.placing import differs, place
-from operations.plan.places import ENGINE, folder_of
 from operations.plan.service import Program, Service
 from operations.remote import ask
 
@@ -86,7 +86,7 @@ def place_service(service: Program, present: dict[str, Any]) -> Iterator[Pyinfra
 def remove(unit: str) -> Iterator[PyinfraCommand]:
     """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
     yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
-    yield StringCommand("rm -rf", f"/etc/systemd/system/{unit}.service", f"/run/systemd/system/{unit}.service.d")
+    yield StringCommand("rm -rf", unit_file(unit), f"/run/systemd/system/{unit}.service.d")
     yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
     yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
 
@@ -115,7 +115,7 @@ def start(unit: str) -> Iterator[StringCommand]:
 @operation()
 def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
     """Remove units that are here, all engines with the one of that name."""
-    found = ask(host, "services", units=names, every_engine=ENGINE in names)["units"]
+    found = ask(host, "unit.services", units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]

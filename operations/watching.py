@@ -62,7 +62,7 @@ class Watch:
         place = self._places.get(host.name, {})
         answer = ask(
             host,
-            "journal",
+            "unit.journal",
             unit=self.unit,
             patterns=[*self.forbidden, *self.expected],
             invocation=place.get("invocation", ""),

@@ -46,8 +46,8 @@ DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
 ALONE = Path("/run/tandem/alone.json")
 #: What `make status` says.
 STATE = Path("/run/tandem/fallback.json")
-#: Plans that a deploy has seen serve (operations/node/served.py): one that never has is a deploy's matter. Ranks meet
-#: before they load, so a meeting says nothing of that.
+#: Plans that a deploy has seen serve (operations/node/unit/served.py): one that never has is a deploy's matter. Ranks
+#: meet before they load, so a meeting says nothing of that.
 SERVED = Path("/var/lib/tandem/served.json")
 HERE = Path(__file__).parent
 

@@ -71,7 +71,7 @@ class Examination:
                 for peer in self.hosts
                 if peer != host.name
             }
-            answer = ask(host, "fabric", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
+            answer = ask(host, "network.rails", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
             return list(answer["problems"])
 
         self.seen.mtu = self._everywhere(prove)

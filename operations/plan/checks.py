@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from operations.paths import ENGINE
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
-from operations.plan.places import ENGINE
 from operations.plan.proxy import asked_at
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel

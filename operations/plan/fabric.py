@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from operations.paths import NETPLAN, NETWORK_MANAGER
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import NETPLAN, NETWORK_MANAGER
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:

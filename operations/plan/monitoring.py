@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
+from operations.paths import ETC, EXPORTER, PAGE, TLS, folder_of, unit_file, units_of
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import STARTS
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES, File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, EXPORTER, PAGE, TLS, folder_of, units_of
 from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
@@ -73,7 +73,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
         File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{EXPORTER}.service", unit),
+        File(unit_file(EXPORTER), unit),
     ]
     return seal_program(EXPORTER, files)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of, unit_file
 from operations.plan.alarms import goes_to, receiver_config, secret_files
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.monitoring import scrape_job, targets
 from operations.plan.nodes import Node
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of
 from operations.plan.service import SPEC, Program, seal_program
 
 #: Where systemd puts what it gives to Alertmanager alone.
@@ -43,7 +43,7 @@ def prometheus(models: Sequence[str], knobs: Knobs, node: Node, names: Sequence[
     files = [
         File(f"{folder}/prometheus.yml", config),
         File(f"{folder}/rules.yml", as_is("monitoring/rules.yml")),
-        File(f"/etc/systemd/system/{PROMETHEUS}.service", unit),
+        File(unit_file(PROMETHEUS), unit),
     ]
     return seal_program(PROMETHEUS, files)
 
@@ -79,7 +79,7 @@ def alertmanager(knobs: Knobs, node: Node) -> Program | None:
         # A topic of ntfy's and the path of a webhook open them to whoever knows them.
         File(f"{folder}/alertmanager.yml", alertmanager_config(knobs, CREDENTIALS), "600"),
         File(f"{folder}/receivers.json", json.dumps(known, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{ALERTMANAGER}.service", unit),
+        File(unit_file(ALERTMANAGER), unit),
     ]
     return seal_program(ALERTMANAGER, files)
 

@@ -27,7 +27,7 @@ def document(
     files: Mapping[str, Mapping[str, Any]],
     when: str,
 ) -> dict[str, Any]:
-    """The document. `images` by role, `told` by role as operations/node/packages.py says it, `files` of the model
+    """The document. `images` by role, `told` by role as operations/node/image/packages.py says it, `files` of the model
     (name -> size, blob), `when` in ISO 8601 with a time zone.
     """
     parts = [_image(role, image, told[role]) for role, image in images.items() if "python" in told.get(role, {})]

@@ -84,7 +84,7 @@ def remarks(knobs: Knobs, nodes: Sequence[Node], now: datetime | None = None) ->
 
 def is_due(found: dict[str, object], wanted: Sequence[str], authority: str, now: float) -> str:
     """Why a node needs another certificate of our authority (`authority`: the hash of its own), by what it has
-    (operations/node/certificate.py); empty: it does not.
+    (operations/node/door/certificate.py); empty: it does not.
     """
     if not found["hash"]:
         return "it has none"

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from operations.paths import CANARY, ETC, GUARD, LITELLM, folder_of, unit_file
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, LITELLM, folder_of
 from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
@@ -78,6 +78,6 @@ def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequenc
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
         File(f"{folder}/{settings}", json.dumps(wanted, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{unit}.service", render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
+        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
     ]
     return seal_program(unit, files)

@@ -20,7 +20,7 @@ if reach.speaks(host, inventory):
         raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
     head = the_head()
     name, model = head[0].name, declared.first.recipe.served_name
-    (answer,) = everywhere(head, "alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S).values()
+    (answer,) = everywhere(head, "monitoring.alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S).values()
     if "problem" in answer:
         raise DeployError(f"{answer['problem']}: `make status` says why, `make apply` deploys it")
     if not answer["receivers"]:

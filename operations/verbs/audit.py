@@ -16,4 +16,4 @@ if reach.speaks(host, inventory):
     # A tokenizer and a configuration have none.
     for files in {each.key: each for model in models for each in model.recipe.models if each.kind != "files"}.values():
         lies: dict[str, Any] = {"folder": files.folder, "revision": files.revision or "none"}
-        audit_table(everywhere(the_head(), "audit", store=declared.knobs.model_store, **lies))
+        audit_table(everywhere(the_head(), "model.audit", store=declared.knobs.model_store, **lies))

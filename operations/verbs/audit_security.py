@@ -21,10 +21,10 @@ if reach.speaks(host, inventory):
         models = chosen(declared, host.data.get("_model"))
         images = {local: local for each in models for local in holes.roles(*each.pair).values()}
     head, answering = next(iter(inventory)), reach.answering(inventory)
-    nodes: dict[str, Any] = everywhere(answering, "runtimes")
+    nodes: dict[str, Any] = everywhere(answering, "machine.runtimes")
     told: dict[str, Any] = {}
     if head.name in nodes:
-        told = everywhere([head], "packages", images=images, script=as_is("sbom/packages.py"))[head.name]
+        told = everywhere([head], "image.packages", images=images, script=as_is("sbom/packages.py"))[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]
     inside = {
         local: {each["name"]: each["version"] for each in said["python"]}

@@ -80,10 +80,10 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
             raise DeployError(why)
         hosts = reach.answering(inventory)
         if deployment:
-            return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
+            return {"nodes": everywhere(hosts, "look.bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
         urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers = everywhere(asked, "bench_facts", STATE_S, urls, counters=counters())
+        answers = everywhere(asked, "look.bench_facts", STATE_S, urls, counters=counters())
         # Without one node's counters a share would be a wrong one.
         if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))

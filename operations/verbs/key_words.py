@@ -32,7 +32,7 @@ def ask_head(**arguments: Any) -> dict[str, Any]:
     """What the head says; raises DeployError where it can't, and where something is wrong. That there is no such key is
     for whoever asked.
     """
-    answer = next(iter(everywhere(the_head(), "keys", deadline_s=DEADLINE_S, **arguments).values()))
+    answer = next(iter(everywhere(the_head(), "door.keys", deadline_s=DEADLINE_S, **arguments).values()))
     if "problem" in answer and "unknown" not in answer:
         raise DeployError(answer["problem"])
     return answer
@@ -48,7 +48,7 @@ def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
     if others := [each for each in reach.answering(inventory) if each not in the_head()]:
         said: dict[str, dict[str, Any]] = {}
         with suppress(DeployError):
-            said = everywhere(others, "keys", deadline_s=DEADLINE_S, tell=True)
+            said = everywhere(others, "door.keys", deadline_s=DEADLINE_S, tell=True)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
             raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
     return ask_head(make=wanted)
@@ -72,7 +72,7 @@ def tell_others(text: str, alone: bool) -> Told:
     while others := [each for each in reach.answering(inventory) if each.name != head]:
         whose = {each.name: {"where": each.name} for each in others}
         with suppress(DeployError):
-            answers |= everywhere(others, "keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
+            answers |= everywhere(others, "door.keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
         dropped |= {name for answer in answers.values() for name in answer.get("dropped", ())}
         now = _heads(text)
         if now == text:

@@ -9,7 +9,7 @@ from operations.verbs.report import absent_lines, everywhere, say, the_head
 if reach.speaks(host, inventory):
     head, *_ = the_head()
     names = {each.name: {"where": each.name} for each in reach.answering(inventory)}
-    answers = everywhere(reach.answering(inventory), "keys", deadline_s=DEADLINE_S, of_node=names)
+    answers = everywhere(reach.answering(inventory), "door.keys", deadline_s=DEADLINE_S, of_node=names)
     # It may have fallen silent.
     the_head()
     rows, lines = added_up(answers.pop(head.name), answers)

@@ -14,6 +14,6 @@ if reach.speaks(host, inventory):
         keep = needed(declared.pairs)
     # A deploy puts images onto nodes that no unit needs yet.
     with lock.taken():
-        answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
+        answers = everywhere(reach.answering(inventory), "unit.old_images", keep=keep, remove=True)
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
     say([*pruned_lines(answers), *absent_lines(topology=topology)])

@@ -23,9 +23,9 @@ if reach.speaks(host, inventory):
     hosts = the_head()
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
-    told: dict[str, Any] = everywhere(hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
+    told: dict[str, Any] = everywhere(hosts, "image.packages", images=local, script=as_is("sbom/packages.py"))[name]
     where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder}
-    model = everywhere(hosts, "model_verify", **where, revision=recipe.model.revision or "none")[name]
+    model = everywhere(hosts, "model.verify", **where, revision=recipe.model.revision or "none")[name]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")
         for role, each in told.items()

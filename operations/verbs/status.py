@@ -6,9 +6,9 @@ Ends with 0 where one node at least has answered.
 from pyinfra import host, inventory
 
 from operations import reach
+from operations.paths import ALERTMANAGER, PROMETHEUS
 from operations.plan.declared import chosen
 from operations.plan.images import needed
-from operations.plan.places import ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import as_a_whole
 from operations.plan.refusal import Refusal
 from operations.plan.served_model import unit_of
@@ -36,5 +36,5 @@ if reach.speaks(host, inventory):
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
-    answers = everywhere(reach.answering(inventory), "status", DEADLINE_S, declared, keep=keep, only=only)
+    answers = everywhere(reach.answering(inventory), "look.status", DEADLINE_S, declared, keep=keep, only=only)
     status_table(answers, absent_lines(answers, topology))

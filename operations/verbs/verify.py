@@ -26,7 +26,7 @@ if reach.speaks(host, inventory):
         asked = True
         where: dict[str, Any] = {"store": declared.knobs.model_store}
         where["models"] = [each.place for each in model.recipe.models]
-        answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
+        answers = everywhere(hosts, "model.verify", **where, deep=bool(host.data.get("_deep")))
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
         raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=topology)))

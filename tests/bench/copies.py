@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from operations.node.swarm import STREAMS
+from operations.node.copy.swarm import STREAMS
 from operations.remote import command, programs
 from tests.e2e import cluster
 from tests.lab import node

@@ -19,7 +19,7 @@ from bench.profiles import profile
 from bench.ssh import Tunnel, login
 from bench.steps import Wanted
 from bench.way import Way
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import counters
 from operations.plan.refusal import Refusal
 from tests.benchmark.doubles.engine import TEMPLATE, answer

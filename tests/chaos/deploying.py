@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from operations import remote
-from operations.plan.places import NETPLAN
+from operations.paths import NETPLAN
 from tests.chaos.acts import Act, power
 from tests.chaos.scene import Scene
 from tests.e2e import cluster

@@ -32,7 +32,7 @@ def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> s
             "doctor.look": seen.looks[known],
             "doctor.gpu_load": seen.loads[known],
             "doctor.cables": json.loads(json.dumps(seen.cables[known]).replace("spark-", "@fake/spark-")),
-            "fabric": {"problems": []},
+            "network.rails": {"problems": []},
         }
         said |= {name.replace("_", ".", 1): answer for name, answer in programs.items()} if place else {}
         answers[name] = {program: json.dumps(answer) for program, answer in said.items()}
@@ -65,7 +65,7 @@ def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:
     look["disk"]["room"][0]["free_gib"] = 0.0
     look["heat"] = {"failed": "OSError: no"}
     problem = "enp1s0f0np0 -> spark-1: small packets do, 9000 bytes do not"
-    done = doctor(tmp_path, doctor_look=look, fabric={"problems": [problem]})
+    done = doctor(tmp_path, doctor_look=look, network_rails={"problems": [problem]})
     assert done.returncode == 1 and "3 bad thing(s) were found" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     rows = done.stdout.split("what helps")[1].split("\n\n")[0].splitlines()[1:]

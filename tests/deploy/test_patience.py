@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from operations.node.meter import Meter
+from operations.node.copy.meter import Meter
 from operations.patience import progress
 
 

@@ -15,7 +15,7 @@ from bench.process import Client
 from bench.profiles import Profile
 from bench.records import Counters, Folder, NodeState, Request, Step
 from bench.steps import Wanted
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import counters
 from tests.gpu.engines import Engine
 from tests.gpu.proxies import KEY

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import audit
+from operations.node.model import audit
 
 REVISION = "a" * 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operations.node import cause
+from operations.node.unit import cause
 
 DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "6"}
 

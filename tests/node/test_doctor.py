@@ -20,14 +20,11 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.node import links, lock
+from operations.node import lock
 from operations.node.doctor import (
     clock,
-    container,
     disk,
-    gpu,
     gpu_load,
-    heat,
     holders,
     kernel_log,
     look,
@@ -37,6 +34,9 @@ from operations.node.doctor import (
     reading,
     software,
 )
+from operations.node.image import container
+from operations.node.machine import gpu, heat
+from operations.node.network import links
 
 DOUBLES = Path(__file__).parent / "doubles"
 TOPICS = {
@@ -85,8 +85,8 @@ def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_topic_that_hangs_is_one_line_and_the_program_ends() -> None:
     """As a node runs it: a process that can't end while a thread of its waits for one that does not die."""
     code = (
-        "import json, time; from operations.node.doctor import gpu, look; look.PATIENCE_S = 3;"
-        "gpu.main = lambda: time.sleep(3600); print(json.dumps(look.main('/nowhere', '', [])))"
+        "import json, time; from operations.node.doctor import look; from operations.node.machine import gpu;"
+        "look.PATIENCE_S = 3; gpu.main = lambda: time.sleep(3600); print(json.dumps(look.main('/nowhere', '', [])))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
     told = json.loads(done.stdout)

@@ -22,7 +22,7 @@ ONE, OTHER = NODES = ("tandem-doctor-1", "tandem-doctor-2")
 #: In a namespace /sys/class/net is still this machine's: `carrier` is asked of `ip` instead.
 PROGRAM = """
 import importlib, json, subprocess, sys
-from operations.node import links
+from operations.node.network import links
 def of_namespace():
     told = {}
     for link in json.loads(subprocess.run(["ip", "-j", "addr"], capture_output=True, check=True).stdout):

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.node import drained, keys
+from operations.node.door import drained, keys
 from tests.node import strangers
 from tests.node.confined import place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body, running

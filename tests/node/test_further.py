@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files, probe, share, status, unit
-from operations.node.source import Source
+from operations.node.copy import share
+from operations.node.copy.source import Source
+from operations.node.engine import probe
+from operations.node.look import status
+from operations.node.model import proof
+from operations.node.unit import brief
 from operations.plan.engines import ENGINES
 from tests.lab import further
 from tests.node.shipped import part
@@ -37,7 +41,7 @@ def test_what_makes_an_adapter_and_a_tokenizer_whole(tmp_path: Path, kind: str, 
     further._write_adapter(tmp_path)
     if taken:
         (tmp_path / taken).unlink()
-    said = [each.text for each in model_files.structure_problems(tmp_path, kind)]
+    said = [each.text for each in proof.structure_problems(tmp_path, kind)]
     assert bool(said) == bool(problem) and problem in "".join(said)
 
 
@@ -45,11 +49,11 @@ def test_a_truncated_adapter_is_none(tmp_path: Path) -> None:
     further._write_adapter(tmp_path)
     file = tmp_path / "adapter_model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
-    assert "its header says" in model_files.structure_problems(tmp_path, "adapter")[0].text
+    assert "its header says" in proof.structure_problems(tmp_path, "adapter")[0].text
 
 
 def probed(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(unit, "main", lambda _unit: {"state": {}, "log": []})
+    monkeypatch.setattr(brief, "main", lambda _unit: {"state": {}, "log": []})
 
     def ask(url: str, body: dict[str, Any] | None, _key: str, _deadline_s: float) -> dict[str, Any]:
         return dict(answers[url.removeprefix("http://h")])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import keys
+from operations.node.door import keys
 from tests.node.shipped import part
 from tests.plan.samples import ROOT
 
@@ -174,7 +174,7 @@ def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixt
 def take(text: str, **more: Any) -> dict[str, Any]:
     """What a node does with a text that comes to it, as it is sent: behind the programs, on standard input."""
     patched = (
-        "import json, sys; from pathlib import Path; from operations.node import keys;"
+        "import json, sys; from pathlib import Path; from operations.node.door import keys;"
         f"keys.KEYS, keys.DOOR = Path({str(keys.KEYS)!r}), Path({str(keys.DOOR)!r});"
         "print(json.dumps(keys.main(**json.loads(sys.argv[1]))))"
     )

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from operations.node import keys, modes
-from operations.plan.places import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
+from operations.node.door import keys
+from operations.node.secret import modes
+from operations.paths import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
 from operations.proxy import TAKE_KEY
 from tests.node.shipped import part
 

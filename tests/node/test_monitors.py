@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import monitors
-from operations.plan.places import ALERTMANAGER, PROMETHEUS
+from operations.node.monitoring import monitors
+from operations.paths import ALERTMANAGER, PROMETHEUS
 from tests.node.page_doubles import Double
 from tests.plan.samples import plan
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from operations.node import alarm_test, monitors
+from operations.node.monitoring import alarm_test, monitors
 from operations.plan.prometheus import CREDENTIALS
 from operations.plan.service import Program
 from tests.node import receivers, watchers

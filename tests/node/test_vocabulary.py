@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from operations import judging
-from operations.node import vocabulary
+from operations.node.image import vocabulary
 from operations.plan.lint.subject import FOLDER
 
 SCRIPT = Path(__file__).parents[2] / "files/engine/vocabulary.py"

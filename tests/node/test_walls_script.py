@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import status
-from operations.node import walls as on_node
+from operations.node.look import status
+from operations.node.network import walls as on_node
 from tests.node.walled import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
 from tests.plan.samples import ROOT
 
@@ -105,7 +105,7 @@ def test_a_control_group_that_was_made_anew_is_a_change(site: Site) -> None:
 
 def test_the_node_says_what_it_can() -> None:
     unified()
-    program = "import json; from operations.node import walls; print(json.dumps(walls.able()))"
+    program = "import json; from operations.node.network import walls; print(json.dumps(walls.able()))"
     argv = ["unshare", "--mount", "sh", "-c", f"{MOUNT} && exec python3 -c '{program}'"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == '{"nft": true, "groups": true}\n', done.stderr

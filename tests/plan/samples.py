@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from operations.paths import SLICE, UNITS
 from operations.plan import plan as plans
 from operations.plan.declared import Declared, DeclaredModel
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
-from operations.plan.places import SLICE, UNITS
 from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import Recipe
 from operations.plan.service import Service

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import netplan
+from operations.node.network import netplan
 from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import images, old_images, served
+from operations.node.image import origin
+from operations.node.unit import old_images, served
 from operations.plan import engine_service
 from operations.plan.declared import Declared
 from operations.plan.files import render
@@ -214,7 +215,7 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
 
 def test_what_a_rollback_can_t_tell_apart_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "served.json")
-    monkeypatch.setattr(images, "image_states", lambda names: {names[0]: {"content": "c1"}})
+    monkeypatch.setattr(origin, "image_states", lambda names: {names[0]: {"content": "c1"}})
     of = plan(recipe="lab-tiny-llama")
     served.main(keep={**kept(of), "images": ["with-mods", "base"]})
     served.main(keep={**kept(of), "id": "with other files", "images": ["with-mods"]})

@@ -13,7 +13,7 @@ from bench.advise.kv import context, room
 from bench.advise.load import Load
 from bench.advise.measured import drafts
 from bench.advise.models import kv_bytes
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import ENGINES, counters
 from operations.plan.formats import load_file
 from operations.plan.lint.judge import judge_of, lint

@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from operations.node import links
+from operations.node.network import links
 
 #: IEEE 802's first ethertype for experiments within one site. Switches flood the frame, nobody else takes it.
 ETHERTYPE = 0x88B5

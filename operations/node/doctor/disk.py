@@ -10,9 +10,10 @@ from typing import Any
 
 from operations.node.commands import docker_root, output
 from operations.node.doctor import reading
+from operations.paths import ETC, VAR
 
 #: Where Tandem and Docker write, besides the model store.
-PLACES = ("/", "/var/lib/tandem", "/etc/tandem")
+PLACES = ("/", VAR, ETC)
 
 
 def main(store: str) -> dict[str, Any]:

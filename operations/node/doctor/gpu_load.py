@@ -11,13 +11,16 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from operations.node import lock, services, status
+from operations.node import lock
 from operations.node.commands import docker_inspect
-from operations.node.doctor import container, gpu, memory
-from operations.node.probe import ask
-from operations.node.services import unit_states
-
-ENGINE = "tandem-engine"
+from operations.node.doctor import memory
+from operations.node.engine.probe import ask
+from operations.node.image import container
+from operations.node.look import status
+from operations.node.machine import gpu
+from operations.node.unit import services
+from operations.node.unit.services import unit_states
+from operations.paths import ENGINE
 
 #: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
 LOOK_S = 3

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import output, read
-from operations.node.doctor import gpu
-from operations.node.survey import listeners
+from operations.node.look.survey import listeners
+from operations.node.machine import gpu
 
 
 def main(watched: list[int]) -> dict[str, Any]:

@@ -9,8 +9,11 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from operations.node import certificate, links, look
-from operations.node.doctor import clock, disk, gpu, heat, holders, kernel_log, memory, ports, software
+from operations.node.doctor import clock, disk, holders, kernel_log, memory, ports, software
+from operations.node.door import certificate
+from operations.node.login import expand
+from operations.node.machine import gpu, heat
+from operations.node.network import links
 
 #: Seconds for all topics together; the longest, a container, has 60.
 PATIENCE_S = 100.0
@@ -25,7 +28,7 @@ def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
         "gpu": gpu.main,
         "kernel_log": kernel_log.main,
         "clock": clock.service,
-        "disk": partial(disk.main, look.expand(store)),
+        "disk": partial(disk.main, expand(store)),
         "heat": heat.main,
         "memory": memory.main,
         "links": links.links,

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from operations.node import links
 from operations.node.commands import output, read
+from operations.node.network import links
 
 
 def main() -> dict[str, dict[str, Any]]:

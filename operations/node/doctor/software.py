@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
-from operations.node.doctor import container
+from operations.node.image import container
 
 DMI = Path("/sys/class/dmi/id")
 #: Seconds; a start of Python in a container.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import ip_interface
 from typing import Any
 
-#: By netdev: what operations/node/links.py says.
+#: By netdev: what operations/node/network/links.py says.
 Links = dict[str, dict[str, Any]]
 
 
