@@ -39,7 +39,7 @@ def programs() -> str:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(package / "__init__.py", "operations/__init__.py")
-        for file in sorted((package / "node").rglob("*.py")):
+        for file in sorted(each for room in ("node", "shapes") for each in (package / room).rglob("*.py")):
             archive.write(file, f"operations/{file.relative_to(package)}")
     return _Line(base64.b64encode(buffer.getvalue()).decode() + "\n")
 

@@ -10,11 +10,11 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 from operations.node import cause, services
 from operations.node.commands import read
 from operations.node.monitors import address_of
+from operations.shapes.unit import AlarmTold
 
 UNIT = "tandem-alertmanager"
 RECEIVERS = Path("/etc/tandem/alertmanager/receivers.json")
@@ -25,7 +25,7 @@ _CALLED = {"webhook": "webhook", "ntfy": "webhook", "email": "email"}
 _COUNT = re.compile(r'^alertmanager_(notification\w+_total)\{[^}]*integration="(\w+)"[^}]*\} (\S+)$', re.MULTILINE)
 
 
-def main(node: str, model: str, wait_s: float = 30) -> dict[str, Any]:
+def main(node: str, model: str, wait_s: float = 30) -> AlarmTold:
     """`receivers`: kind and address of each; `waits`, `failed`: how many have not been told, and how many could not be,
     by what Alertmanager calls them; `why`: its own last word. `problem`: no alarm could be handed to it.
     """

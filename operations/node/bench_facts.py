@@ -12,11 +12,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from operations.node import endpoint, served, services
 from operations.node.commands import docker_inspect, output, read
 from operations.node.doctor import gpu, heat
+from operations.shapes.bench import BenchFacts, Deployment, NodeState
+from operations.shapes.unit import UnitState
 
 ENGINE, PROXY = "tandem-engine", "tandem-proxy"
 #: A counter of ours -> the engine's, from the newest name to the oldest, without the `_total` that prometheus_client
@@ -28,17 +29,17 @@ NEEDED = ("requests", "prompt_tokens", "answer_tokens")
 METRICS_S = 10
 
 
-def main(url: str = "", counters: Counters | None = None, deployment: bool = False) -> dict[str, Any]:
+def main(url: str = "", counters: Counters | None = None, deployment: bool = False) -> BenchFacts:
     """`state`: bench/records.py's NodeState; `counters`: of the engine under `url`, None where it says none. With
     `deployment` also what lies here: `units`, `endpoint`, `served` (the plan that served last), `versions`.
     """
     with ThreadPoolExecutor() as pool:
         state, counted = pool.submit(_state), pool.submit(_counters, url, counters or {})
-        found: dict[str, Any] = {"state": state.result(), "counters": counted.result()}
+        found: BenchFacts = {"state": state.result(), "counters": counted.result()}
     return {**found, **_deployment()} if deployment else found
 
 
-def _state() -> dict[str, float | None]:
+def _state() -> NodeState:
     gpus = gpu.state()
     return {
         "clock_mhz": _most([each["sm_mhz"] for each in gpus]),
@@ -121,7 +122,7 @@ def sums(metrics: str) -> dict[str, float]:
     return found
 
 
-def _deployment() -> dict[str, Any]:
+def _deployment() -> Deployment:
     units = services.main([ENGINE, PROXY])["units"]
     plans = served.plans_of(read(served.PLACE))
     return {
@@ -132,7 +133,7 @@ def _deployment() -> dict[str, Any]:
     }
 
 
-def _versions(units: dict[str, dict[str, str]]) -> dict[str, str]:
+def _versions(units: dict[str, UnitState]) -> dict[str, str]:
     """As text by name; what is not known is left out."""
     images = {unit: units[unit].get("image", "") for unit in (ENGINE, PROXY)}
     found = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from operations.node import drained
 from operations.node.commands import docker_inspect, read
 from operations.node.services import LITELLM
+from operations.shapes import Json
+from operations.shapes.look import ProxyState
 
 LOADED = Path("/run/tandem/proxy.loaded")
 ADMIN = "/run/tandem/proxy/admin.sock"
@@ -17,7 +18,7 @@ KEY = Path("/etc/tandem/proxy/secrets/master.key")
 PAGES_KEY = Path("/run/credentials/tandem-page.service/key")
 
 
-def main() -> dict[str, Any]:
+def main() -> ProxyState:
     """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `engines`: of the one whose
     engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written; `drained`:
     those that HAProxy was told to send nothing more; `page_is_older`: whether the page has another key than that one.
@@ -35,7 +36,7 @@ def main() -> dict[str, Any]:
     }
 
 
-def _started(container: dict[str, Any]) -> float:
+def _started(container: Json) -> float:
     """Seconds since 1970; Docker writes nine digits behind the point, Python reads six."""
     text = str(container["State"]["StartedAt"])[:26].rstrip("Z")
     return datetime.fromisoformat(f"{text}+00:00").timestamp()

@@ -6,9 +6,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
+from operations.shapes import Json
+from operations.shapes.model import Identity
+from operations.shapes.unit import Services, UnitState
 
 #: Tandem's units.
 LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
@@ -30,7 +33,7 @@ _SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
-def main(units: Sequence[str], every_engine: bool = False) -> dict[str, Any]:
+def main(units: Sequence[str], every_engine: bool = False) -> Services:
     """Of these units, and with `every_engine` of all engines that lie here. `units`: name -> systemd's properties, with
     the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
     of Tandem's, or under its names, that no unit has.
@@ -65,17 +68,17 @@ def slots() -> dict[str, int]:
     return {name: int(text) for name, text in found.items() if text.isdecimal()}
 
 
-def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
+def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     """systemd's view of each unit."""
     names = [unit if unit.endswith(".slice") else f"{unit}.service" for unit in units]
     blocks = output("systemctl", "show", *names, f"--property={_PROPERTIES}").strip().split("\n\n")
     return {
-        unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        unit: cast("UnitState", dict(line.split("=", 1) for line in block.splitlines() if "=" in line))
         for unit, block in zip(units, [*blocks, *[""] * len(units)], strict=False)
     }
 
 
-def _spec_of(pid: str) -> dict[str, str]:
+def _spec_of(pid: str) -> UnitState:
     """`spec`, where a process of a unit has one: behind ready.sh or a program, in the label that `docker run` will give
     its container, or in its environment. Empty: this process has none.
     """
@@ -95,25 +98,26 @@ def _spec_of(pid: str) -> dict[str, str]:
 _LABELS = ("spec", "topology", "recipe", "url", "model", "pulse", "address")
 
 
-def _started_from(container: dict[str, Any]) -> dict[str, str]:
+def _started_from(container: Json) -> UnitState:
     labels = container["Config"]["Labels"] or {}
+    said = cast("UnitState", {key: labels.get(f"tandem.{key}", "") for key in _LABELS})
     return {
-        **{key: labels.get(f"tandem.{key}", "") for key in _LABELS},
+        **said,
         "image": container["Image"],
         "image_name": container["Config"]["Image"],
     }
 
 
-def image_states(names: Sequence[str]) -> dict[str, dict[str, str]]:
+def image_states(names: Sequence[str]) -> dict[str, Identity]:
     """Images that are there, by the name that was asked for."""
-    found = {}
+    found: dict[str, Identity] = {}
     for image in docker_inspect("image", *names):
-        identity = {"id": image["Id"], "content": content_id(image), "architecture": image["Architecture"]}
+        identity: Identity = {"id": image["Id"], "content": content_id(image), "architecture": image["Architecture"]}
         found.update({name: identity for name in names if name in image["RepoTags"]})
     return found
 
 
-def content_id(image: dict[str, Any]) -> str:
+def content_id(image: Json) -> str:
     """A hash that is equal where the content is: layers and what a container gets from the config.
 
     The image ID is not: it differs for the same content between the overlay2 and the containerd store.

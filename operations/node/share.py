@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from operations.node import beats, layers, model_files, source
+from operations.shapes.model import Ready
 
 
 def main(
@@ -28,7 +29,7 @@ def main(
     revision: str = "",
     kind: str = "model",
     image: str = "",
-) -> dict[str, Any]:
+) -> Ready:
     """Print {"ready": true} and serve until the tether ends."""
     try:
         serve(addresses, port, Shared(peers, Path(store) / folder / "snapshots" / revision, image))
