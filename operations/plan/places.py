@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from operations.shapes.look import SecretFolder
 
 ETC = "/etc/tandem"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
@@ -81,7 +82,7 @@ KEYS_USED = "/var/lib/tandem/keys"
 TLS = f"{ETC}/tls"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
 #: another is (`where`): counts beside keys (operations/node/modes.py).
-SECRETS: tuple[dict[str, Any], ...] = (
+SECRETS: tuple[SecretFolder, ...] = (
     {"path": ENGINE_SECRETS, "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
     {"path": TLS, "user": PROXY_USER},

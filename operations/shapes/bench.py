@@ -36,3 +36,41 @@ class BenchFacts(TypedDict):
     endpoint: NotRequired[Endpoint]
     served: NotRequired[Served | dict[str, str]]
     versions: NotRequired[dict[str, str]]
+
+
+class Order(TypedDict):
+    """A line that `make bench` hands to its verb (bench/session.py): everything of a `deployment`, or how these nodes
+    are, with the URLs of their engines.
+    """
+
+    deployment: NotRequired[bool]
+    nodes: NotRequired[list[str]]
+    urls: NotRequired[dict[str, str]]
+
+
+class Declared(TypedDict):
+    """What the knobs want, as a bench is told."""
+
+    recipe: str
+    served_name: str
+    model: str
+    revision: str
+    engine: str
+    topologies: list[str]
+    topology: str
+    executor: str
+    pipeline_parallel: int
+    routing: str
+    model_store: str
+
+
+class Told(TypedDict, total=False):
+    """What the verb answers (operations/verbs/bench.py): of each node, or a `problem`; in the first line, `declared` and
+    how to log in to the `head`, None where that is not over ssh.
+    """
+
+    nodes: dict[str, BenchFacts]
+    problem: str
+    declared: Declared
+    ssh: dict[str, object] | None
+    head: str

@@ -9,6 +9,7 @@ from operations import reach
 from operations.plan.declared import chosen
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.shapes.model import Verified
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say, verify_table
 
 if reach.speaks(host, inventory):
@@ -26,7 +27,7 @@ if reach.speaks(host, inventory):
         asked = True
         where: dict[str, Any] = {"store": declared.knobs.model_store}
         where["models"] = [each.place for each in model.recipe.models]
-        answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
+        answers: dict[str, Verified] = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
         raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=topology)))

@@ -63,11 +63,11 @@ def smart_log(text: str) -> Health:
     told = _json(text)
     if "critical_warning" not in told:
         return {}
-    said = told["critical_warning"]
-    warning: Any = said.get("value", 0) if isinstance(said, dict) else said
+    warning = told["critical_warning"]
+    used: Any = told.get("percent_used", told.get("percentage_used", 0))
     return {
-        "warning": int(warning),
-        "used_percent": int(told.get("percent_used", told.get("percentage_used", 0))),
+        "warning": int(warning.get("value", 0) if isinstance(warning, dict) else warning),
+        "used_percent": int(used),
         "spare_percent": int(told.get("avail_spare", 100)),
         "media_errors": int(told.get("media_errors", 0)),
         "celsius": int(told.get("temperature", 273)) - 273,

@@ -139,7 +139,6 @@ def by_package() -> Mapping[str, tuple[Advisory, ...]]:
 
 
 @cache
-def about() -> Mapping[str, Any]:
-    """`date`: when the list was renewed, `sources`, `packages`: what was looked up at all."""
-    found: dict[str, Any] = json.loads(ABOUT.read_text())
-    return found
+def about() -> About:
+    """The file."""
+    return cast("About", json.loads(ABOUT.read_text()))
