@@ -65,8 +65,8 @@ class Declared(TypedDict):
 
 
 class Told(TypedDict, total=False):
-    """What the verb answers (operations/verbs/bench.py): of each node, or a `problem`; in the first line, `declared` and
-    how to log in to the `head`, None where that is not over ssh.
+    """What the verb answers (operations/verbs/bench.py): of each node, or a `problem`; in the first line, `declared`
+    and how to log in to the `head`, None where that is not over ssh.
     """
 
     nodes: dict[str, BenchFacts]

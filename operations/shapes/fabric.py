@@ -8,8 +8,8 @@ from operations.shapes import Json
 
 
 class Link(TypedDict):
-    """An interface that can be a rail (operations/node/links.py). `addresses` are IPv4 with their prefixes, `mtu` bytes,
-    `rdma` the RDMA device behind it.
+    """An interface that can be a rail (operations/node/links.py). `addresses` are IPv4 with their prefixes, `mtu`
+    bytes, `rdma` the RDMA device behind it.
     """
 
     carrier: bool
@@ -37,7 +37,9 @@ class Office(TypedDict, total=False):
 
 
 class Claimed(TypedDict):
-    """Who has an address (a MAC, or empty), and `vrids`: VRRP's id -> addresses that say it (operations/node/claimed.py)."""
+    """Who has an address (a MAC, or empty), and `vrids`: VRRP's id -> addresses that say it
+    (operations/node/claimed.py).
+    """
 
     mac: str
     vrids: dict[str, list[str]]
@@ -53,8 +55,8 @@ class Selected(TypedDict):
 
 
 class NetplanEntry(TypedDict):
-    """What a file of netplan's gives to an interface, or why it can't be looked into (operations/node/netplan.py): `unread`, or
-    the others, as in Selected.
+    """What a file of netplan's gives to an interface, or why it can't be looked into (operations/node/netplan.py):
+    `unread`, or the others, as in Selected.
     """
 
     file: str

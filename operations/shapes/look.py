@@ -87,9 +87,9 @@ class LookArguments(TypedDict):
 class Look(TypedDict):
     """Tandem's own state on a node (operations/node/look.py).
 
-    `images` by local name, `files` by path, `links` by netdev, `models` by their keys; `slots`: ports of models, by name;
-    `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `missing`: packages; `refused`: apt was
-    asked for them within a day.
+    `images` by local name, `files` by path, `links` by netdev, `models` by their keys; `slots`: ports of models, by
+    name; `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `missing`: packages; `refused`:
+    apt was asked for them within a day.
     """
 
     services: Services

@@ -59,8 +59,8 @@ class Question(TypedDict):
 
 
 class Probed(TypedDict, total=False):
-    """Whether an engine or the proxy answers (operations/node/probe.py). `seconds`: that the answer took. The others are
-    there where it is not `ok`: why, whether it says at least what it serves, and a UnitLook.
+    """Whether an engine or the proxy answers (operations/node/probe.py). `seconds`: that the answer took. The others
+    are there where it is not `ok`: why, whether it says at least what it serves, and a UnitLook.
     """
 
     ok: bool
@@ -192,8 +192,8 @@ class AlarmTold(TypedDict, total=False):
 
 
 class LockLine(TypedDict, total=False):
-    """A line of the lock's program (operations/node/lock.py): whether it is `held`, the generation `before` and from now
-    on, or who has it; then `beat`, the number of each beat that came, in seconds of the deploy's clock.
+    """A line of the lock's program (operations/node/lock.py): whether it is `held`, the generation `before` and from
+    now on, or who has it; then `beat`, the number of each beat that came, in seconds of the deploy's clock.
     """
 
     held: bool

@@ -45,8 +45,8 @@ def everywhere(
     stdin: str = "",
     **arguments: Any,
 ) -> dict[str, T]:
-    """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then. Their
-    shape is what the program's `main` returns; whoever asks names it.
+    """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
+    Their shape is what the program's `main` returns; whoever asks names it.
 
     `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
     when none of them does.
