@@ -127,7 +127,8 @@ class Docker(TypedDict):
 
 
 class Walls(TypedDict, total=False):
-    """Whether nftables can be set, and whether a rule can tell a socket by its control group; Docker's cgroup driver."""
+    """Whether nftables can be set, and whether a rule can tell a socket by its control group; Docker's cgroup driver.
+    """
 
     nft: bool
     groups: bool
@@ -143,7 +144,8 @@ class Memory(TypedDict):
 
 
 class Free(TypedDict):
-    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes that are there already."""
+    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes that are there already.
+    """
 
     path: str
     free: int

@@ -144,3 +144,23 @@ class PageSpec(TypedDict):
     prometheus: str
     panels: list[Panel]
     static: list[str]
+
+
+class FallbackRank(TypedDict):
+    """A node of the cluster, and its address on the fabric."""
+
+    name: str
+    address: str
+
+
+class FallbackSpec(TypedDict):
+    """fallback.json. `rank`: this node's; seconds without a node after which it serves alone."""
+
+    rank: int
+    ranks: list[FallbackRank]
+    port: int
+    engine_port: int
+    meeting: str
+    spec: str
+    after_s: float
+    returns: str

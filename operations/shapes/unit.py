@@ -73,7 +73,8 @@ class Probed(TypedDict, total=False):
 
 
 class Judged(TypedDict):
-    """What is wrong with an engine's words, or empty; `judged`: it is the words that are (operations/node/answer.py)."""
+    """What is wrong with an engine's words, or empty; `judged`: it is the words that are (operations/node/answer.py).
+    """
 
     problem: str
     judged: bool

@@ -1,7 +1,5 @@
 """`make verify`: are the models whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
 
-from typing import Any
-
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
@@ -25,9 +23,13 @@ if reach.speaks(host, inventory):
         if not hosts:
             continue
         asked = True
-        where: dict[str, Any] = {"store": declared.knobs.model_store}
-        where["models"] = [each.place for each in model.recipe.models]
-        answers: dict[str, Verified] = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
+        answers: dict[str, Verified] = everywhere(
+            hosts,
+            "model_verify",
+            store=declared.knobs.model_store,
+            models=[each.place for each in model.recipe.models],
+            deep=bool(host.data.get("_deep")),
+        )
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
         raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=topology)))
