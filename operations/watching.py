@@ -43,7 +43,7 @@ class Watch:
                 if each := self.forbidden.get(pattern):
                     return f'{host.name}: its log says "{line[:200]}": {each.meaning}'
                 self._seen[host.name].add(pattern)
-            if slow := self._places[host.name]["slow"]:
+            if slow := self._places[host.name].get("slow"):
                 return f"{host.name}: the pattern `{slow[0]}` of the recipe's proof takes too long: write it simpler"
         return ""
 
