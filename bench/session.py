@@ -15,6 +15,8 @@ from typing import Any
 from bench.process import ROOT
 from bench.words import why
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes.bench import Told
+from operations.shapes.unit import Endpoint, UnitState
 
 ENVIRONMENT = {**os.environ, "PYINFRA_PROGRESS": "off"}
 
@@ -42,8 +44,8 @@ class Node:
 
     state: Mapping[str, Any]
     counters: Mapping[str, int] | None
-    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    endpoint: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, UnitState] = field(default_factory=dict)
+    endpoint: Endpoint = field(default_factory=Endpoint)
     served: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,11 +121,11 @@ class Session:
             raise _no(answer["problem"], "run the same again: it goes on where it was")
         return {name: Node(**said) for name, said in answer["nodes"].items()}
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> Told:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{"):
-                told: dict[str, Any] = json.loads(line)
+                told: Told = json.loads(line)
                 return told
         raise self._ended()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import gevent
 from pyinfra import host, state
@@ -18,6 +17,7 @@ from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
 from operations.plan.plan import Plan
 from operations.plan.served_model import ServedModel, joins_by_ray
+from operations.shapes.look import Look
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
 
 #: Nodes and units of engines that serve as this plan has them, found when another was about to stop. There is one run
@@ -53,7 +53,7 @@ def retire(plan: Plan, first: bool) -> Iterator[PyinfraCommand]:
         host.noop("nothing to stop")
 
 
-def _has_to_stop(plan: Plan, model: ServedModel, found: dict[str, Any]) -> bool:
+def _has_to_stop(plan: Plan, model: ServedModel, found: Look) -> bool:
     """Whether what runs of a model on this node is not the plan's, and does not wait for its turn."""
     # The label of its container: a unit that only waits has none.
     is_a_replica = units.of(found, model.unit).get("topology") == "replicas"

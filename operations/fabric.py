@@ -84,11 +84,11 @@ def _drift(plan: Plan) -> list[str]:
     links = looking.at(host, plan)["links"]
     lines = []
     for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
-        link = links.get(rail) or {}
-        if f"{address}/{subnet.prefixlen}" not in link.get("addresses", []):
+        link = links.get(rail)
+        if f"{address}/{subnet.prefixlen}" not in (link["addresses"] if link else []):
             lines.append(f"{rail} has not the address {address}/{subnet.prefixlen}")
-        if link.get("mtu") != plan.knobs.fabric_mtu:
-            lines.append(f"{rail} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+        if (mtu := link["mtu"] if link else None) != plan.knobs.fabric_mtu:
+            lines.append(f"{rail} has MTU {mtu}, not {plan.knobs.fabric_mtu}")
     return lines
 
 

@@ -129,8 +129,8 @@ def without_tag(reference: str) -> str:
 
 def _content(plan: Plan, where: Host, image: Image) -> str:
     """The content of an image on a node; empty: it is not there."""
-    found = looking.at(where, plan)["images"].get(image.local, {})
-    return str(found.get("image", {}).get("content", ""))
+    found = looking.at(where, plan)["images"].get(image.local)
+    return found["image"].get("content", "") if found else ""
 
 
 def _context(files: list[tuple[str, bytes]]) -> str:

@@ -19,6 +19,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.served_model import unit_of
 from operations.plan.service import Service
 from operations.remote import ask
+from operations.shapes.look import Look, LookArguments
 
 P = ParamSpec("P")
 
@@ -34,10 +35,10 @@ class Named(Protocol):
 
 
 #: Looks of this run, by node. There is one run in a process.
-_looks: dict[str, dict[str, Any]] = {}
+_looks: dict[str, Look] = {}
 
 
-def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> dict[str, Any]:
+def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> LookArguments:
     """What a look needs to know; `models`: those with a part on that node; `archives`: local image name -> archive on
     it, or empty.
     """
@@ -52,7 +53,7 @@ def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -
     }
 
 
-def at(host: Host, plan: Plan) -> dict[str, Any]:
+def at(host: Host, plan: Plan) -> Look:
     """The state of a node; asked anew when something has been changed since."""
     if host.name not in _looks:
         is_head = host.name == plan.head.node.name
@@ -70,7 +71,7 @@ def images_at(plan: Plan, name: str) -> list[Image]:
     return list({image.local: image for image in found}.values())
 
 
-def remember(name: str, state: dict[str, Any]) -> None:
+def remember(name: str, state: Look) -> None:
     """A survey has looked already."""
     _looks[name] = state
 

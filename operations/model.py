@@ -22,6 +22,7 @@ from operations.plan.plan import Plan
 from operations.plan.recipe import Model
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
+from operations.shapes.model import ModelState
 from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
 
@@ -84,14 +85,14 @@ def _copy(plan: Plan, model: Model, _state: State, where: Host) -> None:
     copy_from_head(plan, where, "model", **model.place)
 
 
-def _is_whole(served: ServedModel, model: Model, state: dict[str, Any]) -> bool:
+def _is_whole(served: ServedModel, model: Model, state: ModelState) -> bool:
     """Whether nothing is to be done for files on the head; says what had drifted."""
     _tell(host, state)
     is_whole = state["present"] and state["proven"] and not state["problems"]
     return bool(is_whole and not missing_files(served.recipe, model, state["files"]))
 
 
-def _tell(where: Host, state: dict[str, Any]) -> None:
+def _tell(where: Host, state: ModelState) -> None:
     """What had drifted."""
     for problem in state["problems"]:
         where.log(problem)
@@ -119,7 +120,7 @@ def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
     return _followed(
-        f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
+        f"{label} from {source}", "copy.install", **model.place, store=store, source=source, plain=is_served
     )
 
 

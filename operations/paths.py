@@ -6,7 +6,8 @@ It is sent to nodes with these programs, so it needs nothing but the standard li
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from operations.shapes.look import SecretFolder
 
 ETC = "/etc/tandem"
 VAR = "/var/lib/tandem"
@@ -97,7 +98,7 @@ TLS = f"{ETC}/tls"
 AUTHORITY = f"{ETC}/ca"
 #: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
 #: another is (`where`): counts beside keys (operations/node/secret/modes.py).
-SECRETS: tuple[dict[str, Any], ...] = (
+SECRETS: tuple[SecretFolder, ...] = (
     {"path": ENGINE_SECRETS, "user": 0},
     {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
     {"path": TLS, "user": PROXY_USER},

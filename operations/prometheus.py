@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import gevent
 from pyinfra import host, logger, state
@@ -23,6 +22,7 @@ from operations.plan.files import as_is
 from operations.plan.plan import Plan
 from operations.plan.service import Program
 from operations.remote import ask
+from operations.shapes.look import Look
 
 #: Seconds for Prometheus to read what it has kept, and to answer.
 READY_S = 60
@@ -65,7 +65,7 @@ def watch(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("they keep and send")
 
 
-def _taken_away(found: dict[str, Any]) -> Iterator[PyinfraCommand]:
+def _taken_away(found: Look) -> Iterator[PyinfraCommand]:
     here = [unit for unit in (PROMETHEUS, ALERTMANAGER) if units.exists(found, unit)]
     for unit in here:
         yield from units.remove(unit)

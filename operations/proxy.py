@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import Any
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -32,6 +31,7 @@ from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
 from operations.remote import ask
+from operations.shapes.look import Look
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
@@ -168,7 +168,7 @@ def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraComm
     yield from units.start(ADDRESS)
 
 
-def _has_its_engines(found: dict[str, Any], service: Service) -> bool:
+def _has_its_engines(found: Look, service: Service) -> bool:
     return bool(found["proxy"]["engines"].get(service.unit) == _config(service))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import cast
 
 import gevent
 from pyinfra import host, state
@@ -22,6 +22,7 @@ from operations.plan.proxy import shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.remote import ask
+from operations.shapes.unit import Probed, Question
 from operations.waiting import Wait, waits_to_start
 from operations.watching import Watch, parts
 
@@ -190,10 +191,10 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
         gevent.sleep(1)
 
 
-def _probe(asked: Asked, where: Host) -> dict[str, Any]:
+def _probe(asked: Asked, where: Host) -> Probed:
     """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
     recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
-    more: dict[str, Any] = {"question": asdict(question)} if question else {}
+    more: dict[str, Question | str] = {"question": cast("Question", asdict(question))} if question else {}
     more |= {"unit": asked.unit, "url": asked.url, "key_file": asked.key_file}
     return ask(where, "engine.probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
 

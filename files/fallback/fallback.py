@@ -24,10 +24,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from others import Others
 from under_way import UnderWay
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import FallbackSpec
 
 #: Seconds between two looks.
 LOOK_S = 1.0
@@ -55,7 +58,7 @@ HERE = Path(__file__).parent
 class Fallback:
     """What this node does about a cluster that lacks a node."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, wanted: FallbackSpec) -> None:
         self.wanted, self.rank = wanted, int(wanted["rank"])
         self.names = [each["name"] for each in wanted["ranks"]]
         self.others = Others(self.rank, [each["address"] for each in wanted["ranks"]], wanted["port"], wanted["spec"])

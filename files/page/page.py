@@ -20,7 +20,7 @@ import threading
 import time
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from answers import handler
 from asking import Heard, Source, as_json, ask_all
@@ -33,11 +33,16 @@ from reading import read
 from series import asked, series
 from state import state
 
+if TYPE_CHECKING:
+    from operations.shapes.page import Events as Happened
+    from operations.shapes.page import Series, State
+    from operations.shapes.specs import PageSpec
+
 
 class Page:
     """What is told, out of one look at all nodes for all who ask."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, wanted: PageSpec) -> None:
         self.wanted = wanted
         names = names_of(wanted["panels"])
         self._nodes = [
@@ -62,19 +67,19 @@ class Page:
         self._memory.add({each.name: each.reading for each in heard if each.reading and not each.silent_since})
         self._events.see(self._state(heard)["nodes"])
 
-    def _state(self, heard: list[Heard]) -> dict[str, Any]:
+    def _state(self, heard: list[Heard]) -> State:
         now = {each.name: each.reading for each in heard if each.reading and not each.silent_since}
         return state(self.wanted, heard, self._watch, self._memory.figures(now))
 
-    def state(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def state(self, query: dict[str, list[str]]) -> State:
         return self._state(self._heard())
 
-    def series(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def series(self, query: dict[str, list[str]]) -> Series:
         """Raises Wrong."""
         panel, span = asked(query, self.wanted["panels"])
         return series(panel, span, self.wanted["prometheus"], self._memory)
 
-    def events(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def events(self, query: dict[str, list[str]]) -> Happened:
         return self._events.told()
 
     def keep_looking(self) -> None:
@@ -92,7 +97,7 @@ class Page:
 def main() -> int:
     """Listen, for ever; a port that is taken is waited for by systemd's next start."""
     here = Path(__file__).parent
-    wanted = json.loads((here / "page.json").read_text())
+    wanted: PageSpec = json.loads((here / "page.json").read_text())
     key = (Path(os.environ["CREDENTIALS_DIRECTORY"]) / "key").read_text().strip()
     page = Page(wanted)
     files = {name: (here / name).read_bytes() for name in wanted["static"]}

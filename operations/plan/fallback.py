@@ -14,6 +14,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
+from operations.shapes.specs import FallbackSpec
 
 _PARTS = ("fallback", "others", "under_way")
 
@@ -31,7 +32,7 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
     if not knobs.falls_back:
         return None
     folder = folder_of(FALLBACK)
-    wanted = {
+    wanted: FallbackSpec = {
         "rank": node.place,
         "ranks": [{"name": rank.name, "address": rank.fabric} for rank in model.nodes],
         "port": knobs.port("meeting"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import yaml
 
@@ -18,6 +17,8 @@ from operations.plan.nodes import Node
 from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
+from operations.shapes import Json
+from operations.shapes.specs import ExporterSpec, Passed
 
 _PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
@@ -33,7 +34,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     if knobs.monitoring == "off":
         return None
     folder = folder_of(EXPORTER)
-    passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
+    passed: dict[str, Passed] = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
     for model, _ in models:
         if node.name in model.endpoints or knobs.falls_back:
             runs = ENGINES[model.recipe.engine]
@@ -44,7 +45,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
                 "names": runs.METRICS,
                 "model": model.recipe.served_name,
             }
-    wanted: dict[str, Any] = {
+    wanted: ExporterSpec = {
         "address": node.fabric,
         "port": knobs.monitoring_port,
         "facts": {
@@ -86,7 +87,7 @@ def targets(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:
     return {name: f"{first + 11 + index}:{knobs.monitoring_port}" for index, name in enumerate(names)}
 
 
-def scrape_job(of: Mapping[str, str]) -> dict[str, Any]:
+def scrape_job(of: Mapping[str, str]) -> Json:
     """The job of a Prometheus that scrapes these targets."""
     static = [{"targets": [target], "labels": {"node": name}} for name, target in of.items()]
     return {"job_name": "tandem", "scrape_interval": "15s", "scrape_timeout": "10s", "static_configs": static}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from operations.paths import ETC, PAGE, PROXY_KEY, folder_of, unit_file
 from operations.plan.files import File, as_is, render
@@ -14,6 +13,7 @@ from operations.plan.nodes import Node
 from operations.plan.panels import panels_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
+from operations.shapes.specs import PageSpec
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
@@ -35,7 +35,7 @@ def page(
     if knobs.monitoring == "off":
         return None
     folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
-    wanted: dict[str, Any] = {
+    wanted: PageSpec = {
         "port": knobs.page_port,
         "name": node.name,
         "models": [

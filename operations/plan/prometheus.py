@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import yaml
 
@@ -15,10 +14,12 @@ from operations.plan.knobs import Knobs
 from operations.plan.monitoring import scrape_job, targets
 from operations.plan.nodes import Node
 from operations.plan.service import SPEC, Program, seal_program
+from operations.shapes import Json
+from operations.shapes.look import Survey
 
 #: Where systemd puts what it gives to Alertmanager alone.
 CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
-#: The alarm of `make alarm-test` (operations/node/alarms.py).
+#: The alarm of `make alarm-test` (operations/node/monitoring/alarm_test.py).
 TEST_ALARM = "TandemTest"
 
 
@@ -86,7 +87,7 @@ def alertmanager(knobs: Knobs, node: Node) -> Program | None:
 
 def alertmanager_config(knobs: Knobs, secrets: str) -> str:
     """Alertmanager's configuration, as YAML; `secrets`: the folder in which it finds passwords and tokens."""
-    test: dict[str, Any] = {
+    test: Json = {
         "matchers": [f'alertname="{TEST_ALARM}"'],
         # Each test is told by itself and at once. A receiver that fails is tried for as long as `group_interval`.
         "group_by": ["..."],
@@ -105,7 +106,7 @@ def alertmanager_config(knobs: Knobs, secrets: str) -> str:
     return yaml.safe_dump(config, sort_keys=False)
 
 
-def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
+def monitoring_remarks(knobs: Knobs, head: Survey) -> Iterator[str]:
     """What an owner should know before the first change, one line each; `head`: its survey."""
     if not knobs.keeps:
         return

@@ -95,7 +95,7 @@ class Nodes:
         """What the doubles do wrong from now on."""
         (self.folder / "faults.json").write_text(json.dumps(faults))
 
-    def requests(self, name: str) -> list[dict[str, Any]]:
+    def requests(self, name: str) -> list[Any]:
         """What a double was asked."""
         file = self.folder / f"{name}.requests"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -136,7 +136,7 @@ def double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
 def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[str, str]]:
     """By node and program: what a deploy asks, and what the bench asks."""
     plan = planned(topology=topology, recipe=RECIPE)
-    served = record(plan, contents_of(plan))
+    served: Any = record(plan, contents_of(plan))
     found = {}
     for index, name in enumerate(each.node.name for each in plan.nodes):
         state = look(plan, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ FOREIGN = """recipe_version: "1"
 container: vllm-node
 command: vllm serve org/model --port 8000 --gpu-memory-utilization 0.8 --mxfp4-backend CUTLASS
 """
-RELEASE = releases("vllm")["0.27.1"]
+RELEASE: Any = releases("vllm")["0.27.1"]
 FORK = RELEASE | {"version": "0.1.dev3", "flags": RELEASE["flags"] | {"mxfp4-backend": {"takes": "text"}}}
 
 

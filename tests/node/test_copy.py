@@ -21,7 +21,7 @@ from tests.node.models import FOLDER, make
 SHARD = "model-00001-of-00002.safetensors"
 PORT = 26987
 #: What a look says of files that are not in the store.
-ABSENT = {"present": False, "problems": []}
+ABSENT: Any = {"present": False, "problems": []}
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def share(source: Path) -> Iterator[None]:
     assert process.wait(timeout=5) == 0
 
 
-def copy(store: Path) -> dict[str, Any]:
+def copy(store: Path) -> Any:
     return fetch.main("model", ["127.0.0.1"], PORT, str(store), folder=FOLDER, revision=model.revision())
 
 
@@ -194,13 +194,13 @@ def test_a_blank_in_the_store_s_path_hides_nothing_from_a_mend(tmp_path: Path) -
 def test_a_source_that_is_not_whole_is_told_in_words(source: Path) -> None:
     (source / SHARD).unlink()
     look = {"m": {"folder": FOLDER, "revision": model.revision(), "kind": "model"}}
-    comes = {"m": {"source": str(source.parents[2]), "plain": True}}
+    comes: Any = {"m": {"source": str(source.parents[2]), "plain": True}}
     assert survey._source_problems(comes, look, {"m": ABSENT}) == [f"{source / SHARD} is missing: the index names it"]
 
 
 def test_a_folder_with_the_model_s_own_files_is_no_draft_s(source: Path) -> None:
     draft = {"folder": "models--org--draft", "revision": "d" * 40, "kind": "model"}
     look = {"m": {"folder": FOLDER, "revision": "e" * 40, "kind": "model"}, "d": draft}
-    comes = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
+    comes: Any = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
     problems = survey._source_problems(comes, look, {"m": ABSENT, "d": ABSENT})
     assert problems == [f"{source} has no models--org--draft at {'d' * 40}"]

@@ -22,7 +22,7 @@ from tests.node.shipped import part
 from tests.node.test_proof import serving
 
 node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
-QUESTION = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
+QUESTION: Any = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
 VECTOR = {"data": [{"embedding": [0.25, -1.5]}], "usage": {"prompt_tokens": 2}}
 MODELS = {"data": [{"id": "m"}]}
 
@@ -52,10 +52,10 @@ def test_a_truncated_adapter_is_none(tmp_path: Path) -> None:
     assert "its header says" in proof.structure_problems(tmp_path, "adapter")[0].text
 
 
-def probed(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def probed(answers: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(brief, "main", lambda _unit: {"state": {}, "log": []})
 
-    def ask(url: str, body: dict[str, Any] | None, _key: str, _deadline_s: float) -> dict[str, Any]:
+    def ask(url: str, body: Any | None, _key: str, _deadline_s: float) -> Any:
         return dict(answers[url.removeprefix("http://h")])
 
     monkeypatch.setattr(probe, "ask", ask)
@@ -85,7 +85,7 @@ def test_of_several_engines_each_is_asked_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])
-def test_the_canary_asks_an_embedding_engine_for_a_vector(told: dict[str, Any], problem: str) -> None:
+def test_the_canary_asks_an_embedding_engine_for_a_vector(told: Any, problem: str) -> None:
     with serving({"/v1/embeddings": told}) as (url, _):
         watch = SimpleNamespace(wanted={"model": "m", "question": QUESTION}, url=url, silence_s=5)
         assert engine.Engine.ask(watch) == problem

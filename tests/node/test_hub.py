@@ -104,7 +104,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server.server_close()
 
 
-def download(store: Path) -> dict[str, Any]:
+def download(store: Path) -> Any:
     """A download to its end."""
     return hub.main([REPO, REVISION], SCRIPT, str(store), FOLDER, REVISION, str(store.parent))
 

@@ -21,7 +21,7 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make(tmp_path / "hub")
 
 
-def state(snapshot: Path, *, prove: bool = False) -> dict[str, Any]:
+def state(snapshot: Path, *, prove: bool = False) -> Any:
     return proof.main(str(snapshot.parents[2]), FOLDER, model.revision(), prove=prove)
 
 

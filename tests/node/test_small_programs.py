@@ -230,6 +230,6 @@ def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
-    sent = remote._asked("keys", "hashes of keys\n", {"take": True})["_stdin"]
+    sent = remote._asked("door.keys", "hashes of keys\n", {"take": True})["_stdin"]
     assert str.__str__(sent) == f"{str.__str__(remote.programs())}hashes of keys\n"
     assert f"{sent}" == "(programs)"

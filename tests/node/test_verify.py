@@ -27,8 +27,8 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def verified(snapshot: Path, *, deep: bool) -> dict[str, Any]:
-    state: dict[str, Any] = verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
+def verified(snapshot: Path, *, deep: bool) -> Any:
+    state: Any = verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
     return state
 
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_named_with_node_file_and_remedy(snapshot: Path) -> Non
     head = verified(snapshot, deep=True)
     other = {**head, "files": {**head["files"], SHARD: {"size": 1, "blob": "x"}}}
     absent = verify.main("/nowhere", [PLACE])
-    answers = {"spark-1": {"models": [head]}, "spark-2": {"models": [other]}, "spark-3": absent}
+    answers: Any = {"spark-1": {"models": [head]}, "spark-2": {"models": [other]}, "spark-3": absent}
     told = verify_table([model.REPO], answers)
     assert f"spark-2: {SHARD} is not spark-1's" in told
     assert f"spark-3: /nowhere/{FOLDER}/snapshots/{model.revision()} is not there" in told

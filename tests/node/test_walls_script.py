@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_a_node_without_what_it_takes_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_status_says_whether_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = {"ActiveState": "active", "SubState": "exited"}
+    state: Any = {"ActiveState": "active", "SubState": "exited"}
     for problem, health in (("", "they stand"), ("the walls are not as planned", "the walls are not as planned")):
         monkeypatch.setattr(on_node, "standing", lambda problem=problem: {"problem": problem})
         assert status._row("tandem-walls", state)["health"] == health

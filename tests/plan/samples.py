@@ -71,7 +71,7 @@ def engine_of(planned: NodePlan) -> Service:
     return engine
 
 
-def survey(**changes: Any) -> dict[str, Any]:
+def survey(**changes: Any) -> Any:
     """A healthy DGX Spark with nothing deployed."""
     link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "mac": "", "driver": "mlx5_core", "rdma": None}
     found: dict[str, Any] = {

@@ -21,11 +21,12 @@ from operations.node.copy.meter import Meter
 from operations.node.copy.source import Busy, Source
 from operations.node.copy.swarm import STREAMS, UPLOADS, Swarm, Task
 from operations.node.image import layers
+from operations.shapes.model import Copied, ModelFile, Worker
 
 CHUNK = 1 << 20
 
 
-def main(what: str, addresses: list[str], port: int, store: str, **arguments: Any) -> dict[str, Any]:
+def main(what: str, addresses: list[str], port: int, store: str, **arguments: Any) -> Copied:
     """`what` is `image` (image) or `model` (see `_model`); the last line has `done` or `error`."""
     beats.watch()
     head = Source(addresses, port)
@@ -35,7 +36,7 @@ def main(what: str, addresses: list[str], port: int, store: str, **arguments: An
         return {"error": str(error) or type(error).__name__}
 
 
-def _image(head: Source) -> dict[str, Any]:
+def _image(head: Source) -> Copied:
     with head.get("/image", told={"have": layers.present()}) as body:
         # Docker unpacks the archive under its root before it takes the layers out.
         fits(docker_root(), 2 * (body.length or 0))
@@ -64,14 +65,14 @@ def _model(
     folder: str,
     revision: str,
     kind: str = "model",
-    here: dict[str, Any] | None = None,
-    peers: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
+    here: Worker | None = None,
+    peers: list[Worker] | None = None,
+) -> Copied:
     """`here`: addresses and port to serve the other workers on, and `part`, this worker's number; `peers`: the same of
     each other worker.
     """
     with head.get("/model") as body:
-        files: dict[str, dict[str, Any]] = json.load(body)
+        files: dict[str, ModelFile] = json.load(body)
     installer = Installer(store, folder, revision, kind)
     wanted = installer.missing(files)
     meter = installer.expect(files[name] for name in wanted)
@@ -103,7 +104,7 @@ def _model(
         for each in [pool.submit(stream, number % 2 == 0) for number in range(STREAMS)]:
             each.result()
     installer.finish(files)
-    done = {"done": True, **meter.state()}
+    done: Copied = {"done": True, **meter.state()}
     if here and peers:
         # The others may still take from here; the deploy lets go when all have everything.
         print(json.dumps(done), flush=True)

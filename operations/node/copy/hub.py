@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from operations.node import beats
 from operations.node.commands import open_files
@@ -17,6 +17,7 @@ from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.model import mend, proof
 from operations.paths import DOWNLOAD
+from operations.shapes.model import Copied, ModelFile
 
 RUN = ["docker", "run", "--name", DOWNLOAD]
 #: Seconds between two looks at how much has arrived.
@@ -25,7 +26,7 @@ LOOK_EVERY_S = 1
 
 def main(
     argv: list[str], script: str, store: str, folder: str, revision: str, owner: str, kind: str = "model"
-) -> dict[str, Any]:
+) -> Copied:
     """Run `argv` (which gets `script` on its standard input, prints the Hub's manifest as its first line and then
     downloads into `store`), say how far it is, and prove that what came is what the Hub has.
 
@@ -71,11 +72,11 @@ def main(
     return {"done": True, **meter.state()}
 
 
-def _manifest(said: IO[str]) -> dict[str, dict[str, Any]]:
+def _manifest(said: IO[str]) -> dict[str, ModelFile]:
     """What the Hub has: the first line of JSON, whatever a library prints before it; empty when none comes."""
     for line in said:
         if line.startswith("{"):
-            found: dict[str, dict[str, Any]] = json.loads(line)
+            found: dict[str, ModelFile] = json.loads(line)
             return found
     return {}
 
@@ -109,7 +110,7 @@ def _take_away_left_overs(repo: Path) -> None:
         Path(path).unlink(missing_ok=True)
 
 
-def _unlike(files: dict[str, dict[str, Any]], snapshot: Path) -> list[str]:
+def _unlike(files: dict[str, ModelFile], snapshot: Path) -> list[str]:
     """Names that are not here with the size and the hash that the Hub has for them."""
     here = proof.manifest(snapshot)
     return sorted(name for name, entry in files.items() if here.get(name) != entry)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
 from operations.node.model import mend, proof
 from operations.node.model.folders import source_snapshot
+from operations.shapes.model import Copied, ModelFile
 
 #: Files that are taken from a folder at once: the disk is busy while a hash is computed.
 AT_ONCE = 4
@@ -24,9 +24,7 @@ AT_ONCE = 4
 Source = Callable[[int, memoryview], Iterator[int]]
 
 
-def main(
-    store: str, folder: str, revision: str, source: str, kind: str = "model", plain: bool = True
-) -> dict[str, Any]:
+def main(store: str, folder: str, revision: str, source: str, kind: str = "model", plain: bool = True) -> Copied:
     """On the head: take a revision from a folder (an HF cache, or, where it may be `plain`, the model's own files)."""
     snapshot = source_snapshot(source, folder, revision, plain)
     if snapshot is None:
@@ -65,14 +63,14 @@ class Installer:
         self._make(self._repo / "refs")
         self._make(self.snapshot)
 
-    def expect(self, entries: Iterable[dict[str, Any]]) -> Meter:
+    def expect(self, entries: Iterable[ModelFile]) -> Meter:
         """These are to come. Raises OSError when they do not fit; what an earlier try has left of them is here."""
         left = sum(entry["size"] - self._arrived_of(entry["blob"]) for entry in entries)
         fits(self._repo, left)
         self.meter = Meter(left)
         return self.meter
 
-    def missing(self, files: dict[str, dict[str, Any]]) -> list[str]:
+    def missing(self, files: dict[str, ModelFile]) -> list[str]:
         """Names that are not here with the right size, link, structure and content; what is wrong is moved aside."""
         proof.expect_only(self.snapshot, files)
         here = proof.manifest(self.snapshot)
@@ -92,7 +90,7 @@ class Installer:
             names.append(name)
         return names
 
-    def add(self, name: str, entry: dict[str, Any], source: Source) -> None:
+    def add(self, name: str, entry: ModelFile, source: Source) -> None:
         """Bring one file in; goes on where an earlier try broke off. Raises OSError when its content is wrong."""
         blob = self._repo / "blobs" / entry["blob"]
         # Two names may have one content.
@@ -113,7 +111,7 @@ class Installer:
             with self._recording:
                 proof.keep_proof(self.snapshot, [name])
 
-    def finish(self, files: dict[str, dict[str, Any]]) -> None:
+    def finish(self, files: dict[str, ModelFile]) -> None:
         """The whole revision is here: name it, and keep the proof. Raises OSError when it is not whole."""
         state = proof.main(str(self._repo.parent), self._folder, self._revision, self._kind, prove=True)
         lacking = sorted(set(files) - set(state["files"]))
@@ -132,7 +130,7 @@ class Installer:
     def _part(self, blob: str) -> Path:
         return self._repo / "blobs" / f"{blob}.part"
 
-    def _receive(self, path: Path, entry: dict[str, Any], source: Source) -> None:
+    def _receive(self, path: Path, entry: ModelFile, source: Source) -> None:
         size, git = entry["size"], len(entry["blob"]) == 40
         hasher = hashlib.sha1(b"blob %d\0" % size) if git else hashlib.sha256()
         with PartialFile(path, size, self._owner) as part:

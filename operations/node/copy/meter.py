@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+
+from operations.shapes.model import Copied
 
 
 class Meter:
@@ -45,7 +46,7 @@ class Meter:
             with self._lock:
                 self._waits[leg] += time.monotonic() - begun  # type: ignore[assignment]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Copied:
         """Bytes so far, of how many (0: not known), in how many seconds, and the leg that took most of them."""
         limit = self._waits.most_common(1)[0][0] if self._waits else ""
         return {"bytes": self._done, "of": self._total, "seconds": time.monotonic() - self._start, "limit": limit}

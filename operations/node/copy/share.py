@@ -20,6 +20,7 @@ from operations.node import beats
 from operations.node.copy import source
 from operations.node.image import layers
 from operations.node.model import proof
+from operations.shapes.model import Ready
 
 
 def main(
@@ -31,7 +32,7 @@ def main(
     revision: str = "",
     kind: str = "model",
     image: str = "",
-) -> dict[str, Any]:
+) -> Ready:
     """Print {"ready": true} and serve until the tether ends."""
     try:
         serve(addresses, port, Shared(peers, Path(store) / folder / "snapshots" / revision, image))

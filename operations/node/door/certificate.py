@@ -18,10 +18,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from operations import paths
 from operations.node.door.proxy import LOADED
+from operations.shapes.look import Certificate, CertificateLeft
 
 #: What HAProxy reads: the key, its certificate, and those that vouch for it; and the key beside it.
 FOLDER = Path(paths.TLS)
@@ -35,7 +35,7 @@ _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE---
 
 def main(
     user: int = 0, request: bool = False, sign: str = "", names: Sequence[str] = (), take: str = "", whole: bool = False
-) -> dict[str, Any]:
+) -> Certificate:
     """Without arguments: what is here, see `found`. `request`: the question to the authority, `asks`. `sign`: such a
     question for these names; `chain`: its answer. `take`: that answer becomes this node's; `whole`: what comes on
     standard input does, key and all. Files are `user`'s.
@@ -49,13 +49,13 @@ def main(
     return found()
 
 
-def found() -> dict[str, Any]:
+def found() -> Certificate:
     """`hash`: of what HAProxy reads, empty: nothing, or nothing that can be read as such; `names` and `ends` (seconds
     since 1970) of its certificate; `authority`: the hash of the last certificate in it; `own`: of the authority that
     lies here; `newer`: HAProxy has not read it yet.
     """
     own = AUTHORITY / "ca.crt"
-    here = {"own": _hash(own.read_text()) if own.exists() else "", "hash": "", "names": [], "ends": 0.0}
+    here: Certificate = {"own": _hash(own.read_text()) if own.exists() else "", "hash": "", "names": [], "ends": 0.0}
     text = PEM.read_text() if PEM.exists() else ""
     certificates = _CERTIFICATE.findall(text)
     said = _described(certificates[0]) if certificates else ""
@@ -74,7 +74,7 @@ def found() -> dict[str, Any]:
     }
 
 
-def left() -> dict[str, Any]:
+def left() -> CertificateLeft:
     """`days` until the certificate ends, below 0 when it has; nothing where there is none."""
     ends = found()["ends"]
     return {"days": (ends - time.time()) / 86_400} if ends else {}

@@ -7,6 +7,8 @@ import time
 import urllib.request
 from collections.abc import Sequence
 
+from operations.shapes.unit import Drained
+
 #: Seconds for a word with HAProxy or with a LiteLLM's pulse.
 WORD_S = 5.0
 #: Seconds between two looks.
@@ -27,7 +29,7 @@ def main(
     patience_s: float = 0,
     drain_s: float = 0,
     wanted: str = "",
-) -> dict[str, int]:
+) -> Drained:
     """With `wanted`, the hash of a configuration: `taken`, whether it is in force (1, 0). Else
 
     `left`: requests that are still under way after `drain_s`; 0: none, or it does not say (it hangs or is dead).

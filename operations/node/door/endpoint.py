@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from operations.node.door import certificate
 from operations.node.unit import services
 from operations.paths import PAGE, PROXY, PROXY_KEY
+from operations.shapes.unit import Endpoint
 
 
-def main() -> dict[str, Any]:
+def main() -> Endpoint:
     """`url` (with /v1), `address` (the URL at the virtual one, or empty), `page` (its URL, or empty), `key`, `model`,
     and `authority`: the certificate that clients have to know, or empty. An empty `url`: no proxy runs.
     """

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from operations.node.unit import services
 from operations.paths import CLIENT_KEYS, KEYS_USED, LITELLM, folder_of
+from operations.shapes.keys import Key, KeyRow, Keys, KeysTold, NewKey, Use
 
 #: What the proxy reads, beside its own key.
 KEYS = Path(CLIENT_KEYS)
@@ -30,14 +30,14 @@ _OWNER = "owner"
 
 
 def main(
-    make: dict[str, Any] | None = None,
+    make: NewKey | None = None,
     revoke: str = "",
     careful: bool = False,
     tell: bool = False,
     take: bool = False,
     anyway: bool = False,
     where: str = "the head",
-) -> dict[str, Any]:
+) -> KeysTold:
     """`make`: name, hash, within_s or until, requests and tokens of a new key; `revoke`: the name of one; else
     `keys`: all of them, the owner's first, with what they have used. `problem`: why not, and what to do. `alone`: no
     other node has a proxy. `idle`: this one has none. `unknown`: no key has the name that was to be revoked. `none`:
@@ -72,14 +72,14 @@ def main(
 
 
 def _made(
-    keys: dict[str, Any],
+    keys: Keys,
     name: str,
     hash: str,
     within_s: float | None,
     until: float | None,
     requests: int | None,
     tokens: int | None,
-) -> dict[str, Any]:
+) -> KeysTold:
     now = time.time()
     if name in keys:
         return {
@@ -95,7 +95,7 @@ def _made(
     return {"made": keys[name]}
 
 
-def _taken(text: str, where: str) -> dict[str, Any]:
+def _taken(text: str, where: str) -> KeysTold:
     """Byte for byte, so that a deploy finds the same hash."""
     try:
         keys = _parsed(text)
@@ -109,33 +109,46 @@ def _taken(text: str, where: str) -> dict[str, Any]:
         except (ValueError, KeyError, TypeError, AttributeError):
             before = {}
         _write(text)
-    ended = [name for name, key in before.items() if keys.get(name, {}).get("hash") != key["hash"]]
+    ended = [name for name, key in before.items() if name not in keys or keys[name]["hash"] != key["hash"]]
     return {"dropped": sorted(ended)}
 
 
-def _revoked(keys: dict[str, Any], name: str) -> dict[str, Any]:
+def _revoked(keys: Keys, name: str) -> KeysTold:
     if name not in keys:
         # Where there is no file others may have one, and are not to be told that there are no keys.
-        known = {"unknown": True} if KEYS.exists() else {}
-        return {"problem": f"there is no key named `{name}`: `make keys` lists them", **known}
+        answer: KeysTold = {"problem": f"there is no key named `{name}`: `make keys` lists them"}
+        if KEYS.exists():
+            answer["unknown"] = True
+        return answer
     del keys[name]
     return {"revoked": name}
 
 
-def listed(keys: dict[str, Any], used: dict[str, Any]) -> list[dict[str, Any]]:
+def listed(keys: Keys, used: dict[str, Use]) -> list[KeyRow]:
     """A row each; `id` is the key's, whatever its name (files/litellm/door_keys.py)."""
-    nothing = {"requests": 0, "tokens": 0, "last": None}
-    owners = {"name": _OWNER, "id": _OWNER, "made": None, "expires": None, "at_once": None, "a_minute": None}
-    rows = [owners | nothing | used.get(_OWNER, {})]
-    for name, key in keys.items():
-        limits = {"at_once": key["requests"], "a_minute": key["tokens"]}
-        mine = {"name": name, "id": key["hash"][:16], "made": key["made"], "expires": key["expires"], **limits}
-        rows.append(mine | nothing | used.get(mine["id"], {}))
-    return [row | {"expired": row["expires"] is not None and row["expires"] <= time.time()} for row in rows]
+    owners: Key = {"hash": _OWNER, "made": 0, "expires": None, "requests": None, "tokens": None}
+    rows = [_row(_OWNER, owners, used)]
+    rows[0]["made"] = None
+    return [*rows, *(_row(name, key, used) for name, key in keys.items())]
+
+
+def _row(name: str, key: Key, used: dict[str, Use]) -> KeyRow:
+    nothing: Use = {"requests": 0, "tokens": 0, "last": None}
+    use: Use = {**nothing, **used.get(key["hash"][:16], nothing)}
+    return {
+        **use,
+        "name": name,
+        "id": key["hash"][:16],
+        "made": key["made"],
+        "expires": key["expires"],
+        "at_once": key["requests"],
+        "a_minute": key["tokens"],
+        "expired": key["expires"] is not None and key["expires"] <= time.time(),
+    }
 
 
 @contextmanager
-def _changing() -> Iterator[dict[str, Any]]:
+def _changing() -> Iterator[Keys]:
     """All keys, to be changed; kept when the block ends well and they are others. One at a time."""
     with _locked():
         keys = _read()
@@ -178,7 +191,7 @@ def _give(file: int) -> None:
     os.fchown(file, whose.st_uid, whose.st_gid)
 
 
-def _text(keys: dict[str, Any]) -> str:
+def _text(keys: Keys) -> str:
     """As they lie in the file."""
     return json.dumps(keys, indent=1) + "\n"
 
@@ -190,7 +203,7 @@ def _told() -> str:
     return text
 
 
-def _read() -> dict[str, Any]:
+def _read() -> Keys:
     """Nothing where there is no file."""
     try:
         return _parsed(KEYS.read_text())
@@ -198,18 +211,18 @@ def _read() -> dict[str, Any]:
         return {}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> Keys:
     """Raises ValueError, KeyError, TypeError or AttributeError where it is no file of keys."""
-    keys: dict[str, Any] = json.loads(text)
+    keys: Keys = json.loads(text)
     for key in keys.values():
         {key[word] for word in ("hash", "made", "expires", "requests", "tokens")}
     return keys
 
 
-def _used() -> dict[str, Any]:
+def _used() -> dict[str, Use]:
     """By id; one that can't be read is begun anew by the proxy."""
     try:
-        found: dict[str, Any] = json.loads(USED.read_text())
+        found: dict[str, Use] = json.loads(USED.read_text())
     except (FileNotFoundError, ValueError):
         return {}
     return found

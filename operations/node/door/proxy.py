@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import docker_inspect, read
 from operations.node.door import drained
 from operations.paths import ADMIN, LITELLM, PAGE, PROXY_KEY, PROXY_LOADED
+from operations.shapes import Json
+from operations.shapes.look import ProxyState
 
 LOADED = Path(PROXY_LOADED)
 KEY = Path(PROXY_KEY)
@@ -16,7 +17,7 @@ KEY = Path(PROXY_KEY)
 PAGES_KEY = Path(f"/run/credentials/{PAGE}.service/key")
 
 
-def main() -> dict[str, Any]:
+def main() -> ProxyState:
     """`loaded`: the hash of the configuration that HAProxy has loaded last, empty: none; `engines`: of the one whose
     engines each LiteLLM has; `older`: those LiteLLM that were started before the owner's key was written; `drained`:
     those that HAProxy was told to send nothing more; `page_is_older`: whether the page has another key than that one.
@@ -34,7 +35,7 @@ def main() -> dict[str, Any]:
     }
 
 
-def _started(container: dict[str, Any]) -> float:
+def _started(container: Json) -> float:
     """Seconds since 1970; Docker writes nine digits behind the point, Python reads six."""
     text = str(container["State"]["StartedAt"])[:26].rstrip("Z")
     return datetime.fromisoformat(f"{text}+00:00").timestamp()

@@ -10,13 +10,14 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 from operations.node.door import certificate
 from operations.node.unit import brief
+from operations.shapes import Json
+from operations.shapes.unit import Probed, Question
 
 #: What an engine is asked that is asked nothing else: a token.
-CHAT: dict[str, Any] = {
+CHAT: Question = {
     "path": "/v1/chat/completions",
     "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
     "pattern": r'"completion_tokens": ?[1-9]',
@@ -29,8 +30,8 @@ def main(
     model: str,
     key_file: str = "",
     deadline_s: float = 30,
-    question: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    question: Question | None = None,
+) -> Probed:
     """Whether it gives what it is asked for (`question`: path, body, and a pattern that is found in a good answer).
 
     `ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
@@ -53,16 +54,17 @@ def main(
         problem = str(getattr(error, "reason", error)) or type(error).__name__
     else:
         return {"ok": True, "seconds": time.monotonic() - start}
-    return {"ok": False, "problem": problem, "listens": listens, **brief.main(unit)}
+    found = brief.main(unit)
+    return {"ok": False, "problem": problem, "listens": listens, "state": found["state"], "log": found["log"]}
 
 
-def ask(url: str, body: dict[str, Any] | None, key: str, deadline_s: float) -> dict[str, Any]:
+def ask(url: str, body: Json | None, key: str, deadline_s: float) -> Json:
     """The JSON that a server answers; raises OSError or ValueError."""
     data = json.dumps(body).encode() if body else None
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     request = urllib.request.Request(url, data, headers)
     with urllib.request.urlopen(request, timeout=deadline_s, context=_trust(url)) as response:
-        answer: dict[str, Any] = json.load(response)
+        answer: Json = json.load(response)
     return answer
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import urllib.error
 from http.client import HTTPException
-from typing import Any
 
 from operations.node.engine.probe import ask
+from operations.shapes import Json
+from operations.shapes.unit import Judged
 
 PROMPT = "In one sentence: why is the sky blue?"
 #: Tokens that are asked for; a reasoning model says something of its reasoning within them.
@@ -18,7 +19,7 @@ TOKENS = 96
 #: What a model that gives numbers is asked for: nothing is alike in them.
 TEXTS = ("The sky is blue because air scatters short waves more.", "Twelve eggs, a pound of flour, no sugar.")
 #: By what a model is there for: where it is asked, and what.
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+ASKED: dict[str, tuple[str, Json]] = {
     "chat": (
         "/v1/chat/completions",
         {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": TOKENS, "temperature": 0},
@@ -32,9 +33,7 @@ _ENOUGH = 8
 _LATER = (408, 429)
 
 
-def main(
-    url: str, model: str, reasoning: bool | None, text: bool, deadline_s: float, answers: str = "chat"
-) -> dict[str, Any]:
+def main(url: str, model: str, reasoning: bool | None, text: bool, deadline_s: float, answers: str = "chat") -> Judged:
     """`problem`: what is wrong with the answer; empty: nothing. `judged`: whether it is the answer that is wrong: one
     that is late, or breaks off, or that the server is not able to give now, says nothing about the engine's words.
 
@@ -60,7 +59,7 @@ def main(
     return {"problem": problem, "judged": True}
 
 
-def numbers(said: dict[str, Any]) -> list[list[float]]:
+def numbers(said: Json) -> list[list[float]]:
     """The vectors of both texts, or a score of each; raises ValueError, KeyError or TypeError when there are none."""
     if "data" in said:
         return [[float(value) for value in each["embedding"]] for each in said["data"]]

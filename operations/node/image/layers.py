@@ -18,9 +18,9 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
+from operations.shapes import Json
 
 CHUNK = 1 << 20
 
@@ -60,7 +60,7 @@ def archive(image: str, have: Sequence[str]) -> tuple[int, Iterator[bytes]] | No
         layers = list(_layers(root, found[0]["RootFS"]["Layers"], set(have)))
     except OSError:
         return None
-    manifest: list[dict[str, Any]] = [
+    manifest: list[Json] = [
         {"Config": f"{image_id}.json", "RepoTags": [image], "Layers": [f"{layer.name}.tar" for layer in layers]}
     ]
     sent = [layer for layer in layers if layer.size]
@@ -82,13 +82,13 @@ def _layers(root: Path, diffs: Sequence[str], have: set[str]) -> Iterator[Layer]
         yield Layer(diff.partition(":")[2], folder, files, size)
 
 
-def _entries(folder: Path) -> Iterator[dict[str, Any]]:
+def _entries(folder: Path) -> Iterator[Json]:
     with gzip.open(folder / "tar-split.json.gz", "rt") as lines:
         for line in lines:
             yield json.loads(line)
 
 
-def _length(entry: dict[str, Any]) -> int:
+def _length(entry: Json) -> int:
     return int(entry.get("size", 0)) if entry["type"] == 1 else len(base64.b64decode(entry.get("payload") or ""))
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from operations.node.image import archive
 from operations.node.image.content import image_states
 from operations.paths import VAR
+from operations.shapes.model import ImageState
 
 #: Which archive each local name was loaded from.
 LOADED = Path(VAR) / "images"
 
 
-def main(local: str, archive_path: str) -> dict[str, Any]:
+def main(local: str, archive_path: str) -> dict[str, str]:
     """Remember that the image was loaded from this archive as it is now."""
     _record(local).parent.mkdir(parents=True, exist_ok=True)
     _record(local).write_text(json.dumps({"stamp": archive.stamp(archive_path)}))
     return {}
 
 
-def states(archives: dict[str, str]) -> dict[str, dict[str, Any]]:
+def states(archives: dict[str, str]) -> dict[str, ImageState]:
     """Local name -> its identity ({}: not here), and whether its archive is another one now than it was loaded from."""
     found = image_states(list(archives))
     return {

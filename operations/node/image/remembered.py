@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from operations.shapes import Json
 
 
-def read(folder: Path, image_id: str) -> dict[str, Any]:
+def read(folder: Path, image_id: str) -> Json:
     """What it has told before; empty: it was not asked."""
     try:
-        found: dict[str, Any] = json.loads(_file(folder, image_id).read_text())
+        found: Json = json.loads(_file(folder, image_id).read_text())
     except (OSError, ValueError):
         return {}
     return found
 
 
-def write(folder: Path, image_id: str, told: dict[str, Any]) -> None:
+def write(folder: Path, image_id: str, told: Mapping[str, object]) -> None:
     """Keep it: written aside, and renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     aside = _file(folder, image_id).with_suffix(".new")

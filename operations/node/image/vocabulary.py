@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from operations.node.commands import docker_inspect
 from operations.node.image import remembered
 from operations.paths import VAR
+from operations.shapes.model import Vocabulary
 
 KEPT = Path(VAR) / "vocabularies"
 #: What files/engine/vocabulary.py prints now; an image that has told something else is asked anew.
@@ -19,7 +20,7 @@ FORMAT = 2
 PATIENCE_S = 120
 
 
-def main(names: list[str], script: str) -> dict[str, Any]:
+def main(names: list[str], script: str) -> Vocabulary:
     """The vocabulary of the first of these images that is here, with its name as `asked`: `script` is run in it,
     without a GPU and without a network.
 
@@ -31,7 +32,7 @@ def main(names: list[str], script: str) -> dict[str, Any]:
     if not here:
         return {}
     if found := kept(image_id):
-        return found | {"asked": here}
+        return _asked(found, here)
     # Two deploys may ask at once.
     container = f"tandem-vocabulary-{os.getpid()}"
     argv = ["docker", "run", "--rm", "--interactive", "--network", "none", "--pull", "never"]
@@ -45,10 +46,15 @@ def main(names: list[str], script: str) -> dict[str, Any]:
     if not found:
         return {}
     remembered.write(KEPT, image_id, found)
-    return {**found, "asked": here}
+    return _asked(found, here)
 
 
-def kept(image_id: str) -> dict[str, Any]:
+def _asked(found: Vocabulary, image: str) -> Vocabulary:
+    found["asked"] = image
+    return found
+
+
+def kept(image_id: str) -> Vocabulary:
     """What an image has told before; empty: it was not asked, or by another Tandem."""
-    found = remembered.read(KEPT, image_id)
+    found = cast("Vocabulary", remembered.read(KEPT, image_id))
     return found if found.get("format") == FORMAT else {}

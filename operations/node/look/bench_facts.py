@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.door import endpoint
@@ -20,6 +19,8 @@ from operations.node.image.content import content_id
 from operations.node.machine import gpu, heat
 from operations.node.unit import served, services
 from operations.paths import ENGINE, PROXY
+from operations.shapes.bench import BenchFacts, Deployment, NodeState
+from operations.shapes.unit import UnitState
 
 #: A counter of ours -> the engine's, from the newest name to the oldest, without the `_total` that prometheus_client
 #: puts behind counters (operations/plan/engines).
@@ -30,17 +31,17 @@ NEEDED = ("requests", "prompt_tokens", "answer_tokens")
 METRICS_S = 10
 
 
-def main(url: str = "", counters: Counters | None = None, deployment: bool = False) -> dict[str, Any]:
+def main(url: str = "", counters: Counters | None = None, deployment: bool = False) -> BenchFacts:
     """`state`: bench/records.py's NodeState; `counters`: of the engine under `url`, None where it says none. With
     `deployment` also what lies here: `units`, `endpoint`, `served` (the plan that served last), `versions`.
     """
     with ThreadPoolExecutor() as pool:
         state, counted = pool.submit(_state), pool.submit(_counters, url, counters or {})
-        found: dict[str, Any] = {"state": state.result(), "counters": counted.result()}
+        found: BenchFacts = {"state": state.result(), "counters": counted.result()}
     return {**found, **_deployment()} if deployment else found
 
 
-def _state() -> dict[str, float | None]:
+def _state() -> NodeState:
     gpus = gpu.state()
     return {
         "clock_mhz": _most([each["sm_mhz"] for each in gpus]),
@@ -123,7 +124,7 @@ def sums(metrics: str) -> dict[str, float]:
     return found
 
 
-def _deployment() -> dict[str, Any]:
+def _deployment() -> Deployment:
     units = services.main([ENGINE, PROXY])["units"]
     plans = served.plans_of(read(served.PLACE))
     return {
@@ -134,7 +135,7 @@ def _deployment() -> dict[str, Any]:
     }
 
 
-def _versions(units: dict[str, dict[str, str]]) -> dict[str, str]:
+def _versions(units: dict[str, UnitState]) -> dict[str, str]:
     """As text by name; what is not known is left out."""
     images = {unit: units[unit].get("image", "") for unit in (ENGINE, PROXY)}
     found = {image["Id"]: content_id(image) for image in docker_inspect("image", *filter(None, images.values()))}

@@ -6,12 +6,13 @@ import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+from operations.shapes.look import FileState
 
 
-def main(paths: Iterable[str], folders: Iterable[str] = (), contents: bool = False) -> dict[str, Any]:
+def main(paths: Iterable[str], folders: Iterable[str] = (), contents: bool = False) -> dict[str, FileState]:
     """path -> {sha256, mode[, text]} of the paths that exist, and of all files directly in the folders."""
-    files: dict[str, Any] = {}
+    files: dict[str, FileState] = {}
     in_folders = [str(f) for folder in folders if Path(folder).is_dir() for f in Path(folder).iterdir() if f.is_file()]
     for path in [*paths, *sorted(in_folders)]:
         try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 from operations.node.door import certificate, proxy
 from operations.node.image import origin
@@ -16,6 +15,8 @@ from operations.node.network import links, walls
 from operations.node.secret import modes, secrets
 from operations.node.unit import alone, served, services
 from operations.paths import folder_of, unit_file
+from operations.shapes.look import Look, SecretFolder
+from operations.shapes.model import ModelState
 
 
 def main(
@@ -23,9 +24,9 @@ def main(
     models: dict[str, dict[str, str]],
     archives: dict[str, str],
     paths: list[str],
-    folders: list[dict[str, Any]],
+    folders: list[SecretFolder],
     engines: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> Look:
     """See the keys. `models`: folder, revision and kind of each, by what it is asked for by; `archives`: local image
     name -> archive on this node, or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes
     them; `engines`: units that are planned here. Those of other plans are found.
@@ -36,25 +37,39 @@ def main(
     places = [folder_of(unit) for unit in units]
     files_of = [*paths, *(unit_file(unit) for unit in engines)]
     with ThreadPoolExecutor() as pool:
-        tasks: dict[str, Future[Any]] = {
-            "services": pool.submit(services.main, units),
-            "images": pool.submit(origin.states, archives),
-            "files": pool.submit(files.main, files_of, places),
-            "links": pool.submit(links.links),
-            "models": pool.submit(lambda: {key: _model(store, **model) for key, model in models.items()}),
-            "slots": pool.submit(services.slots),
-            "secrets": pool.submit(secrets.hashes),
-            "modes": pool.submit(modes.main, folders),
-            "served": pool.submit(served.newest),
-            "walls": pool.submit(walls.standing),
-            "proxy": pool.submit(proxy.main),
-            "certificate": pool.submit(certificate.found),
-            "missing": pool.submit(monitors.missing),
-            "refused": pool.submit(monitors.refused),
-            "alone": pool.submit(alone.since),
+        services_ = pool.submit(services.main, units)
+        images_ = pool.submit(origin.states, archives)
+        files_ = pool.submit(files.main, files_of, places)
+        links_ = pool.submit(links.links)
+        models_ = pool.submit(lambda: {key: _model(store, **model) for key, model in models.items()})
+        slots_ = pool.submit(services.slots)
+        secrets_ = pool.submit(secrets.hashes)
+        modes_ = pool.submit(modes.main, folders)
+        served_ = pool.submit(served.newest)
+        walls_ = pool.submit(walls.standing)
+        proxy_ = pool.submit(proxy.main)
+        certificate_ = pool.submit(certificate.found)
+        missing_ = pool.submit(monitors.missing)
+        refused_ = pool.submit(monitors.refused)
+        alone_ = pool.submit(alone.since)
+        return {
+            "services": services_.result(),
+            "images": images_.result(),
+            "files": files_.result(),
+            "links": links_.result(),
+            "models": models_.result(),
+            "slots": slots_.result(),
+            "secrets": secrets_.result(),
+            "modes": modes_.result(),
+            "served": served_.result(),
+            "walls": walls_.result(),
+            "proxy": proxy_.result(),
+            "certificate": certificate_.result(),
+            "missing": missing_.result(),
+            "refused": refused_.result(),
+            "alone": alone_.result(),
         }
-        return {name: task.result() for name, task in tasks.items()}
 
 
-def _model(store: str, folder: str, revision: str, kind: str) -> dict[str, Any]:
+def _model(store: str, folder: str, revision: str, kind: str) -> ModelState:
     return proof.main(store, folder, revision, kind)

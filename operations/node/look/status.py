@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import output, read
 from operations.node.door import certificate, drained
@@ -15,6 +14,7 @@ from operations.node.monitoring import monitors
 from operations.node.network import walls
 from operations.node.unit import alone, cause, old_images, services
 from operations.paths import ADDRESS, CANARY, ENGINE, FALLBACK, PROGRAMS, PROXY, PROXY_KEY, WALLS, folder_of
+from operations.shapes.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 2.5
@@ -30,7 +30,7 @@ BUSY = {
 TOLD_CANARY = Path(folder_of(CANARY)) / "canary.json"
 
 
-def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Any]:
+def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> Status:
     """`rows`: one for each unit that is installed (where `only` names some, of these), and each that is `declared` and
     is not; `old_images`: those that
     nothing needs, where `keep` is known; `topology`: what is deployed here, or nothing; `away`: {node: since when} as
@@ -51,20 +51,20 @@ def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: 
         }
 
 
-def asked(unit: str, canary: Path = TOLD_CANARY) -> dict[str, Any] | None:
+def asked(unit: str, canary: Path = TOLD_CANARY) -> Question | None:
     """What an engine that lies here is asked, or the proxy: as the first of its engines; None: a token. The canary
     beside it is told the same.
     """
     try:
         engines = json.loads(read(canary))["engines"]
-        question: dict[str, Any] | None = engines.get(unit, next(iter(engines.values()))).get("question")
+        question: Question | None = engines.get(unit, next(iter(engines.values()))).get("question")
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return None
     return question
 
 
-def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
-    row = {
+def _row(unit: str, state: UnitState) -> StatusRow:
+    row: StatusRow = {
         "unit": unit,
         "state": f"{state.get('ActiveState')} ({state.get('SubState')})",
         "since": state.get("ActiveEnterTimestamp", ""),
@@ -98,7 +98,7 @@ def _row(unit: str, state: dict[str, str]) -> dict[str, str]:
     return row
 
 
-def _lacking(unit: str) -> dict[str, str]:
+def _lacking(unit: str) -> StatusRow:
     return {
         "unit": unit,
         "state": "is not here",
@@ -119,7 +119,7 @@ def _health(unit: str) -> str:
     return "; ".join(_canary()) if unit == CANARY else ""
 
 
-def _silence(unit: str, answer: dict[str, Any]) -> str:
+def _silence(unit: str, answer: Probed) -> str:
     """What no answer means: behind long prompts an engine that works owes a token for minutes."""
     is_late = answer["problem"] == "timed out"
     busy = BUSY[ENGINE if unit.startswith(ENGINE) else unit] if is_late and _works(unit) else ""
@@ -152,16 +152,16 @@ def _away() -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _seen() -> dict[str, Any]:
+def _seen() -> CanarySeen:
     """What the canary has written last; nothing where none runs."""
     try:
-        seen: dict[str, Any] = json.loads(read(Path("/run/tandem/canary.json")) or "{}")
+        seen: CanarySeen = json.loads(read(Path("/run/tandem/canary.json")) or "{}")
     except ValueError:
         return {}
     return seen
 
 
-def _why(unit: str, state: dict[str, str]) -> str:
+def _why(unit: str, state: UnitState) -> str:
     log = cause.log_of(unit, state)
     end = "\n".join(f"    {line}" for line in log[-8:])
     return f"{cause.main(unit, state, log)}\n  the end of its log (journalctl -u {unit}):\n{end}"

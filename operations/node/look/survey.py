@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from operations.node import lock
 from operations.node.commands import output, read
@@ -25,19 +24,22 @@ from operations.node.monitoring import monitors
 from operations.node.network import claimed, links, netplan, walls
 from operations.node.secret import modes
 from operations.paths import ETC, PROGRAMS
+from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
+from operations.shapes.model import Hub, Layout, ModelSource, ModelState
+from operations.shapes.unit import Receiver
 
 
 def main(
-    look: dict[str, Any],
+    look: LookArguments,
     references: dict[str, str],
-    sources: dict[str, dict[str, Any]],
+    sources: dict[str, ModelSource],
     token_file: str,
-    hub: dict[str, Any],
+    hub: Hub,
     engines: Sequence[str],
     served: dict[str, dict[str, str]],
     address: str = "",
-    alarms: Sequence[dict[str, Any]] = (),
-) -> dict[str, Any]:
+    alarms: Sequence[Receiver] = (),
+) -> Survey:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
@@ -110,12 +112,12 @@ def main(
         }
 
 
-def listeners() -> list[dict[str, Any]]:
+def listeners() -> list[Listener]:
     """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or one of its
     own programs.
     """
     containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
-    found = []
+    found = list[Listener]()
     for line in output("ss", "-Htlnp").splitlines():
         fields = line.split()
         address, _, port = fields[3].rpartition(":")
@@ -133,7 +135,7 @@ def _nvidia() -> str:
     return version.group(1) if version else ""
 
 
-def _memory() -> dict[str, int]:
+def _memory() -> Memory:
     text = read(Path("/proc/meminfo"))
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE))
     return {"total_mib": int(found["MemTotal"]) // 1024, "available_mib": int(found["MemAvailable"]) // 1024}
@@ -148,7 +150,7 @@ def _ollama_mib() -> int:
         return 0
 
 
-def _free(path: str) -> dict[str, Any]:
+def _free(path: str) -> Free:
     """Free bytes where `path` is, or where it would be made."""
     place = Path(path)
     while not place.exists():
@@ -156,7 +158,7 @@ def _free(path: str) -> dict[str, Any]:
     return {"path": path, "free": shutil.disk_usage(place).free, "device": os.stat(place).st_dev}
 
 
-def _layout(store: Path, model: dict[str, str], source: dict[str, Any] | None) -> dict[str, Any]:
+def _layout(store: Path, model: dict[str, str], source: ModelSource | None) -> Layout:
     """What a served model's configuration says of its layers, in the store or else where it shall come from."""
     places = [store / model["folder"] / "snapshots" / model["revision"]]
     there = source_snapshot(source["source"], model["folder"], model["revision"], source["plain"]) if source else None
@@ -164,7 +166,7 @@ def _layout(store: Path, model: dict[str, str], source: dict[str, Any] | None) -
 
 
 def _source_problems(
-    sources: dict[str, dict[str, Any]], models: dict[str, dict[str, str]], states: dict[str, dict[str, Any]]
+    sources: dict[str, ModelSource], models: dict[str, dict[str, str]], states: dict[str, ModelState]
 ) -> list[str]:
     """What is wrong with the folders that files shall come from; nothing when the store has them."""
     problems = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import cast
 
 from operations.node.commands import output
+from operations.shapes.doctor import Gpu, GpuProcess, Gpus
 
 #: What is asked, and under which name it is told. A GB10 says [N/A] to memory and to the power limit: not asked.
 FIELDS = {
@@ -23,28 +24,28 @@ NUMBERS = ("utilization", "sm_mhz", "power_w", "celsius")
 COUNTERS = ("SW Thermal Slowdown", "HW Thermal Slowdown", "HW Power Braking")
 
 
-def main() -> dict[str, Any]:
+def main() -> Gpus:
     """`gpus`: what `state` says; `counters`: counter -> seconds, summed over the GPUs."""
     gpus = state()
     return {"gpus": gpus, "counters": counters(output("nvidia-smi", "-q", "-d", "PERFORMANCE")) if gpus else {}}
 
 
-def state() -> list[dict[str, Any]]:
+def state() -> list[Gpu]:
     """One entry for each GPU; none: no nvidia-smi, or no GPU that it sees. A number that is not told is None."""
     query = f"--query-gpu={','.join(FIELDS)}"
     return parse(output("nvidia-smi", query, "--format=csv,noheader,nounits", timeout_s=10))
 
 
-def parse(text: str) -> list[dict[str, Any]]:
+def parse(text: str) -> list[Gpu]:
     """Lines of nvidia-smi's CSV."""
-    found = []
+    found = list[Gpu]()
     for line in text.splitlines():
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(FIELDS):
-            told: dict[str, Any] = dict(zip(FIELDS.values(), values, strict=True))
-            told |= {name: _number(told[name]) for name in NUMBERS}
-            told["reasons"] = int(told["reasons"], 16) if told["reasons"].startswith("0x") else 0
-            found.append(told)
+            told = dict(zip(FIELDS.values(), values, strict=True))
+            reasons = int(told["reasons"], 16) if told["reasons"].startswith("0x") else 0
+            numbers = {name: _number(told[name]) for name in NUMBERS}
+            found.append(cast("Gpu", {**told, **numbers, "reasons": reasons}))
     return found
 
 
@@ -56,10 +57,10 @@ def counters(text: str) -> dict[str, float]:
     }
 
 
-def processes() -> list[dict[str, Any]]:
+def processes() -> list[GpuProcess]:
     """Who computes on the GPU: {pid, process, mib}; mib is None where it is not told."""
     query = "--query-compute-apps=pid,process_name,used_memory"
-    found = []
+    found = list[GpuProcess]()
     for line in output("nvidia-smi", query, "--format=csv,noheader,nounits", timeout_s=10).splitlines():
         pid, _, rest = line.partition(",")
         name, _, mib = rest.rpartition(",")

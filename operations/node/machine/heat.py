@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
+from operations.shapes.doctor import Heat, Zone
 
 ZONES = Path("/sys/class/thermal")
 
 
-def main() -> dict[str, Any]:
+def main() -> Heat:
     """`zones`: [{name, celsius}] of every thermal zone that tells."""
-    found = []
+    found = list[Zone]()
     for zone in sorted(ZONES.glob("thermal_zone*")):
         millidegrees = read(zone / "temp")
         if millidegrees.lstrip("-").isdigit():

@@ -10,9 +10,9 @@ import json
 import re
 import struct
 from pathlib import Path
-from typing import Any
 
 from operations.node.login import expand
+from operations.shapes.model import Audit, Module
 
 #: Types that are nobody's quantisation, as safetensors names them.
 PLAIN = frozenset(("F64", "F32", "BF16", "F16", "I64", "I32", "I16", "U32", "BOOL"))
@@ -20,7 +20,7 @@ PLAIN = frozenset(("F64", "F32", "BF16", "F16", "I64", "I32", "I16", "U32", "BOO
 SUFFIXES = ("_blocks", "_scales", "_bias")
 
 
-def main(store: str, folder: str, revision: str) -> dict[str, Any]:
+def main(store: str, folder: str, revision: str) -> Audit:
     """`rows`: {module, count, method, bytes}, the largest first; `quantised` and `total`: bytes. Or `error`."""
     snapshot = Path(expand(store)) / folder / "snapshots" / revision
     if not snapshot.is_dir():
@@ -29,7 +29,7 @@ def main(store: str, folder: str, revision: str) -> dict[str, Any]:
         modules = by_module(snapshot)
     except (struct.error, ValueError, KeyError) as error:
         return {"error": f"{snapshot} has a shard that can't be read: {error}"}
-    kinds: dict[tuple[str, str], dict[str, Any]] = {}
+    kinds: dict[tuple[str, str], Module] = {}
     for name, tensors in modules.items():
         kind = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
         row = kinds.setdefault(

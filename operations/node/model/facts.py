@@ -7,7 +7,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+from operations.shapes import Json
+from operations.shapes.model import Layout
 
 #: Names under which configurations say how many layers for multi-token prediction there are.
 _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
@@ -25,24 +27,26 @@ def has_mtp(snapshot: Path) -> bool | None:
     return any(int(place.get(name) or 0) > 0 for place in places for name in _MTP)
 
 
-def layout(places: Iterable[Path]) -> dict[str, Any]:
+def layout(places: Iterable[Path]) -> Layout:
     """What the ranks of a cluster are cut by: `heads` and `layers` (0: it is not said), and `architectures`. Of the
     first of these folders that has a configuration; nothing where none has.
     """
     config = next((found for found in map(_config, places) if found is not None), None)
     if config is None:
         return {}
-    text: dict[str, Any] = next((config[name] for name in _TEXT if isinstance(config.get(name), dict)), {})
+    text: Json = next((config[name] for name in _TEXT if isinstance(config.get(name), dict)), {})
     counts = {"heads": "num_attention_heads", "layers": "num_hidden_layers"}
     said = {key: text.get(name, config.get(name)) for key, name in counts.items()}
+    found = {key: count if isinstance(count, int) and count > 0 else 0 for key, count in said.items()}
     named = config.get("architectures")
     return {
-        **{key: count if isinstance(count, int) and count > 0 else 0 for key, count in said.items()},
+        "heads": found["heads"],
+        "layers": found["layers"],
         "architectures": [str(each) for each in named] if isinstance(named, list) else [],
     }
 
 
-def _config(snapshot: Path) -> dict[str, Any] | None:
+def _config(snapshot: Path) -> Json | None:
     try:
         config = json.loads((snapshot / "config.json").read_text())
     except (OSError, ValueError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from operations.node.model import proof
+from operations.shapes.model import Mended
 
 
-def main(store: str, folder: str, revision: str, kind: str = "model") -> dict[str, Any]:
+def main(store: str, folder: str, revision: str, kind: str = "model") -> Mended:
     """`aside`: the names that were set aside; found by structure, and by content where that was not proven."""
     snapshot = Path(store) / folder / "snapshots" / revision
     if not snapshot.is_dir():

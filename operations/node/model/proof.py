@@ -9,12 +9,16 @@ import struct
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from operations import paths
+from operations.shapes.model import ModelFile, ModelState
 
 #: Where the stamps of files whose content was proven are kept.
 PROVEN = Path(paths.PROVEN)
+
+#: Names of files -> size, time in ns and inode of those that were proven; empty: it has to be fetched again.
+Stamps = dict[str, list[int]]
 
 
 class Problem(NamedTuple):
@@ -26,7 +30,7 @@ class Problem(NamedTuple):
 
 def main(
     store: str, folder: str, revision: str, kind: str = "model", prove: bool = False, again: bool = False
-) -> dict[str, Any]:
+) -> ModelState:
     """State of a revision in the store; `prove` hashes what was not hashed before, with `again` everything.
 
     `kind`: what it has to be, see `structure_problems`. `touched`: files that were proven and have been written to
@@ -57,7 +61,7 @@ def main(
     return {"present": True, "problems": said, "files": files, "proven": not unproven, "touched": touched}
 
 
-def unproven_names(snapshot: Path, files: dict[str, dict[str, Any]]) -> list[str]:
+def unproven_names(snapshot: Path, files: dict[str, ModelFile]) -> list[str]:
     """Files whose content was never proven, or that were touched since."""
     known = _read(_record(snapshot))
     return [name for name in files if known.get(name) != _stamp(snapshot / name)]
@@ -87,7 +91,7 @@ def expect_only(snapshot: Path, names: Collection[str]) -> None:
         _write(snapshot, {name: stamp for name, stamp in known.items() if name in names})
 
 
-def _write(snapshot: Path, stamps: dict[str, Any]) -> None:
+def _write(snapshot: Path, stamps: Stamps) -> None:
     record = _record(snapshot)
     record.parent.mkdir(parents=True, exist_ok=True)
     aside = record.with_suffix(".part")
@@ -155,9 +159,9 @@ def _truncated(file: Path) -> list[str]:
     return []
 
 
-def manifest(snapshot: Path) -> dict[str, dict[str, Any]]:
+def manifest(snapshot: Path) -> dict[str, ModelFile]:
     """name -> {size, blob}: `blob` is the etag of the Hub where the cache has it as the blob's name."""
-    files = {}
+    files: dict[str, ModelFile] = {}
     for file in sorted(snapshot.rglob("*")):
         if file.is_file():
             # One link further on may lie the Hub client's shared store, where names are not hashes of the content.
@@ -166,7 +170,7 @@ def manifest(snapshot: Path) -> dict[str, dict[str, Any]]:
     return files
 
 
-def prove_content(snapshot: Path, files: dict[str, dict[str, Any]], names: list[str]) -> list[Problem]:
+def prove_content(snapshot: Path, files: dict[str, ModelFile], names: list[str]) -> list[Problem]:
     """Compare the content of LFS files, whose blob is named by its sha256, and of small ones, named by git's sha1."""
 
     def wrong(name: str) -> Problem | None:
@@ -193,9 +197,9 @@ def _stamp(file: Path) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
 
 
-def _read(record: Path) -> dict[str, Any]:
+def _read(record: Path) -> Stamps:
     try:
-        known: dict[str, Any] = json.loads(record.read_text())
+        known: Stamps = json.loads(record.read_text())
     except (OSError, ValueError):
         return {}
     return known

@@ -10,12 +10,12 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
 from operations.node.monitoring.monitors import address_of
 from operations.node.unit import cause, services
 from operations.paths import ALERTMANAGER, folder_of
+from operations.shapes.unit import AlarmTold
 
 RECEIVERS = Path(folder_of(ALERTMANAGER)) / "receivers.json"
 #: Seconds after which the alarm is over, and those who receive it are told so.
@@ -25,7 +25,7 @@ _CALLED = {"webhook": "webhook", "ntfy": "webhook", "email": "email"}
 _COUNT = re.compile(r'^alertmanager_(notification\w+_total)\{[^}]*integration="(\w+)"[^}]*\} (\S+)$', re.MULTILINE)
 
 
-def main(node: str, model: str, wait_s: float = 30) -> dict[str, Any]:
+def main(node: str, model: str, wait_s: float = 30) -> AlarmTold:
     """`receivers`: kind and address of each; `waits`, `failed`: how many have not been told, and how many could not be,
     by what Alertmanager calls them; `why`: its own last word. `problem`: no alarm could be handed to it.
     """

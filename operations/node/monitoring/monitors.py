@@ -8,14 +8,14 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
 from operations.paths import ALERTMANAGER, PROMETHEUS, SYSTEMD, VAR
+from operations.shapes.unit import Receiver
 
 UNITS = (PROMETHEUS, ALERTMANAGER)
 PROGRAMS = Path("/usr/bin")
@@ -78,7 +78,7 @@ def problem(unit: str, within_s: float) -> str:
         return str(getattr(error, "reason", error)) or type(error).__name__
 
 
-def silent(receivers: Sequence[Mapping[str, Any]]) -> list[str]:
+def silent(receivers: Sequence[Receiver]) -> list[str]:
     """Receivers that take no connection from here, each with why; nothing is sent to them.
 
     A name server that says nothing keeps who asks it for a minute, and can't be hurried: it is left behind.
@@ -97,7 +97,7 @@ def silent(receivers: Sequence[Mapping[str, Any]]) -> list[str]:
     return [line for _, line in sorted(found.items()) if line]
 
 
-def _silence(receiver: Mapping[str, Any]) -> str:
+def _silence(receiver: Receiver) -> str:
     try:
         socket.create_connection((receiver["host"], receiver["port"]), CONNECT_S).close()
     except (OSError, UnicodeError) as error:

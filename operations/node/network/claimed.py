@@ -9,10 +9,10 @@ import struct
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
 from operations.paths import ADDRESS, folder_of
+from operations.shapes.fabric import Claimed
 
 #: keepalived's, as the last plan with an address has it.
 CONFIG = Path(folder_of(ADDRESS)) / "keepalived.conf"
@@ -36,7 +36,7 @@ _FILTER = (
 )
 
 
-def main(address: str, interface: str) -> dict[str, Any]:
+def main(address: str, interface: str) -> Claimed:
     """`mac`: of who answers for the address (RFC 5227's probe), or empty; `vrids`: {id: [addresses that say it]}."""
     with (
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire,

@@ -6,19 +6,19 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import output, read
+from operations.shapes.fabric import Links, Office
 
 NET = Path("/sys/class/net")
 #: A multi-port NIC's names end in port and port name, `f0np0`: the ConnectX-7 of a GB10 has them, its 10 GbE has not.
 PORT_NAME = re.compile(r"^en[pP]\d+(p\d+)?s\d+f\d+np\d+$")
 
 
-def links() -> dict[str, dict[str, Any]]:
+def links() -> Links:
     """Interfaces that can be rails, by name: driven by mlx5, or named like a port of it where no driver shows."""
     addresses = {link["ifname"]: link for link in json.loads(output("ip", "-j", "addr") or "[]")}
-    found = {}
+    found: Links = {}
     for folder in sorted(NET.iterdir()):
         driver = os.path.basename(os.path.realpath(folder / "device/driver")) if (folder / "device").exists() else ""
         if driver not in ("mlx5_core", "") or not PORT_NAME.match(folder.name):
@@ -37,7 +37,7 @@ def links() -> dict[str, dict[str, Any]]:
     return found
 
 
-def office(address: str) -> dict[str, Any]:
+def office(address: str) -> Office:
     """The interface that has an IPv4 address of this node: `device`, `address` with its prefix; `macs` and `addresses`
     of all of this node's interfaces, each of which answers for it. Empty: there is none.
     """

@@ -13,6 +13,7 @@ from typing import Any
 
 from operations.node.commands import output
 from operations.paths import VAR
+from operations.shapes.fabric import FabricTold
 
 #: Seconds until the old files come back by themselves, unless the deploy says that it still reaches the node.
 GUARD_S = 60
@@ -39,14 +40,14 @@ WantedBy=sysinit.target
 """
 
 
-def main(action: str, **arguments: Any) -> dict[str, Any]:
+def main(action: str, **arguments: Any) -> FabricTold:
     """`apply` (paths), `keep` (paths) or `prove` (peers, mtu)."""
     if action == "prove":
         return _prove(**arguments)
     return _apply(**arguments) if action == "apply" else _keep(**arguments)
 
 
-def _apply(paths: Sequence[str]) -> dict[str, Any]:
+def _apply(paths: Sequence[str]) -> FabricTold:
     """Put each path's `.pending` in its place and apply them, with a timer armed that takes all of them back."""
     # What was kept before is not this change.
     KEPT.unlink(missing_ok=True)
@@ -116,7 +117,7 @@ def _disarm() -> None:
     AT_BOOT.unlink(missing_ok=True)
 
 
-def _keep(paths: Sequence[str]) -> dict[str, Any]:
+def _keep(paths: Sequence[str]) -> FabricTold:
     """The deploy reaches the node: disarm the guard. `kept` is False when the guard was quicker, and where the change
     was not made: the new files still wait (`waiting`).
     """
@@ -135,7 +136,7 @@ def _keep(paths: Sequence[str]) -> dict[str, Any]:
     return {"kept": True}
 
 
-def _prove(peers: dict[str, list[list[str]]], mtu: int) -> dict[str, Any]:
+def _prove(peers: dict[str, list[list[str]]], mtu: int) -> FabricTold:
     """Send one unfragmented frame of full size over each rail to each peer; says which did not get through."""
     # 20 bytes of IPv4 header and 8 of ICMP.
     targets = [(peer, device, address) for peer, rails in peers.items() for device, address in rails]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from operations.paths import WALLS, folder_of
+from operations.shapes.look import Problem, Walls
 
 SCRIPT = f"{folder_of(WALLS)}/walls.sh"
 #: Where nft looks for control groups, whatever is mounted elsewhere.
@@ -29,7 +30,7 @@ sys.exit("packets 0 " in listed)
 """
 
 
-def standing() -> dict[str, str]:
+def standing() -> Problem:
     """`problem`: why the walls that lie here do not stand; empty: they do."""
     try:
         done = subprocess.run([SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
@@ -40,7 +41,7 @@ def standing() -> dict[str, str]:
     return {"problem": (done.stdout or done.stderr).strip()}
 
 
-def able() -> dict[str, bool]:
+def able() -> Walls:
     """`nft`: whether nftables can be set here; `groups`: whether a rule can tell a socket by its control group."""
     try:
         has_nft = (

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from operations.paths import ETC, VAR
+from operations.shapes.look import Modes, SecretFolder
 
 #: Below these a deploy puts modes right itself; whatever is above them is the owner's.
 OWN = (ETC, VAR)
@@ -32,7 +32,7 @@ class Wrong:
     mode: int = 0
 
 
-def main(folders: list[dict[str, Any]], mend: bool = False, top: str = "/") -> dict[str, Any]:
+def main(folders: list[SecretFolder], mend: bool = False, top: str = "/") -> Modes:
     """`folders`: path; `user`: the number of the user whose it and all files in it are; `where`: a path where it has to
     be. `wrong`: what a deploy puts right, in words; `refused`: [problem, remedy] of what it leaves to the owner.
     `mend`: puts right what is wrong, and says what then still is. `top`: below it everything lies.
@@ -71,7 +71,7 @@ def token_problem(path: str, login: int) -> str:
     return ""
 
 
-def _found(folders: list[dict[str, Any]], top: Path) -> Iterator[Wrong]:
+def _found(folders: list[SecretFolder], top: Path) -> Iterator[Wrong]:
     for user in {each["user"] for each in folders} - {0}:
         with suppress(KeyError):
             problem = (

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
 from operations.paths import ALONE, ALONE_SINCE
+from operations.shapes.unit import Alone
 
 DROP_IN = Path(ALONE)
 SINCE = Path(ALONE_SINCE)
 SAYS = Path("/run/tandem/fallback.json")
 
 
-def since() -> dict[str, Any]:
+def since() -> Alone:
     """`since` and `why`; empty: it does not."""
     return _read(SINCE) if DROP_IN.exists() else {}
 
@@ -24,9 +24,9 @@ def says() -> str:
     return str(_read(SAYS).get("says", ""))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Alone:
     try:
-        found = json.loads(read(path))
+        found: Alone = json.loads(read(path))
     except ValueError:
         # Between two writes of a node that loses power there may be anything.
         return {"since": "?"} if path.exists() else {}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from operations.node.commands import output
 from operations.node.unit import cause
 from operations.node.unit.services import unit_states
+from operations.shapes.unit import UnitLook
 
 #: Lines that are looked through for the one that says why: a few starts of an engine.
 STARTS = 1500
 
 
-def main(unit: str, lines: int = 1, why: bool = False) -> dict[str, Any]:
+def main(unit: str, lines: int = 1, why: bool = False) -> UnitLook:
     """`state`: systemd's properties; `log`: so many lines, the last ones; with `why` those around the one in which the
     program itself says why it ended, which is `told`.
     """

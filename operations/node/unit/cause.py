@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from operations.node.commands import output
+from operations.shapes.unit import UnitState
 
 #: A line that says why, the most telling kind first; of several the last one counts.
 KINDS = (
@@ -23,7 +24,7 @@ _MEETING = re.compile(r"^tandem: (?:waiting for \d+ more rank|rank 0 (?:at|is th
 _MET = "tandem: all ranks are here"
 
 
-def main(unit: str, state: dict[str, str], log: Sequence[str] | None = None) -> str:
+def main(unit: str, state: UnitState, log: Sequence[str] | None = None) -> str:
     """`state`: systemd's properties of the unit; `log`: its lines, read when not given as `log_of` reads them."""
     lines = log_of(unit, state) if log is None else log
     if state.get("ActiveState") == "active":
@@ -67,7 +68,7 @@ def _of_this_start(lines: Sequence[str]) -> str:
     return telling(lines[met:], KINDS) or "no error in the log of this start: it may still be loading"
 
 
-def log_of(unit: str, state: dict[str, str], lines: int = 300) -> list[str]:
+def log_of(unit: str, state: UnitState, lines: int = 300) -> list[str]:
     """The last lines of a unit's log, less what systemd says of it: of one that runs, those of this start alone."""
     this_start = f"_SYSTEMD_INVOCATION_ID={state.get('InvocationID', '')}"
     which = (this_start,) if state.get("ActiveState") == "active" else ("--unit", unit)

@@ -6,9 +6,9 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
-from typing import Any
 
 from operations.node.commands import output
+from operations.shapes.unit import Journal
 
 #: Characters of a line that are looked at, and seconds of computing for one pattern on one line.
 LINE, SECONDS = 4_000, 1.0
@@ -18,7 +18,7 @@ class Slow(Exception):
     """A pattern takes too long."""
 
 
-def main(unit: str, patterns: Sequence[str], invocation: str = "", cursor: str = "") -> dict[str, Any]:
+def main(unit: str, patterns: Sequence[str], invocation: str = "", cursor: str = "") -> Journal:
     """`seen`: pattern -> the first line that it matches; `slow`: those that took too long on one; `invocation` and
     `cursor`: where to go on.
 

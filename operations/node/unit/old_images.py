@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.unit import served
 from operations.paths import ENGINE, PROXY, folder_of
+from operations.shapes.unit import OldImage, OldImages
 
 #: Where the units' docker commands are; the image that one names is needed, also while the unit is down.
 COMMANDS = tuple(f"{folder_of(unit)}/run.sh" for unit in (ENGINE, PROXY))
 _OURS = r"tandem/\w+:[0-9a-f]{12}"
 
 
-def main(keep: Sequence[str], remove: bool = False) -> dict[str, Any]:
+def main(keep: Sequence[str], remove: bool = False) -> OldImages:
     """`images`: {name, mb} that are not needed; with `remove`, `removed`: their names, and `problems`."""
     needed = {name for path in COMMANDS for name in re.findall(rf"\b{_OURS}\b", read(Path(path)))} | {
         *keep,
@@ -24,9 +24,9 @@ def main(keep: Sequence[str], remove: bool = False) -> dict[str, Any]:
     }
     names = output("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").split()
     old = sorted(name for name in names if re.fullmatch(_OURS, name) and name not in needed)
-    removed, problems = [], []
+    removed, problems = list[str](), list[str]()
     # Layers that images share count for each of them: what is freed is at most this.
-    images = [{"name": name, "mb": round(_size(name) / 1e6)} for name in old]
+    images: list[OldImage] = [{"name": name, "mb": round(_size(name) / 1e6)} for name in old]
     for name in old if remove else []:
         # Without --force: an image that a container was started from stays.
         if output("docker", "rmi", name, timeout_s=600):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
 from operations.paths import ADDRESS, DOWNLOAD, ENGINE, ETC, LITELLM, PROGRAMS, PROXY, SLOT, SYSTEMD, folder_of
+from operations.shapes import Json
+from operations.shapes.unit import Services, UnitState
 
 #: In the order in which people are told of them.
 UNITS = (ENGINE, ADDRESS, PROXY, *LITELLM, *PROGRAMS)
@@ -24,7 +26,7 @@ _SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
-def main(units: Sequence[str], every_engine: bool = False) -> dict[str, Any]:
+def main(units: Sequence[str], every_engine: bool = False) -> Services:
     """Of these units, and with `every_engine` of all engines that lie here. `units`: name -> systemd's properties, with
     the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
     of Tandem's, or under its names, that no unit has.
@@ -65,17 +67,17 @@ def deployed(run: Path = _RUN) -> str:
     return found.group(1) if found else ""
 
 
-def unit_states(units: Sequence[str]) -> dict[str, dict[str, str]]:
+def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     """systemd's view of each unit."""
     names = [unit if unit.endswith(".slice") else f"{unit}.service" for unit in units]
     blocks = output("systemctl", "show", *names, f"--property={_PROPERTIES}").strip().split("\n\n")
     return {
-        unit: dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        unit: cast("UnitState", dict(line.split("=", 1) for line in block.splitlines() if "=" in line))
         for unit, block in zip(units, [*blocks, *[""] * len(units)], strict=False)
     }
 
 
-def _spec_of(pid: str) -> dict[str, str]:
+def _spec_of(pid: str) -> UnitState:
     """`spec`, where a process of a unit has one: behind ready.sh or a program, in the label that `docker run` will give
     its container, or in its environment. Empty: this process has none.
     """
@@ -95,10 +97,11 @@ def _spec_of(pid: str) -> dict[str, str]:
 _LABELS = ("spec", "topology", "recipe", "url", "model", "pulse", "address")
 
 
-def _started_from(container: dict[str, Any]) -> dict[str, str]:
+def _started_from(container: Json) -> UnitState:
     labels = container["Config"]["Labels"] or {}
+    said = cast("UnitState", {key: labels.get(f"tandem.{key}", "") for key in _LABELS})
     return {
-        **{key: labels.get(f"tandem.{key}", "") for key in _LABELS},
+        **said,
         "image": container["Image"],
         "image_name": container["Config"]["Image"],
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_interface
 from itertools import combinations
-from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
+from operations.shapes.doctor import Cables
+from operations.shapes.fabric import Link, Links
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -45,7 +46,7 @@ def _pair(one: str, other: str, heard: Heard, seen: Seen) -> Iterator[Symptom]:
                 yield Symptom(BAD, (at, of), told, "frames go one way only", "reseat the cable, or take another")
 
 
-def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterator[Symptom]:
+def _ports(node: str, told: Cables, heard: Heard, seen: Seen) -> Iterator[Symptom]:
     for device in told["ports"]:
         others = {(of, source) for at, port, of, source in heard if (at, port) == (node, device)}
         reaches = any(of != node for of, _source in others)
@@ -66,7 +67,7 @@ def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterato
             )
 
 
-def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom]:
+def _crossed(node: str, links: dict[str, Links], heard: Heard) -> Iterator[Symptom]:
     """A port whose subnet is on another port of the node at the other end than the one that it is joined to."""
     for device, link in links.get(node, {}).items():
         own = _networks(link)
@@ -74,7 +75,7 @@ def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom
             met = {source for at, port, of, source in heard if (at, port, of) == (node, device, peer)}
             theirs = links.get(peer, {})
             meant = [name for name, other in theirs.items() if own & _networks(other)]
-            if own and meant and not met & set(meant) and any(_networks(theirs.get(name, {})) for name in met):
+            if own and meant and not met & set(meant) and any(_networks(theirs.get(name)) for name in met):
                 yield Symptom(
                     BAD,
                     (node, peer),
@@ -85,8 +86,8 @@ def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom
                 )
 
 
-def _networks(link: dict[str, Any]) -> set[str]:
-    return {str(ip_interface(address).network) for address in link.get("addresses", [])}
+def _networks(link: Link | None) -> set[str]:
+    return {str(ip_interface(address).network) for address in (link["addresses"] if link else ())}
 
 
 def _port_of(device: str) -> str:
