@@ -127,8 +127,7 @@ class Docker(TypedDict):
 
 
 class Walls(TypedDict, total=False):
-    """Whether nftables can be set, and whether a rule can tell a socket by its control group; Docker's cgroup driver.
-    """
+    """Whether nftables can be set, whether a rule can tell a socket by its control group; Docker's cgroup driver."""
 
     nft: bool
     groups: bool
@@ -144,8 +143,7 @@ class Memory(TypedDict):
 
 
 class Free(TypedDict):
-    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes that are there already.
-    """
+    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes there already."""
 
     path: str
     free: int

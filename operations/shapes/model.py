@@ -174,8 +174,7 @@ class Worker(TypedDict):
 
 
 class Ready(TypedDict, total=False):
-    """The first line of a server: it listens, on these `ports` where they are the system's choice, or why it does not.
-    """
+    """The first line of a server: it listens, on these `ports` where the system has chosen them, or why not."""
 
     ready: bool
     ports: list[int]

@@ -73,8 +73,7 @@ class Probed(TypedDict, total=False):
 
 
 class Judged(TypedDict):
-    """What is wrong with an engine's words, or empty; `judged`: it is the words that are (operations/node/answer.py).
-    """
+    """What is wrong with an engine's answer, or empty; `judged`: its words are (operations/node/answer.py)."""
 
     problem: str
     judged: bool
