@@ -60,7 +60,7 @@ def test_a_proxy_that_serves_is_stopped_when_a_litellm_is_there_for_its_successo
     before[0]["services"]["units"][PROXY]["spec"] = "older"
     outcome = deploy(tmp_path, before, "-y", *SOLO)
     assert outcome.code == 0, outcome.text
-    asked, stopped = outcome.text.index(" drained '{"), outcome.text.index(f"systemctl stop {PROXY}.service")
+    asked, stopped = outcome.text.index(" door.drained '{"), outcome.text.index(f"systemctl stop {PROXY}.service")
     assert asked < stopped
 
 

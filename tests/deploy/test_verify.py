@@ -170,22 +170,22 @@ def test_a_count_of_restarts_that_is_set_back_counts_from_there(nodes: ScriptedN
 
 
 def test_a_rank_that_has_failed_ends_the_wait_with_its_name_and_its_log(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["No space left on device"]}]
+    nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["No space left on device"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "its unit is failed" in said and "No space left on device" in said
     assert nodes.now < 10
 
 
 def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_says_why(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-1 unit"] = [FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}]
-    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
+    nodes.answers["spark-1 unit.brief"] = [FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}]
+    nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "From the log of spark-1" in said and "9999999" in said
 
 
 def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> None:
     waits = {"state": {"ActiveState": "activating", "SubState": "start-pre"}, "log": ["waiting: MemAvailable is 9 MiB"]}
-    nodes.answers["spark-2 unit"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
+    nodes.answers["spark-2 unit.brief"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
     assert served(nodes, *[down()] * 22 * MINUTE, OK, topology="cluster") == ""
     assert "tandem-engine on spark-2: " in nodes.said[0] and "MemAvailable is 9 MiB" in nodes.said[0]
 
