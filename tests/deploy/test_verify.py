@@ -177,7 +177,9 @@ def test_a_rank_that_has_failed_ends_the_wait_with_its_name_and_its_log(nodes: S
 
 
 def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_says_why(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-1 unit.brief"] = [FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}]
+    nodes.answers["spark-1 unit.brief"] = [
+        FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}
+    ]
     nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "From the log of spark-1" in said and "9999999" in said
