@@ -73,7 +73,7 @@ def read(environment: Mapping[str, str]) -> Asked:
     tokenizer = reading.get("TOKENIZER", _folder, "")
     reading.end()
     assert base is not None
-    changes: dict[str, Any] = {
+    changes: Mapping[str, Any] = {
         **({"users": users, "direct": _direct(base, users)} if users else {}),
         **({"repeats": repeats[0]} if repeats else {}),
         **({"prompts": lengths} if lengths else {}),

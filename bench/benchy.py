@@ -13,10 +13,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from bench.benchy_parts import program, tokenizer
+from bench.client.shapes import Json
 from bench.figures import figures
 from bench.measuring import Measurement, append
 from bench.records import Request, Step
@@ -52,7 +52,7 @@ class Benchy:
                     step, requests, began, self.all.record(step, began, _took(requests), len(requests), before, after)
                 )
 
-    def _run(self, step: Wanted, runs: int) -> dict[str, Any]:
+    def _run(self, step: Wanted, runs: int) -> Json:
         folder, name = self.all.folder.path, step.name.replace("/", "-").replace("@", "")
         result, log = folder / f"llama-benchy-{name}.json", folder / f"llama-benchy-{name}.log"
         place = self.all.way.place(step.target, exact=False)
@@ -81,7 +81,7 @@ class Benchy:
                 "it can't read the model's tokenizer" if "gpt2" in said else f"no figures came: {last.strip()[:200]}"
             )
             raise Refusal(Finding("llama-benchy", problem, f"all of its words: {log}"))
-        found: dict[str, Any] = json.loads(result.read_text())
+        found: Json = json.loads(result.read_text())
         return found
 
     def _keep(self, step: Wanted, requests: list[Request], began: float, record: Step) -> None:
@@ -111,7 +111,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def batches(told: dict[str, Any], first: Wanted, runs: int) -> Iterator[list[Request]]:
+def batches(told: Json, first: Wanted, runs: int) -> Iterator[list[Request]]:
     """The requests of each repeat. What the tool leaves out of its lists has failed."""
     [run] = told["benchmarks"]
     series: list[list[list[list[float]]]] = run["requests_throughput_over_time"] or []
@@ -130,7 +130,7 @@ def batches(told: dict[str, Any], first: Wanted, runs: int) -> Iterator[list[Req
 class _Values:
     """The tool's lists: an entry for each request that had one, in the order of its repeats."""
 
-    def __init__(self, run: dict[str, Any]) -> None:
+    def __init__(self, run: Json) -> None:
         names = ("e2e_ttft", "est_ppt", "pp_req_throughput", "tg_req_throughput")
         self._lists = {name: iter((run[name] or {"values": []})["values"]) for name in names}
 

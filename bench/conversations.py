@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bench import prompts
+from bench.client.shapes import Message, Turn
 from bench.profiles import Profile
 from bench.steps import Wanted
 
 #: Messages of several prompts -> tokens of each, the template's included.
-Count = Callable[[list[list[dict[str, Any]]]], list[int]]
+Count = Callable[[list[list[Message]]], list[int]]
 
 
-def conversations(
-    profile: Profile, step: Wanted, seed: str, given: Sequence[str], count: Count
-) -> list[list[dict[str, Any]]]:
+def conversations(profile: Profile, step: Wanted, seed: str, given: Sequence[str], count: Count) -> list[list[Turn]]:
     """For all users of a step. `seed`: the same gives the same; `given`: the owner's prompts."""
     if not profile.prompts:
         return [[_turn(profile, text)] for text in _dealt(given, step.users, step.repeat)]
@@ -36,11 +34,11 @@ def conversations(
     return whole
 
 
-def _turn(profile: Profile, text: str) -> dict[str, Any]:
+def _turn(profile: Profile, text: str) -> Turn:
     return {"messages": _message(text), "max_tokens": profile.answer, "exact": profile.exact}
 
 
-def _message(text: str) -> list[dict[str, Any]]:
+def _message(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 

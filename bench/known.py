@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.client.shapes import Told, Turn
 from bench.process import Client
 
 #: Their answers are short, and hardly ever a matter of taste: on a GPU sums come out otherwise in another batch.
@@ -13,14 +14,14 @@ QUESTIONS = [
 TOKENS = 16
 
 
-def turn(question: str, expect: str | None = None) -> dict[str, Any]:
+def turn(question: str, expect: str | None = None) -> Turn:
     """A conversation's only one; its answer may end where it ends."""
     return {"messages": [{"role": "user", "content": question}], "max_tokens": TOKENS, "exact": False, "expect": expect}
 
 
 def learn(client: Client, **place: Any) -> dict[str, str]:
     """Question -> answer of those that are answered alike twice when nothing else is asked."""
-    told: list[dict[str, Any]] = []
+    told: list[Told] = []
     asked = [[turn(question)] for question in QUESTIONS * 2]
     client.order("load", told.append, users=1, conversations=asked, **place)
     answers: list[set[str]] = [set() for _ in QUESTIONS]
@@ -34,7 +35,7 @@ def learn(client: Client, **place: Any) -> dict[str, str]:
     }
 
 
-def conversations(known: dict[str, str], users: int) -> list[list[dict[str, Any]]]:
+def conversations(known: dict[str, str], users: int) -> list[list[Turn]]:
     """Two questions for each user."""
     pairs = list(known.items())
     return [[turn(*pairs[number % len(pairs)])] for number in range(2 * users)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
+from bench.client.shapes import Turn
 from bench.process import ROOT, Client, here
 
 #: Streams at once, and pieces of each, for the second figure; requests of one piece for the first.
@@ -33,7 +33,7 @@ def measure() -> tuple[float, float]:
 
 def _rate(client: Client, url: str, requests: int, tokens: int) -> float:
     """Requests a second."""
-    turn: dict[str, Any] = {"messages": [{"role": "user", "content": "go"}], "max_tokens": tokens, "exact": True}
+    turn: Turn = {"messages": [{"role": "user", "content": "go"}], "max_tokens": tokens, "exact": True}
     errors: list[str] = []
     done = client.order(
         "load",

@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bench import known, limit
 from bench.asked import Asked
+from bench.client.shapes import Message, Told, Turn
 from bench.conversations import conversations
 from bench.deployed import Deployed, counted, state
 from bench.figures import figures
@@ -61,7 +61,7 @@ class Measurement:
 
     def _fit(self, room: int) -> None:
         """Whether the owner's prompts fit beside their answers."""
-        asked = [[{"role": "user", "content": text}] for text in self.asked.prompts]
+        asked: list[list[Message]] = [[{"role": "user", "content": text}] for text in self.asked.prompts]
         for number, tokens in enumerate(self._count(asked), 1):
             if tokens > room:
                 problem = (
@@ -91,7 +91,7 @@ class Measurement:
                     "the model answers nothing alike twice when it is asked alone: no answer can be held right"
                 )
 
-    def _count(self, prompts: list[list[dict[str, Any]]]) -> list[int]:
+    def _count(self, prompts: list[list[Message]]) -> list[int]:
         """An engine that has died of the step before is waited for."""
         try:
             return self.way.count(prompts)
@@ -115,7 +115,7 @@ class Measurement:
             if most:
                 asked = conversations(short, most, f"{self.run.seed}/{time.time()}", self.asked.prompts, self._count)
                 place = self.way.place(target, exact=short.exact)
-                told: list[dict[str, Any]] = []
+                told: list[Told] = []
                 self.way.client.order("load", told.append, users=most.users, conversations=asked[: most.users], **place)
                 if any(request["error"] for request in told):
                     self.show.warn(f"{target}, warm-up: {next(each['error'] for each in told if each['error'])}")
@@ -125,7 +125,7 @@ class Measurement:
         self.show.say("answers that are known, asked alone")
         return known.learn(self.way.client, **self.way.place("proxy", exact=False))
 
-    def _measure(self, step: Wanted, asked: list[list[dict[str, Any]]]) -> None:
+    def _measure(self, step: Wanted, asked: list[list[Turn]]) -> None:
         self.show.begin(step)
         requests: list[Request] = []
         place = self.way.place(step.target, exact=self.asked.profile.exact and not step.is_known)
@@ -133,7 +133,7 @@ class Measurement:
         began = time.time()
         with self.folder.requests.open("a") as file:
 
-            def keep(told: dict[str, Any]) -> None:
+            def keep(told: Told) -> None:
                 request = Request(step=step.name, **{name: value for name, value in told.items() if name != "text"})
                 requests.append(request)
                 file.write(request.model_dump_json() + "\n")
@@ -202,9 +202,9 @@ class Measurement:
         """Raises Refusal where it does not come back."""
         self.show.say(f"  waiting until {target} serves again")
         deadline = time.monotonic() + BACK_S
-        turn = [[{**known.turn("Hi"), "max_tokens": 1}]]
+        turn: list[list[Turn]] = [[{**known.turn("Hi"), "max_tokens": 1}]]
         while time.monotonic() < deadline:
-            told: list[dict[str, Any]] = []
+            told: list[Told] = []
             self.way.client.order(
                 "load", told.append, users=1, conversations=turn, **self.way.place(target, exact=False)
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from bench.client.shapes import Done, Line, Told
 from operations.plan.refusal import Finding, Refusal
 
 ROOT = Path(__file__).parents[1]
@@ -47,17 +48,14 @@ class Client:
         self._process.kill()
         self._process.communicate()
 
-    def order(
-        self, do: str, each: Callable[[dict[str, Any]], None] = lambda _: None, **arguments: Any
-    ) -> dict[str, Any]:
+    def order(self, do: str, each: Callable[[Told], None] = lambda _: None, **arguments: Any) -> Done:
         """What came of an order; `each` gets the requests as they are told."""
         self._write(json.dumps({"do": do, **arguments}) + "\n")
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            told: dict[str, Any] = json.loads(line)
+            told: Line = json.loads(line)
             if "done" in told:
-                done: dict[str, Any] = told["done"]
-                return done
+                return told["done"]
             each(told["request"])
         raise self._gone()
 

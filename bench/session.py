@@ -15,6 +15,8 @@ from typing import Any
 from bench.process import ROOT
 from bench.words import why
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes.bench import Told
+from operations.shapes.unit import Endpoint, UnitState
 
 ENVIRONMENT = {**os.environ, "PYINFRA_PROGRESS": "off"}
 
@@ -38,12 +40,12 @@ class Declared:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has said of itself (operations/node/bench_facts.py)."""
+    """What a node has said of itself (operations/node/look/bench_facts.py)."""
 
     state: Mapping[str, Any]
     counters: Mapping[str, int] | None
-    units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    endpoint: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, UnitState] = field(default_factory=dict)
+    endpoint: Endpoint = field(default_factory=Endpoint)
     served: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,11 +135,11 @@ class Session:
         nodes: dict[str, Any] = answer["nodes"]
         return nodes
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> Told:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{"):
-                told: dict[str, Any] = json.loads(line)
+                told: Told = json.loads(line)
                 return told
         raise self._ended()
 

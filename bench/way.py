@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench.client.shapes import Json, Message, Place
 from bench.deployed import Deployed
 from bench.process import Client, here, on_head
 from bench.ssh import Tunnel, login
@@ -27,9 +28,9 @@ class Way:
     model: str
     key: str = field(repr=False)
 
-    def place(self, target: str, *, exact: bool) -> dict[str, Any]:
+    def place(self, target: str, *, exact: bool) -> Place:
         """A target in an order to the client. `exact`: an answer ends with its length alone."""
-        extra: dict[str, Any] = {"temperature": 0, **({"ignore_eos": True} if exact else {})}
+        extra: Json = {"temperature": 0, **({"ignore_eos": True} if exact else {})}
         return {
             "url": self.urls[target],
             "key": self._key(target),
@@ -38,7 +39,7 @@ class Way:
             "timeout_s": TIMEOUT_S,
         }
 
-    def count(self, prompts: list[list[dict[str, Any]]]) -> list[int]:
+    def count(self, prompts: list[list[Message]]) -> list[int]:
         """Tokens of prompts, by an engine's word."""
         url = self.urls[self.engine]
         done = self.client.order("count", prompts=prompts, url=url, key="", model=self.model)

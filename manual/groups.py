@@ -27,16 +27,24 @@ BEFORE = Group(
             *("operations/plan/plan.py", "operations/plan/ranks.py", "operations/plan/fallback.py"),
             "operations/plan/proxy.py",
         ),
-        "The nodes themselves": ("operations/plan/checks.py", "operations/preflight.py", "operations/node/archive.py"),
+        "The nodes themselves": (
+            "operations/plan/checks.py",
+            "operations/preflight.py",
+            "operations/node/image/archive.py",
+        ),
         "Three nodes without a switch": ("operations/plan/ring.py",),
         "The virtual address": ("operations/plan/address.py",),
         "Certificates of your own": ("operations/plan/tls.py",),
-        "Alarms": ("operations/plan/alarms.py", "operations/plan/prometheus.py", "operations/node/monitors.py"),
-        "Secrets and the Hub's token": ("operations/node/modes.py", "operations/secrecy.py"),
+        "Alarms": (
+            "operations/plan/alarms.py",
+            "operations/plan/prometheus.py",
+            "operations/node/monitoring/monitors.py",
+        ),
+        "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/secrecy.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
         "A recipe's words": (
             *("operations/plan/lint/", "operations/plan/engines/", "operations/judging.py"),
-            "operations/node/vocabulary.py",
+            "operations/node/image/vocabulary.py",
         ),
         "Mods": ("operations/plan/mods.py",),
         "Known holes": ("operations/plan/holes/",),
@@ -47,7 +55,7 @@ BEFORE = Group(
 FABRIC = Group(
     "The fabric",
     "Engines are as they were. If management is lost by the change, the node takes the old files back by itself.",
-    {"Rails": ("operations/fabric.py", "operations/node/fabric.py")},
+    {"Rails": ("operations/fabric.py", "operations/node/network/rails.py")},
 )
 IMAGES = Group(
     "Images",
@@ -56,8 +64,8 @@ IMAGES = Group(
         "Obtaining": ("operations/image.py",),
         "Mods put into an image": ("files/mods/",),
         "Copies from node to node": (
-            *("operations/sharing.py", "operations/node/layers.py", "operations/node/fetch.py"),
-            *("operations/node/source.py", "operations/node/room.py", "operations/patience.py"),
+            *("operations/sharing.py", "operations/node/image/layers.py", "operations/node/copy/fetch.py"),
+            *("operations/node/copy/source.py", "operations/node/copy/disk_space.py", "operations/patience.py"),
         ),
     },
 )
@@ -65,9 +73,9 @@ MODEL = Group(
     "The model",
     "What served before still serves. What has arrived stays; the next deploy goes on from there.",
     {
-        "On the head": ("operations/model.py", "operations/node/hub.py", "files/model/"),
-        "From a folder": ("operations/node/model_install.py",),
-        "Is it whole": ("operations/node/model_files.py",),
+        "On the head": ("operations/model.py", "operations/node/copy/hub.py", "files/model/"),
+        "From a folder": ("operations/node/copy/install.py",),
+        "Is it whole": ("operations/node/model/proof.py",),
     },
 )
 START = Group(
@@ -79,10 +87,10 @@ START = Group(
             "operations/verify.py",
             "operations/waiting.py",
             "operations/watching.py",
-            "operations/node/probe.py",
+            "operations/node/engine/probe.py",
         ),
-        "Its words are judged": ("operations/node/answer.py",),
-        "The walls": ("operations/node/walls.py", "files/walls/"),
+        "Its words are judged": ("operations/node/engine/sense.py",),
+        "The walls": ("operations/node/network/walls.py", "files/walls/"),
         "Before a start, in the unit's log": (
             *("files/engine/ready.sh.j2", "files/engine/proof.py", "files/engine/ollama.py", "files/waiting.sh.j2"),
         ),
@@ -94,7 +102,7 @@ PROXY = Group(
     "A deploy says the first ones; clients get the others, as errors in OpenAI's form.",
     {
         "Prometheus and Alertmanager": ("operations/prometheus.py",),
-        "A deploy": ("operations/proxy.py", "operations/client_keys.py", "operations/node/certificate.py"),
+        "A deploy": ("operations/proxy.py", "operations/client_keys.py", "operations/node/door/certificate.py"),
         "What clients are told": ("files/litellm/", "files/proxy/"),
     },
 )
@@ -108,8 +116,8 @@ SERVING = Group(
         "Falling back": ("files/fallback/",),
         "The virtual address": ("files/address/",),
         "Metrics": ("files/exporter/",),
-        "The page": ("files/page/", "operations/node/handed.py", "bench/advise/page.py"),
-        "Why a unit does not serve": ("operations/node/cause.py",),
+        "The page": ("files/page/", "operations/node/monitoring/handed.py", "bench/advise/page.py"),
+        "Why a unit does not serve": ("operations/node/unit/cause.py",),
     },
 )
 VERBS = Group(
@@ -118,14 +126,14 @@ VERBS = Group(
     {
         "All of them": ("operations/verbs/report.py",),
         "make key, keys, key-revoke": (
-            *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/keys.py"),
+            *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/door/keys.py"),
         ),
         "make recipes": ("operations/verbs/recipes.py", "operations/verbs/fetch.py"),
-        "make alarm-test": ("operations/verbs/alarm_test.py", "operations/node/alarm_test.py"),
+        "make alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
         "make down": ("operations/verbs/down.py",),
         "make verify": ("operations/verbs/verify.py",),
         "make audit and make sbom": (
-            *("operations/node/audit.py", "operations/verbs/sbom.py", "operations/node/packages.py"),
+            *("operations/node/model/audit.py", "operations/verbs/sbom.py", "operations/node/image/packages.py"),
         ),
         "make audit-security and make holes": ("operations/verbs/hole_table.py", "operations/verbs/renew_holes.py"),
         "make bench": ("bench/", "operations/verbs/bench.py"),

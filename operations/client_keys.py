@@ -9,6 +9,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations.remote import hand
+from operations.shapes.keys import KeysTold
 
 #: The hash of a file whose last key was revoked.
 _NONE = hashlib.sha256(b"{}\n").hexdigest()
@@ -44,8 +45,8 @@ def take_over(whose: str, state: State, host: Host) -> bool:
         text = now
 
 
-def _asked(host: Host, stdin: str = "", **arguments: bool) -> dict[str, str]:
-    answer = hand(host, stdin, "keys", anyway=True, where=host.name, **arguments)
+def _asked(host: Host, stdin: str = "", **arguments: bool) -> KeysTold:
+    answer = hand(host, stdin, "door.keys", anyway=True, where=host.name, **arguments)
     if "problem" in answer:
         raise RuntimeError(answer["problem"])
     return answer

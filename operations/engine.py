@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import gevent
 from pyinfra import host, state
@@ -13,11 +12,12 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch, units
+from operations.paths import ALONE, ALONE_SINCE, RAY_TOKEN
 from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
-from operations.plan.places import ALONE, ALONE_SINCE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.plan.served_model import ServedModel, joins_by_ray
+from operations.shapes.look import Look
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
 from operations.watching import parts
 
@@ -54,7 +54,7 @@ def retire(plan: Plan, first: bool) -> Iterator[PyinfraCommand]:
         host.noop("nothing to stop")
 
 
-def _has_to_stop(plan: Plan, model: ServedModel, found: dict[str, Any]) -> bool:
+def _has_to_stop(plan: Plan, model: ServedModel, found: Look) -> bool:
     """Whether what runs of a model on this node is not the plan's, and does not wait for its turn."""
     # The labels of its container: a unit that only waits has none. In groups of other nodes than now it is another
     # layout, whose ranks would go one by one.

@@ -50,7 +50,7 @@ def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
-            answer, broken = ask(host, "fabric", action="apply", paths=paths), ""
+            answer, broken = ask(host, "network.rails", action="apply", paths=paths), ""
         except Exception as error:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
@@ -61,7 +61,7 @@ def _apply(paths: list[str]) -> Any:
                 host.disconnect()
                 host.connect(raise_exceptions=True, show_errors=False)
                 tether.quicken(host)
-                told = ask(host, "fabric", action="keep", paths=paths)
+                told = ask(host, "network.rails", action="keep", paths=paths)
             except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
@@ -88,13 +88,13 @@ def _drift(plan: Plan) -> list[str]:
     links = looking.at(host, plan)["links"]
     lines = []
     for rail in rails_of(plan.knobs, node):
-        link = links.get(rail.device) or {}
-        if rail.address not in link.get("addresses", []):
+        link = links.get(rail.device)
+        if rail.address not in (link["addresses"] if link else ()):
             lines.append(f"{rail.device} has not the address {rail.address}")
-        if rail.route and " via ".join(rail.route) not in link.get("routes", []):
+        if rail.route and " via ".join(rail.route) not in (link["routes"] if link else ()):
             lines.append(f"{rail.device} has not the route to {' via '.join(rail.route)}")
-        if link.get("mtu") != plan.knobs.fabric_mtu:
-            lines.append(f"{rail.device} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+        if (mtu := link["mtu"] if link else None) != plan.knobs.fabric_mtu:
+            lines.append(f"{rail.device} has MTU {mtu}, not {plan.knobs.fabric_mtu}")
     lines += [
         f"{device} has the address {address} of another wiring" for device, address in strays(plan.knobs, node, links)
     ]
@@ -134,7 +134,7 @@ def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
     """A link may need some seconds after netplan was applied (the other node's too): try for a while."""
     problems: list[str] = []
     for attempt in range(6):
-        problems = ask(host, "fabric", action="prove", peers=peers, mtu=mtu)["problems"]
+        problems = ask(host, "network.rails", action="prove", peers=peers, mtu=mtu)["problems"]
         if not problems:
             break
         gevent.sleep(1 + attempt)

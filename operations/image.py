@@ -13,7 +13,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
-from operations.node.archive import ARCHITECTURES
+from operations.node.image.archive import ARCHITECTURES
 from operations.patience import fail, patiently, quietly
 from operations.plan import mods
 from operations.plan.images import Image, by_content
@@ -51,7 +51,7 @@ def _obtained(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
         names = ", ".join(mods.folder_of(mod).name for mod in image.mods)
         yield _build(image.local, image.context, f"putting {names} into {image.local}")
     if image.archive:
-        yield quietly(lambda _, host: ask(host, "images", local=image.local, archive_path=image.archive))
+        yield quietly(lambda _, host: ask(host, "image.origin", local=image.local, archive_path=image.archive))
     yield quietly(lambda _, host: _check_architecture(plan, host, image))
 
 
@@ -129,8 +129,8 @@ def without_tag(reference: str) -> str:
 
 def _content(plan: Plan, where: Host, image: Image) -> str:
     """The content of an image on a node; empty: it is not there."""
-    found = looking.at(where, plan)["images"].get(image.local, {})
-    return str(found.get("image", {}).get("content", ""))
+    found = looking.at(where, plan)["images"].get(image.local)
+    return found["image"].get("content", "") if found else ""
 
 
 def _context(files: list[tuple[str, bytes]]) -> str:

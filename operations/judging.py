@@ -21,15 +21,17 @@ from operations.plan.knobs import Knobs
 from operations.plan.lint.judge import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
-from operations.plan.refusal import Finding, as_table
+from operations.plan.refusal import Finding, Remark, as_table
 from operations.plan.served_model import ServedModel
 from operations.remote import ask, ask_or_none
+from operations.shapes.look import Survey
+from operations.shapes.model import ModelState, Vocabulary
 
 #: What images have told before the preflight, which has judged by it, by their local names. One run in a process.
-_known: dict[str, dict[str, Any]] = {}
+_known: dict[str, Vocabulary] = {}
 
 
-def remember(image: Image, told: dict[str, Any]) -> None:
+def remember(image: Image, told: Vocabulary) -> None:
     """What an image has told; nothing: it was not asked yet."""
     if told:
         _known[image.local] = told
@@ -49,7 +51,7 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     found = []
     for model in (each.engines[0] for each in plan.models):
         can_be_asked = ENGINES[model.recipe.engine].VOCABULARY and model.image.local not in _known
-        told = vocabulary(host, model.image, model.recipe) if can_be_asked and state.is_executing else {}
+        told: Vocabulary = vocabulary(host, model.image, model.recipe) if can_be_asked and state.is_executing else {}
         if "error" in told:
             host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
         remarks = lint(model.recipe, model.knobs, image=told, nodes=len(model.nodes)) if told else []
@@ -60,21 +62,23 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
     host.noop("the image knows every word of the recipe")
 
 
-def vocabulary(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
+def vocabulary(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
     """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
-    return ask(where, "vocabulary", names=[image.local], script=script(recipe.engine))
+    return ask(where, "image.vocabulary", names=[image.local], script=script(recipe.engine))
 
 
-def asked_first(where: Host, image: Image, recipe: Recipe) -> dict[str, Any]:
+def asked_first(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
     """The same before anything is obtained, where the image is there, under Tandem's name or that of its source; empty:
     it is not, or can't be asked. What mods will be put onto is not asked: it lacks what they bring.
     """
     source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
-    told = ask_or_none(where, "vocabulary", names=[image.local, *source], script=script(recipe.engine)) or {}
-    if "error" in told:
+    told: Vocabulary | None = ask_or_none(
+        where, "image.vocabulary", names=[image.local, *source], script=script(recipe.engine)
+    )
+    if told and "error" in told:
         logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")
         return {}
-    return told
+    return told or {}
 
 
 def script(engine: str) -> str:
@@ -87,26 +91,28 @@ def script(engine: str) -> str:
     return "\n".join([*lines, f"exec({as_is(f'engine/{main}.py')!r}, {{'__name__': '__main__'}})"])
 
 
-def judge(recipe: Recipe, knobs: Knobs, survey: dict[str, Any], nodes: int) -> list[Any]:
+def judge(recipe: Recipe, knobs: Knobs, survey: Survey, nodes: int) -> list[Remark]:
     """Every remark on a recipe, by what is known of the image and the model before they are obtained."""
     # A node without sudo or python3 has told that and nothing else.
     states = survey.get("state", {}).get("models", {})
     if recipe.needs.gpu:
-        model, *further = (_weighed(each, states.get(each.key, {})) for each in recipe.models)
+        model, *further = (_weighed(each, states.get(each.key)) for each in recipe.models)
         recipe = recipe.model_copy(update={"model": model, "further_models": tuple(further)})
     told = survey.get("vocabulary", {}).get(engine_image(recipe, knobs).local)
     return lint(recipe, knobs, image=told or None, nodes=nodes, mtp=survey.get("mtp", {}).get(recipe.model.key))
 
 
-def _weighed(model: Model, state: dict[str, Any]) -> Model:
+def _weighed(model: Model, state: ModelState | None) -> Model:
     """With the weights that lie in the store, where the recipe does not say them."""
-    weights = sum(each["size"] for name, each in state.get("files", {}).items() if name.endswith(".safetensors"))
+    weights = sum(
+        each["size"] for name, each in (state["files"] if state else {}).items() if name.endswith(".safetensors")
+    )
     return model.model_copy(update={"weights_gib": weights / 2**30}) if weights and not model.weights_gib else model
 
 
-def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, Any]]) -> holes.Verdict:
+def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, Survey]) -> holes.Verdict:
     """The verdict on what the plan would run, by what the nodes have told in their surveys, the head first."""
-    head: dict[str, Any] = next(iter(surveys.values()), {})
+    head: Survey = next(iter(surveys.values())) if surveys else {}
     told = head.get("inside", {})
     inside = {role: told[local] for role, local in holes.roles(recipe, knobs).items() if told.get(local)}
     nodes = {name: survey.get("software", {}) for name, survey in surveys.items()}
@@ -120,7 +126,8 @@ def checked(where: Host, plan: Plan) -> list[str]:
 
 def _checked(where: Host, model: ServedModel, times: int) -> list[str]:
     """Of one engine of a model, which has as many groups of nodes."""
-    recipe, knobs, runs, told = model.recipe, model.knobs, ENGINES[model.recipe.engine], {}
+    recipe, knobs, runs = model.recipe, model.knobs, ENGINES[model.recipe.engine]
+    told: Vocabulary = {}
     if runs.VOCABULARY:
         told = _known.get(model.image.local) or vocabulary(where, model.image, recipe)
     remarks = lint(recipe, knobs, image=told or None, nodes=len(model.nodes))

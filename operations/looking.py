@@ -11,14 +11,15 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.paths import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
-from operations.plan.places import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import unit_of
 from operations.plan.service import Service
 from operations.remote import ask
+from operations.shapes.look import Look, LookArguments
 
 P = ParamSpec("P")
 
@@ -34,10 +35,10 @@ class Named(Protocol):
 
 
 #: Looks of this run, by node. There is one run in a process.
-_looks: dict[str, dict[str, Any]] = {}
+_looks: dict[str, Look] = {}
 
 
-def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> dict[str, Any]:
+def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> LookArguments:
     """What a look needs to know; `models`: those with a part on that node; `archives`: local image name -> archive on
     it, or empty.
     """
@@ -52,14 +53,14 @@ def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -
     }
 
 
-def at(host: Host, plan: Plan) -> dict[str, Any]:
+def at(host: Host, plan: Plan) -> Look:
     """The state of a node; asked anew when something has been changed since."""
     if host.name not in _looks:
         is_head = host.name == plan.head.node.name
         archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
         # The head has all models' files: the others get them from there.
         models = plan.models if is_head else plan.on(host.name)
-        _looks[host.name] = ask(host, "look", **arguments(plan.knobs, models, archives))
+        _looks[host.name] = ask(host, "look.look", **arguments(plan.knobs, models, archives))
     return _looks[host.name]
 
 
@@ -70,7 +71,7 @@ def images_at(plan: Plan, name: str) -> list[Image]:
     return list({image.local: image for image in found}.values())
 
 
-def remember(name: str, state: dict[str, Any]) -> None:
+def remember(name: str, state: Look) -> None:
     """A survey has looked already."""
     _looks[name] = state
 

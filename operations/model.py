@@ -22,6 +22,7 @@ from operations.plan.plan import Plan
 from operations.plan.recipe import Model
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
+from operations.shapes.model import ModelState
 from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
 
@@ -84,14 +85,14 @@ def _copy(plan: Plan, model: Model, _state: State, where: Host) -> None:
     copy_from_head(plan, where, "model", **model.place)
 
 
-def _is_whole(served: ServedModel, model: Model, state: dict[str, Any]) -> bool:
+def _is_whole(served: ServedModel, model: Model, state: ModelState) -> bool:
     """Whether nothing is to be done for files on the head; says what had drifted."""
     _tell(host, state)
     is_whole = state["present"] and state["proven"] and not state["problems"]
     return bool(is_whole and not missing_files(served.recipe, model, state["files"]))
 
 
-def _tell(where: Host, state: dict[str, Any]) -> None:
+def _tell(where: Host, state: ModelState) -> None:
     """What had drifted."""
     for problem in state["problems"]:
         where.log(problem)
@@ -100,7 +101,7 @@ def _tell(where: Host, state: dict[str, Any]) -> None:
 
 
 def _prove(served: ServedModel, model: Model, store: str, _state: State, where: Host) -> bool:
-    state = ask(where, "model_files", store=store, **model.place, prove=True)
+    state = ask(where, "model.proof", store=store, **model.place, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
@@ -111,7 +112,7 @@ def _prove(served: ServedModel, model: Model, store: str, _state: State, where: 
 
 
 def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
-    for name in ask(where, "model_mend", store=store, **model.place)["aside"]:
+    for name in ask(where, "model.mend", store=store, **model.place)["aside"]:
         where.log(f"{name} is not whole: set aside, fetched again")
 
 
@@ -119,7 +120,7 @@ def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
     return _followed(
-        f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
+        f"{label} from {source}", "copy.install", **model.place, store=store, source=source, plain=is_served
     )
 
 
@@ -136,7 +137,7 @@ def _download(plan: Plan, served: ServedModel, model: Model, store: str) -> Any:
     argv += [word for setting in settings for word in ("--env", setting)]
     argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
     asked = {"argv": argv, "script": as_is("model/download.py"), "owner": plan.head.node.home}
-    return _followed(f"{model.repo} from the Hub", "hub", store=store, **model.place, **asked)
+    return _followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)
 
 
 def _followed(label: str, program: str, **arguments: Any) -> Any:

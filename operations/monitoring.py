@@ -13,11 +13,12 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking, units
+from operations.paths import EXPORTER, PAGE
 from operations.patience import quietly
-from operations.plan.places import EXPORTER, PAGE
 from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
+from operations.shapes.page import Taken
 
 
 @looking.step
@@ -58,7 +59,7 @@ def _hand_over(plan: Plan, advice: Callable[[Plan, int], str], _state: State, wh
     of the page, and keeps nobody waiting.
     """
     try:
-        said = ask_or_none(where, "handed", stdin=_told(plan, advice))
+        said: Taken | None = ask_or_none(where, "monitoring.handed", stdin=_told(plan, advice))
         problem = "this node did not take it" if said is None else said.get("problem", "")
     except (Refusal, OSError, ValueError) as error:
         problem = " ".join(str(error).split())

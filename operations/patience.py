@@ -13,6 +13,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from operations.shapes.model import Copied
 from operations.tether import Tether
 
 #: Seconds between two lines.
@@ -68,13 +69,13 @@ def beat(host: Host, label: str) -> Iterator[None]:
         talker.kill()
 
 
-def follow(host: Host, label: str, tether: Tether) -> dict[str, Any]:
+def follow(host: Host, label: str, tether: Tether) -> Copied:
     """Print the progress that a node program reports, until its last line; returns that line.
 
     Raises RuntimeError with the program's own words when it failed.
     """
     said = time.monotonic()
-    answer: dict[str, Any] = {}
+    answer: Copied = {}
     while line := tether.read():
         answer = line
         if "done" in line or "error" in line:
@@ -89,7 +90,7 @@ def follow(host: Host, label: str, tether: Tether) -> dict[str, Any]:
     return answer
 
 
-def progress(line: dict[str, Any]) -> str:
+def progress(line: Copied) -> str:
     """`12.3 of 74.8 GB, 1.9 GB/s, 33 s left, waits for the link`; size and limit may not be known."""
     rate = line["bytes"] / max(line["seconds"], 0.001)
     text, left = f"{line['bytes'] / 1e9:.1f}", ""

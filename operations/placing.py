@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 from pyinfra import host, state
@@ -12,9 +11,10 @@ from pyinfra.operations.util.files import generate_color_diff
 
 from operations.plan.files import File
 from operations.remote import ask
+from operations.shapes.look import FileState
 
 
-def place(files: Sequence[File], present: dict[str, Any], folder: str) -> Iterator[StringCommand]:
+def place(files: Sequence[File], present: dict[str, FileState], folder: str) -> Iterator[StringCommand]:
     """Commands that write what differs from what is `present`, and remove what lies in `folder` and is not planned."""
     changed = [file for file in files if differs(file, present)]
     # All of them before the first command: a dry run goes no further than that.
@@ -28,7 +28,7 @@ def place(files: Sequence[File], present: dict[str, Any], folder: str) -> Iterat
         yield StringCommand("rm", QuoteString(stray))
 
 
-def differs(file: File, present: dict[str, Any]) -> bool:
+def differs(file: File, present: dict[str, FileState]) -> bool:
     """Whether a file is missing, or has another content or mode."""
     found = present.get(file.path)
     return not found or found["sha256"] != file.sha256 or found["mode"] != file.mode
@@ -49,7 +49,7 @@ def write(file: File) -> StringCommand:
 def show_diff(file: File) -> None:
     """With --diff, what will change in a file."""
     if state.config.DIFF:
-        old = ask(host, "files", paths=[file.path], contents=True).get(file.path, {}).get("text", "")
+        old = ask(host, "look.files", paths=[file.path], contents=True).get(file.path)
         click.echo(f"{host.print_prefix}{file.path}", err=True)
-        for line in generate_color_diff(old.splitlines(), file.content.splitlines()):
+        for line in generate_color_diff((old.get("text", "") if old else "").splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)

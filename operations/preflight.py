@@ -6,7 +6,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import gevent
 from gevent.lock import BoundedSemaphore
@@ -31,10 +30,12 @@ from operations.plan.plan import Plan, as_a_whole, check_topology, make_plan, se
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.refusal import Finding, Refusal, Remark
 from operations.plan.ring import neighbours, ring_remarks, subnets_of
 from operations.plan.served_model import ServedModel, on
 from operations.remote import Survey, programs
+from operations.shapes.look import Survey as Surveyed
+from operations.shapes.model import ModelSource
 from operations.sharing import head_of
 
 _plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
@@ -142,7 +143,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     return plan
 
 
-def _slots(surveys: Iterable[dict[str, Any]]) -> dict[str, int]:
+def _slots(surveys: Iterable[Surveyed]) -> dict[str, int]:
     """Which ports models have already, by the first node that says so."""
     found: dict[str, int] = {}
     for survey in surveys:
@@ -151,7 +152,7 @@ def _slots(surveys: Iterable[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _judged(where: Host, head: dict[str, Any], model: ServedModel) -> list[Any]:
+def _judged(where: Host, head: Surveyed, model: ServedModel) -> list[Remark]:
     """Remarks on a model's recipe, by what its image says where it can be asked."""
     told = head.get("vocabulary", {}).get(model.image.local, {})
     if ENGINES[model.recipe.engine].VOCABULARY and head.get("docker", {}).get("version") and not told:
@@ -169,7 +170,7 @@ def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = 
     return Finding(absence.name, absence.why, remedy)
 
 
-def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
+def _unpinned(recipe: Recipe, head: Surveyed) -> Iterator[Finding]:
     """A revision has to be named: what is called main today is another model tomorrow."""
     for model in recipe.models:
         if model.revision is not None:
@@ -183,7 +184,7 @@ def _unpinned(recipe: Recipe, head: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(recipe.name, f"names no revision of {model.repo}", remedy)
 
 
-def _holes(declared: Declared, surveys: dict[str, dict[str, Any]], head: Host) -> list[Finding]:
+def _holes(declared: Declared, surveys: dict[str, Surveyed], head: Host) -> list[Finding]:
     """Known holes that want the owner's word. The way back is not shut by them: what is gone back to has served."""
     verdicts = [judging.known_holes(recipe, knobs, surveys) for recipe, knobs in declared.pairs]
     for line in holes.stale_lines(holes.stale_in_all(verdicts)):
@@ -196,13 +197,13 @@ def _holes(declared: Declared, surveys: dict[str, dict[str, Any]], head: Host) -
     return []
 
 
-def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequence[str]) -> list[dict[str, Any]]:
+def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequence[str]) -> list[Surveyed]:
     """One round trip to each node, all at once."""
     files = [each for model in declared.models for each in model.recipe.models]
     unpinned = {model.repo: model.folder for model in files if model.revision is None}
     sources = {model.knobs.model_from for model in declared.models if model.knobs.model_from != "hub"}
 
-    def ask(index: int, host: Host) -> dict[str, Any]:
+    def ask(index: int, host: Host) -> Surveyed:
         on_head, serves = index == 0, host.name in declared.serving(names)
         models = declared.models if on_head else [each for each in declared.models if host.name in each.lies_on(names)]
         images = images_of(replace(declared, models=tuple(models))) if models else []
@@ -223,7 +224,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
     return [task.get() for task in [gevent.spawn(ask, index, host) for index, host in enumerate(hosts)]]
 
 
-def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, Any]:
+def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, ModelSource]:
     """Folders that files shall come from, by the files' keys; `plain`: they may lie in the folder itself."""
     return {
         each.key: {"source": model.knobs.model_from, "plain": each is model.recipe.model}
@@ -234,7 +235,7 @@ def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, Any]:
 
 
 def _node(
-    everyone: Sequence[Host], host: Host, knobs: Knobs, survey: dict[str, Any], ring: Mapping[str, tuple[str, ...]]
+    everyone: Sequence[Host], host: Host, knobs: Knobs, survey: Surveyed, ring: Mapping[str, tuple[str, ...]]
 ) -> Node:
     """`ring`: rails of all nodes that answer, by their names; empty: it is none."""
     index = everyone.index(host)
@@ -244,7 +245,7 @@ def _node(
         for name, link in links.items()
     ]
     rails = ring.get(host.name) or choose_rails(found, host.data.get("fabric_interfaces") or ())
-    rdma = tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"])
+    rdma = tuple(device for rail in rails if rail in links and (device := links[rail]["rdma"]))
     ends = [everyone[other].name for other in neighbours(index)] if ring else []
     subnets = subnets_of(index, knobs.rail_subnets) if ring else knobs.rail_subnets
     return Node(

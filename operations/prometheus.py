@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import gevent
 from pyinfra import host, logger, state
@@ -15,14 +14,15 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking, units
-from operations.node.monitors import REFUSED
+from operations.node.monitoring.monitors import REFUSED
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.plan import Plan
 from operations.plan.service import Program
 from operations.remote import ask
+from operations.shapes.look import Look
 
 #: Seconds for Prometheus to read what it has kept, and to answer.
 READY_S = 60
@@ -65,7 +65,7 @@ def watch(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("they keep and send")
 
 
-def _taken_away(found: dict[str, Any]) -> Iterator[PyinfraCommand]:
+def _taken_away(found: Look) -> Iterator[PyinfraCommand]:
     here = [unit for unit in (PROMETHEUS, ALERTMANAGER) if units.exists(found, unit)]
     for unit in here:
         yield from units.remove(unit)
@@ -109,7 +109,7 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
 def _answer(programs: Sequence[Program], _state: State, where: Host) -> bool:
     """Wait until they answer, and say which do not."""
     names, until = [program.unit for program in programs], time.monotonic() + READY_S
-    while any((problems := ask(where, "monitors", units=names)).values()) and time.monotonic() < until:
+    while any((problems := ask(where, "monitoring.monitors", units=names)).values()) and time.monotonic() < until:
         gevent.sleep(2)
     for unit, why in problems.items():
         if why:

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import Any
 
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
@@ -14,10 +13,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import client_keys, looking, secrecy, units
-from operations.patience import beat, quietly
-from operations.plan.knobs import Knobs
-from operations.plan.litellm_service import config_of, ports, server
-from operations.plan.places import (
+from operations.paths import (
     ADDRESS,
     ADMIN,
     CLIENT_KEYS,
@@ -28,10 +24,14 @@ from operations.plan.places import (
     PROXY_USER,
     folder_of,
 )
+from operations.patience import beat, quietly
+from operations.plan.knobs import Knobs
+from operations.plan.litellm_service import config_of, ports, server
 from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
 from operations.remote import ask
+from operations.shapes.look import Look
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
@@ -168,7 +168,7 @@ def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraComm
     yield from units.start(ADDRESS)
 
 
-def _has_its_engines(found: dict[str, Any], service: Service) -> bool:
+def _has_its_engines(found: Look, service: Service) -> bool:
     return bool(found["proxy"]["engines"].get(service.unit) == _config(service))
 
 
@@ -195,7 +195,7 @@ def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, wh
 
 def _is_taken(knobs: Knobs, service: Service, where: Host) -> bool:
     pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
-    return bool(ask(where, "drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
+    return bool(ask(where, "door.drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
 
 
 def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
@@ -204,7 +204,7 @@ def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where:
     with beat(where, f"{unit} is renewed when its requests have ended"):
         left = ask(
             where,
-            "drained",
+            "door.drained",
             admin=ADMIN,
             server=server(unit),
             pulse=pulses[unit],

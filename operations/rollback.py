@@ -7,7 +7,7 @@ import itertools
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -24,12 +24,13 @@ from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 from operations.plan.wanted import wanted
 from operations.remote import ask
+from operations.shapes.plans import Served
 from operations.sharing import head_of
 
 #: Host data that asks for it: `--data _rollback=1`.
 ASKED = "_rollback"
 #: The plan that this run goes back to. There is one run in a process.
-_back_to: list[Mapping[str, Any]] = []
+_back_to: list[Served] = []
 
 
 def wanted_now(head: Host) -> Declared:
@@ -62,8 +63,8 @@ class _Past:
                 archives = {each.local: each.archive for each in images_of(declared)}
         except Refusal:
             declared = None
-        told = ask(head, "served", archives=archives)
-        self.plans: list[dict[str, Any]] = told["plans"]
+        told = ask(head, "unit.served", archives=archives)
+        self.plans: list[Served] = told["plans"]
         states = told["images"]
         self.contents = {name: state["image"]["content"] for name, state in states.items() if state["image"]}
         # What an archive held before it was replaced is not what is declared.
@@ -92,7 +93,7 @@ def remember(plan: Plan) -> Iterator[PyinfraCommand]:
     if served_last(plan, host):
         host.noop("is the one that served last")
         return
-    yield quietly(lambda _, host: bool(ask(host, "served", keep=served)))
+    yield quietly(lambda _, host: bool(ask(host, "unit.served", keep=served)))
 
 
 def served_last(plan: Plan, where: Host) -> bool:
@@ -105,19 +106,20 @@ def has_served(plan: Plan, model: ServedModel, where: Host) -> bool:
     if served_last(plan, where):
         return True
     now = _record(plan)
-    past = ask(where, "served")["plans"]
+    past = ask(where, "unit.served")["plans"]
     return any(
         _engine(each, model, where.name) == _engine(now, model, where.name) for each in past if "services" in each
     )
 
 
-def _engine(served: Mapping[str, Any], model: ServedModel, name: str) -> tuple[Any, Any]:
+def _engine(served: Served, model: ServedModel, name: str) -> tuple[Any, Any]:
     """What a plan that served had for a model's engine on a node: its spec, and the image by content."""
-    spec = served["services"].get(name, {}).get(model.unit, {}).get("spec")
+    units = served["services"].get(name, {})
+    spec = units[model.unit].get("spec") if model.unit in units else None
     return spec, served["serves"].get(history.role_of(model.name))
 
 
-def _record(plan: Plan) -> dict[str, Any]:
+def _record(plan: Plan) -> Served:
     """What is kept of this plan when it has served."""
     found = looking.at(head_of(plan), plan)["images"].items()
     return history.record(plan, {name: state["image"].get("content", "") for name, state in found})
@@ -162,7 +164,7 @@ def _as_given() -> str:
     return f"{words} DATA={shlex.quote(' '.join(given))}" if given else words
 
 
-def _go_back(found: Mapping[str, Any]) -> None:
+def _go_back(found: Served) -> None:
     """Runs when this deploy is over: the same command once more, with what served before."""
     held.release()
     argv = [sys.executable, "-m", "pyinfra", *sys.argv[1:], "-y", "--data", f"{ASKED}=1"]

@@ -10,8 +10,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
+from operations.paths import SECRETS
 from operations.patience import quietly
-from operations.plan.places import SECRETS
 from operations.plan.plan import Plan
 from operations.remote import ask
 
@@ -34,7 +34,7 @@ def put_right() -> FunctionCommand:
     """The same without a look: before a start, behind whoever has written there as somebody else."""
 
     def run(_state: State, where: Host) -> bool:
-        if left := ask(where, "modes", folders=list(SECRETS), mend=True)["wrong"]:
+        if left := ask(where, "secret.modes", folders=list(SECRETS), mend=True)["wrong"]:
             raise RuntimeError(f"{left[0]}, and can't be put right")
         return True
 

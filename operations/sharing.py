@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 from operations.patience import follow
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
+from operations.shapes.model import Copied, Worker
 from operations.tether import Tether
 
 
@@ -23,7 +24,7 @@ def head_of(plan: Plan) -> Host:
     return found
 
 
-def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[str, Any]:
+def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> Copied:
     """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
     head, node = plan.head.node, plan.of(host.name).node
     # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
@@ -31,7 +32,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
     addresses = [address for _, address in node.toward(head)]
     server = Tether(
         head_of(plan),
-        "share",
+        "copy.share",
         addresses=addresses,
         port=port,
         peers=[address for _, address in head.toward(node)],
@@ -42,7 +43,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
         client = Tether(
             host,
-            "fetch",
+            "copy.fetch",
             what=what,
             addresses=addresses,
             port=port,
@@ -58,7 +59,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
         server.close()
 
 
-def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Any]:
+def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Worker | list[Worker]]:
     """Where a worker hands on what it has of the files of this `place`, and where it finds what the others have."""
     workers = [
         each.node
@@ -67,7 +68,7 @@ def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str
         and any(files.place == place for model in plan.on(each.node.name) for files in model.recipe.models)
     ]
 
-    def served_at(each: Node, addresses: Sequence[str]) -> dict[str, Any]:
+    def served_at(each: Node, addresses: Sequence[str]) -> Worker:
         port = plan.knobs.copy_port(each.index)
         return {"addresses": list(addresses), "port": port, "part": workers.index(each)}
 

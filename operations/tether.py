@@ -15,6 +15,7 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations.remote import command, programs
+from operations.shapes.lines import Line
 
 #: Seconds between beats; the remote side gives up after three times as long (operations/node/beats.py).
 BEAT_S = 5
@@ -40,10 +41,10 @@ class Tether:
         self._send(programs().strip())
         self._beats = gevent.spawn(self._beat)
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> Line:
         """The next line that the program printed; empty when it has ended."""
         line = self._out.readline()
-        answer: dict[str, Any] = json.loads(line) if line.strip() else {}
+        answer: Line = json.loads(line) if line.strip() else {}
         return answer
 
     def close(self) -> None:

@@ -13,9 +13,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking
+from operations.paths import PROXY_USER
 from operations.patience import quietly
 from operations.plan import tls
-from operations.plan.places import PROXY_USER
 from operations.plan.plan import Plan
 from operations.remote import ask, hand
 
@@ -41,10 +41,10 @@ def certificates(plan: Plan) -> Iterator[PyinfraCommand]:
 
 def _hand_over(plan: Plan, _state: State, where: Host) -> bool:
     """The owner's, on standard input, which nothing logs."""
-    return bool(hand(where, tls.pem(plan.knobs), "certificate", whole=True, user=PROXY_USER)["hash"])
+    return bool(hand(where, tls.pem(plan.knobs), "door.certificate", whole=True, user=PROXY_USER)["hash"])
 
 
 def _sign(head: Host, names: list[str], _state: State, where: Host) -> bool:
-    asks = ask(where, "certificate", request=True, user=PROXY_USER)["asks"]
-    chain = ask(head, "certificate", sign=asks, names=names)["chain"]
-    return bool(ask(where, "certificate", take=chain, user=PROXY_USER)["hash"])
+    asks = ask(where, "door.certificate", request=True, user=PROXY_USER)["asks"]
+    chain = ask(head, "door.certificate", sign=asks, names=names)["chain"]
+    return bool(ask(where, "door.certificate", take=chain, user=PROXY_USER)["hash"])

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.operation import operation
 
 from operations import held
+from operations.paths import ENGINE, folder_of, unit_file
 from operations.placing import differs, place
-from operations.plan.places import ENGINE, folder_of
 from operations.plan.service import Program, Service
 from operations.remote import ask
+from operations.shapes.look import FileState, Look
+from operations.shapes.model import Identity
+from operations.shapes.unit import UnitState
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
 
-def of(state: dict[str, Any], unit: str) -> dict[str, Any]:
+def of(state: Look, unit: str) -> UnitState:
     """What a look says of a unit; nothing of one that is not here."""
-    found: dict[str, Any] = state["services"]["units"].get(unit, {})
-    return found
+    return state["services"]["units"].get(unit, {})
 
 
-def engines(state: dict[str, Any]) -> list[str]:
+def engines(state: Look) -> list[str]:
     """Units of engines that are on a node, of whatever plan."""
     return [unit for unit in state["services"]["units"] if unit.startswith(ENGINE) and exists(state, unit)]
 
 
-def is_running(state: dict[str, Any], unit: str) -> bool:
+def is_running(state: Look, unit: str) -> bool:
     """Whether systemd has it up, or is about to."""
     return of(state, unit).get("ActiveState") in RUNNING
 
 
-def is_up(state: dict[str, Any], unit: str) -> bool:
+def is_up(state: Look, unit: str) -> bool:
     """Whether it runs now, and will after a reboot."""
     return is_running(state, unit) and of(state, unit).get("UnitFileState") == "enabled"
 
 
-def is_stale(state: dict[str, Any], service: Program) -> bool:
+def is_stale(state: Look, service: Program) -> bool:
     """Whether what runs was started from another spec or from another image than the plan's.
 
     One rule for a container, a program, and a unit that waits in its ready.sh: what it was started from, whatever lies
@@ -55,11 +56,12 @@ def is_stale(state: dict[str, Any], service: Program) -> bool:
         return True
     if not isinstance(service, Service) or not has_container(state, service.unit):
         return False
-    image = state["images"].get(service.image.local, {}).get("image", {})
-    return bool(unit["image"] != image.get("id"))
+    found = state["images"].get(service.image.local)
+    image: Identity = found["image"] if found else {}
+    return unit["image"] != image.get("id")
 
 
-def has_container(state: dict[str, Any], unit: str) -> bool:
+def has_container(state: Look, unit: str) -> bool:
     """Whether it may serve: what only waits for its start has none yet."""
     return "image" in state["services"]["units"][unit]
 
@@ -69,7 +71,7 @@ def stop(unit: str) -> StringCommand:
     return StringCommand("systemctl stop", f"{unit}.service")
 
 
-def place_service(service: Program, present: dict[str, Any]) -> Iterator[PyinfraCommand]:
+def place_service(service: Program, present: dict[str, FileState]) -> Iterator[PyinfraCommand]:
     """The files of a unit; systemd reads its unit again when that changed, and the links of one that is enabled follow
     its [Install] section: `enabled` is also a unit with the links of yesterday's.
     """
@@ -86,17 +88,17 @@ def place_service(service: Program, present: dict[str, Any]) -> Iterator[Pyinfra
 def remove(unit: str) -> Iterator[PyinfraCommand]:
     """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
     yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
-    yield StringCommand("rm -rf", f"/etc/systemd/system/{unit}.service", f"/run/systemd/system/{unit}.service.d")
+    yield StringCommand("rm -rf", unit_file(unit), f"/run/systemd/system/{unit}.service.d")
     yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
     yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
 
 
-def exists(state: dict[str, Any], unit: str) -> bool:
+def exists(state: Look, unit: str) -> bool:
     """Whether the node knows the unit at all."""
     return bool(of(state, unit).get("UnitFileState"))
 
 
-def has_restarted(state: dict[str, Any], unit: str) -> bool:
+def has_restarted(state: Look, unit: str) -> bool:
     """Whether systemd has started it again since somebody last asked for it."""
     return int(of(state, unit).get("NRestarts") or 0) > 0
 
@@ -115,7 +117,7 @@ def start(unit: str) -> Iterator[StringCommand]:
 @operation()
 def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
     """Remove units that are here, all engines with the one of that name."""
-    found = ask(host, "services", units=names, every_engine=ENGINE in names)["units"]
+    found = ask(host, "unit.services", units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]

@@ -8,7 +8,7 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, units
-from operations.plan.places import CANARY, FALLBACK, GUARD
+from operations.paths import CANARY, FALLBACK, GUARD
 from operations.plan.plan import Plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import cast
 
 import gevent
 from pyinfra import host, state
@@ -13,15 +13,16 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 
 from operations import looking, rollback, stopwatch, units
+from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.patience import fail
 from operations.plan.engines import ENGINES
 from operations.plan.environment import MOUNT
-from operations.plan.places import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.plan import Plan
 from operations.plan.proxy import shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.remote import ask
+from operations.shapes.unit import Probed, Question
 from operations.waiting import Wait, waits_to_start
 from operations.watching import Watch, parts
 
@@ -79,7 +80,7 @@ def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
     asked = {"url": url, "model": recipe.served_name, "reasoning": proof.reasoning, "text": proof.text}
     asked["answers"] = recipe.answers
     deadline = time.monotonic() + WORDS_S
-    while (answer := ask(where, "answer", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
+    while (answer := ask(where, "engine.sense", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
         if time.monotonic() > deadline:
             return f"{where.name}: {url} gives tokens, and no sentence in {WORDS_S} s: {answer['problem']}"
         gevent.sleep(1)
@@ -174,7 +175,7 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
             return f"{problem}. The engine is stopped"
         if answer["ok"]:
             return ""
-        found = [(where, answer), *((rank, ask(rank, "unit", unit=unit)) for rank in ranks)]
+        found = [(where, answer), *((rank, ask(rank, "unit.brief", unit=unit)) for rank in ranks)]
         for each, part in found:
             if why := wait.see(each.name, part["state"]):
                 others = [other for other, _ in found if other is not each]
@@ -190,19 +191,19 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
         gevent.sleep(1)
 
 
-def _probe(asked: Asked, where: Host) -> dict[str, Any]:
+def _probe(asked: Asked, where: Host) -> Probed:
     """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
     recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
-    more: dict[str, Any] = {"question": asdict(question)} if question else {}
+    more: dict[str, Question | str] = {"question": cast("Question", asdict(question))} if question else {}
     more |= {"unit": asked.unit, "url": asked.url, "key_file": asked.key_file}
-    return ask(where, "probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
+    return ask(where, "engine.probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
 
 
 def _failure(parts: Sequence[Host], unit: str, url: str, why: str) -> str:
     """`parts`: the nodes that it runs on, the one first that has failed. Ranks end with one another, so the log is that
     of the one that says why by itself.
     """
-    logs = {each.name: ask(each, "unit", unit=unit, lines=25, why=True) for each in parts}
+    logs = {each.name: ask(each, "unit.brief", unit=unit, lines=25, why=True) for each in parts}
     name = next((name for name, log in logs.items() if log["told"]), parts[0].name)
     tail = "\n".join(f"    {line}" for line in logs[name]["log"])
     of = "its log" if name == parts[0].name else f"the log of {name}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+
+from operations.shapes.unit import UnitState
 
 #: Restarts of a unit within one wait after which it will not come up any better.
 RESTARTS = 2
@@ -11,7 +12,7 @@ RESTARTS = 2
 LOADS = 3
 
 
-def waits_to_start(state: Mapping[str, str]) -> bool:
+def waits_to_start(state: UnitState) -> bool:
     """Whether a unit is in its ready.sh, by systemd's properties."""
     return state.get("SubState") == "start-pre"
 
@@ -32,7 +33,7 @@ class Wait:
         """Seconds since the load began."""
         return time.monotonic() - self._loads_since
 
-    def see(self, name: str, state: Mapping[str, str]) -> str:
+    def see(self, name: str, state: UnitState) -> str:
         """How the part on a node is now. Why to wait no longer; empty: it may come yet."""
         if state.get("ActiveState") in ("failed", "inactive"):
             return f"its unit is {state['ActiveState']}"

@@ -9,7 +9,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.operation import operation
 
 from operations import held, looking, units
-from operations.plan.places import SLICE, WALLS
+from operations.paths import SLICE, WALLS
 from operations.plan.plan import Plan
 from operations.remote import ask
 
@@ -48,7 +48,7 @@ def stand(plan: Plan) -> Iterator[PyinfraCommand]:
 @operation()
 def take_down() -> Generator[PyinfraCommand, None, None]:
     """Remove the table, its unit and the engine's control group. The engine has gone before."""
-    if ask(host, "services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
+    if ask(host, "unit.services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
         yield from held.guarded(_remove())
     else:
         host.noop("no walls are here")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyinfra import state
 from pyinfra.api.host import Host
 
@@ -11,6 +9,7 @@ from operations.plan import nccl
 from operations.plan.engines import ENGINES
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
+from operations.shapes.unit import Journal
 
 
 def parts(model: ServedModel, where: Host) -> list[Host]:
@@ -30,7 +29,7 @@ class Watch:
         self.expected = (*proof.expect, *nccl.expected(recipe, model.knobs))
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
-        self._places: dict[str, dict[str, Any]] = {}
+        self._places: dict[str, Journal] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -59,16 +58,16 @@ class Watch:
             host.run_shell_command(f"systemctl disable --now --no-block {self.unit}.service", _sudo=True)
 
     def _read(self, host: Host) -> dict[str, str]:
-        place = self._places.get(host.name, {})
+        place = self._places.get(host.name)
         answer = ask(
             host,
-            "journal",
+            "unit.journal",
             unit=self.unit,
             patterns=[*self.forbidden, *self.expected],
-            invocation=place.get("invocation", ""),
-            cursor=place.get("cursor", ""),
+            invocation=place["invocation"] if place else "",
+            cursor=place["cursor"] if place else "",
         )
-        if answer["invocation"] != place.get("invocation"):
+        if place is None or answer["invocation"] != place["invocation"]:
             self._seen[host.name] = set()
         self._places[host.name] = answer
         return dict(answer["seen"])

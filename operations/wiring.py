@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
 
 import gevent
 from pyinfra import logger
@@ -15,14 +13,15 @@ from operations.plan import ring
 from operations.plan.knobs import Knobs
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
+from operations.shapes.doctor import Cables, HeardFrame
+from operations.shapes.fabric import Links
+from operations.shapes.look import Survey
 
 #: Seconds that nodes listen for each other; longer where ports have to come up first.
 LISTEN_S, WAKE_S = 4.0, 10.0
 
 
-def rails(
-    everyone: Sequence[Host], surveys: Mapping[Host, Mapping[str, Any]], knobs: Knobs
-) -> dict[str, tuple[str, ...]]:
+def rails(everyone: Sequence[Host], surveys: Mapping[Host, Survey], knobs: Knobs) -> dict[str, tuple[str, ...]]:
     """The rails of each node by its name, those to the next node first; empty: it is no ring, or nobody wants one.
 
     Nothing is asked where the addresses say it. Raises Refusal where a cable of a ring is missing, or its subnets are
@@ -48,18 +47,18 @@ def rails(
     return by_name
 
 
-def _heard(links: Mapping[Host, dict[str, dict[str, Any]]]) -> dict[str, list[dict[str, str]]]:
+def _heard(links: Mapping[Host, Links]) -> dict[str, list[HeardFrame]]:
     """What each node hears. A port that is down is brought up for it, and is down again afterwards."""
     asleep = not all(link["up"] for here in links.values() for link in here.values())
     logger.info("three nodes with two ports each: listening who is behind which")
-    arguments: dict[str, Any] = {"run": secrets.token_hex(8), "seconds": WAKE_S if asleep else LISTEN_S, "wake": asleep}
-    tasks = {
-        # gevent has a `run` of its own.
-        host.name: gevent.spawn(partial(ask_or_none, host, "doctor.cables", node=host.name, **arguments))
-        for host in links
-    }
-    answers = {name: task.get() for name, task in tasks.items()}
-    heard = {name: list((answer or {}).get("heard", [])) for name, answer in answers.items()}
+    run, seconds = secrets.token_hex(8), WAKE_S if asleep else LISTEN_S
+
+    def ask(host: Host) -> Cables | None:
+        return ask_or_none(host, "doctor.cables", node=host.name, run=run, seconds=seconds, wake=asleep)
+
+    tasks = {host.name: gevent.spawn(ask, host) for host in links}
+    answers: dict[str, Cables | None] = {name: task.get() for name, task in tasks.items()}
+    heard = {name: list(answer["heard"]) if answer else [] for name, answer in answers.items()}
     for host, here in links.items():
         for device in {each["device"] for each in heard[host.name]}:
             # It had none as long as the port at its other end was down.

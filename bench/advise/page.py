@@ -27,6 +27,7 @@ from bench.resuming import ENDED, RUNS
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
+from operations.shapes.page import AdviceFile, AdviceTable, BenchPart, BenchRow, Better, HandedModel
 
 #: It changes when an older page would read it wrongly (files/page/handed.py).
 FORMAT = 1
@@ -84,10 +85,11 @@ def of_record(served: Mapping[str, Any], spec: str, count: int) -> list[Serving]
 def told(models: Sequence[Serving], runs: Path = RUNS) -> str:
     """All of it, as text."""
     parts = [_part(each, runs) for each in models]
-    return json.dumps({"format": FORMAT, "when": round(time.time()), "models": parts}, allow_nan=False) + "\n"
+    said: AdviceFile = {"format": FORMAT, "when": round(time.time()), "models": parts}
+    return json.dumps(said, allow_nan=False) + "\n"
 
 
-def _part(serving: Serving, runs: Path) -> dict[str, Any]:
+def _part(serving: Serving, runs: Path) -> HandedModel:
     bench = _last(serving.recipe, runs)
     lengths = dict.fromkeys(((bench["prompt"], bench["answer"]) if bench else PLAIN, *_grid()))
     loads = [Load(1, prompt, answer) for prompt, answer in lengths]
@@ -99,7 +101,7 @@ def _grid() -> list[tuple[int, int]]:
     return [(prompt, answer) for prompt in PROMPTS for answer in ANSWERS]
 
 
-def _last(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
+def _last(recipe: Recipe, runs: Path) -> BenchPart | None:
     """The newest run of a recipe that is over and has a figure; one that can't be read is none."""
     whole = [
         (run, measured[0])
@@ -109,6 +111,7 @@ def _last(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
     if not whole:
         return None
     run, measured = max(whole, key=lambda each: each[0].began)
+    assert measured.prompt is not None and measured.answer is not None, "an own run knows its lengths"
     return {
         "folder": measured.name,
         "began": round(run.began),
@@ -120,15 +123,19 @@ def _last(recipe: Recipe, runs: Path) -> dict[str, Any] | None:
     }
 
 
-def _rows(measured: Measured) -> Iterator[dict[str, Any]]:
+def _rows(measured: Measured) -> Iterator[BenchRow]:
     for setup in sorted({setup for setup, _ in measured.rows}):
         decode, first = (measured.rows.get((setup, figure), {}) for figure in ("decode", "ttft"))
         for users in sorted({*decode, *first}):
-            means = {name: fmean(row[users]) for name, row in (("decode", decode), ("first", first)) if users in row}
-            yield {"setup": str(setup), "users": users, **means}
+            row: BenchRow = {"setup": str(setup), "users": users}
+            if users in decode:
+                row["decode"] = fmean(decode[users])
+            if users in first:
+                row["first"] = fmean(first[users])
+            yield row
 
 
-def _advice(serving: Serving, load: Load, runs: Path) -> dict[str, Any] | None:
+def _advice(serving: Serving, load: Load, runs: Path) -> AdviceTable | None:
     """For each number of users; None: nothing is known for such prompts and answers."""
     try:
         asked = question(serving.recipe, serving.nodes, load, runs)
@@ -138,7 +145,7 @@ def _advice(serving: Serving, load: Load, runs: Path) -> dict[str, Any] | None:
     return {"prompt": load.prompt, "answer": load.answer, "users": users} if any(users) else None
 
 
-def _better(asked: Question, serving: Serving, load: Load) -> dict[str, Any] | None:
+def _better(asked: Question, serving: Serving, load: Load) -> Better | None:
     """What would give more tokens of answers a second than what serves, and where that is from; None: it is not known
     of both. `better` is empty where it is none.
     """
@@ -155,9 +162,12 @@ def _better(asked: Question, serving: Serving, load: Load) -> dict[str, Any] | N
         best = max(others, key=lambda each: each.of("decode") or 0.0)
         return {"better": "", **_sources(mine, best)}
     here, there = mine.of("decode") or 0.0, ahead.of("decode") or 0.0
-    found = {"better": str(ahead.setup), "by": there / here - 1, "here": here, "there": there}
-    first = {"first_here": mine.of("ttft"), "first_there": ahead.of("ttft")}
-    return {**found, **{name: value for name, value in first.items() if value}, **_sources(mine, ahead)}
+    found: Better = {"better": str(ahead.setup), "by": there / here - 1, "here": here, "there": there}
+    if first_here := mine.of("ttft"):
+        found["first_here"] = first_here
+    if first_there := ahead.of("ttft"):
+        found["first_there"] = first_there
+    return {**found, **_sources(mine, ahead)}
 
 
 def _is_known(outlook: Outlook) -> bool:
@@ -185,7 +195,7 @@ def _is_other(setup: Setup, serving: Serving, mine: Outlook) -> bool:
     return setup.topology != serving.topology or mine.setup == serving.setup
 
 
-def _sources(*outlooks: Outlook) -> dict[str, str]:
+def _sources(*outlooks: Outlook) -> Better:
     """`kind`: the worse of both; `source`: each one's own words."""
     values = [(each, each.values["decode"]) for each in outlooks]
     words = {

@@ -10,23 +10,23 @@ import platform
 import sys
 import threading
 from queue import SimpleQueue
-from typing import Any
 
 import aiohttp
 
 from bench.client.count import count, get
 from bench.client.load import load
+from bench.client.shapes import Done, Json, Line
 
 
-def _tell(line: dict[str, Any]) -> None:
+def _tell(line: Line) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
-async def _obey(order: dict[str, Any]) -> dict[str, Any]:
+async def _obey(order: Json) -> Done:
     kind = order.pop("do")
     if kind == "load":
-        held: list[dict[str, Any]] = []
+        held: list[Line] = []
         # Nothing but the requests while they are measured: their records are told when all are over, or every second.
         telling = asyncio.create_task(_tell_seldom(held))
         try:
@@ -41,13 +41,13 @@ async def _obey(order: dict[str, Any]) -> dict[str, Any]:
     return {"python": platform.python_version(), "aiohttp": aiohttp.__version__}
 
 
-async def _tell_seldom(held: list[dict[str, Any]]) -> None:
+async def _tell_seldom(held: list[Line]) -> None:
     while True:
         await asyncio.sleep(1)
         _flush(held)
 
 
-def _flush(held: list[dict[str, Any]]) -> None:
+def _flush(held: list[Line]) -> None:
     while held:
         _tell(held.pop(0))
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import aiohttp
 
 from bench.client.load import session
+from bench.client.shapes import Done, Json, Message
 
 #: Prompts that are counted at once: an engine has one process for it.
 _AT_ONCE = 16
 
 
-async def count(url: str, key: str, model: str, prompts: list[list[dict[str, Any]]]) -> dict[str, Any]:
+async def count(url: str, key: str, model: str, prompts: list[list[Message]]) -> Done:
     """`counts` in the order of the prompts, the template's tokens included; or `problem`.
 
     vLLM's `/tokenize` is asked, beside `/v1`; an engine without it is asked for a token of each, and says in `usage`
@@ -23,8 +23,8 @@ async def count(url: str, key: str, model: str, prompts: list[list[dict[str, Any
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with session() as http:
 
-        async def one(messages: list[dict[str, Any]]) -> int:
-            body: dict[str, Any] = {"model": model, "messages": messages}
+        async def one(messages: list[Message]) -> int:
+            body: Json = {"model": model, "messages": messages}
             async with limit:
                 async with http.post(f"{url.removesuffix('/v1')}/tokenize", json=body, headers=headers) as response:
                     if response.status == 200:
@@ -41,7 +41,7 @@ async def count(url: str, key: str, model: str, prompts: list[list[dict[str, Any
             return {"problem": f"{type(error).__name__}: {error}"}
 
 
-async def get(url: str, key: str) -> dict[str, Any]:
+async def get(url: str, key: str) -> Done:
     """`answer`: the JSON under an address; or `problem`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:

@@ -6,17 +6,17 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import aiohttp
 
+from bench.client.shapes import Done, Json, Line, Message, Told, Turn
 from bench.client.stream import Answer, ask
 
 #: Seconds for which an idle connection is used again: servers close theirs after 5 (uvicorn), and a request that meets
 #: that moment fails without a fault of theirs.
 KEEP_S = 2.0
 
-Tell = Callable[[dict[str, Any]], None]
+Tell = Callable[[Line], None]
 
 
 def session() -> aiohttp.ClientSession:
@@ -31,10 +31,10 @@ async def load(
     key: str,
     model: str,
     users: int,
-    conversations: list[list[dict[str, Any]]],
-    extra: dict[str, Any],
+    conversations: list[list[Turn]],
+    extra: Json,
     timeout_s: float,
-) -> dict[str, Any]:
+) -> Done:
     """Ask everything; each request is told as it ends, `took_s` and `cpu_share` (of one core) at the end.
 
     A turn: `messages` that are new, `max_tokens`, `exact` (whether the answer has to have as many), `expect` (its text,
@@ -49,8 +49,8 @@ async def load(
                 number, turns = waiting.popleft()
                 await _converse(number, turns)
 
-        async def _converse(number: int, turns: list[dict[str, Any]]) -> None:
-            messages: list[dict[str, Any]] = []
+        async def _converse(number: int, turns: list[Turn]) -> None:
+            messages: list[Message] = []
             for turn, wanted in enumerate(turns):
                 messages += wanted["messages"]
                 body = {
@@ -74,7 +74,7 @@ async def load(
         return {"took_s": took, "cpu_share": (time.process_time() - cpu) / took}
 
 
-def _record(number: int, turn: int, answer: Answer, zero: float, expect: str | None) -> dict[str, Any]:
+def _record(number: int, turn: int, answer: Answer, zero: float, expect: str | None) -> Told:
     """A line of requests.jsonl, but for its step; `text` is for those who learn what is right."""
     return {
         "conversation": number,

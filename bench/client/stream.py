@@ -6,9 +6,10 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import aiohttp
+
+from bench.client.shapes import Json
 
 #: Characters of a server's own words that are kept.
 _WORDS = 160
@@ -29,7 +30,7 @@ class Answer:
 
 
 async def ask(
-    session: aiohttp.ClientSession, url: str, key: str, body: dict[str, Any], timeout_s: float, wanted: int | None
+    session: aiohttp.ClientSession, url: str, key: str, body: Json, timeout_s: float, wanted: int | None
 ) -> Answer:
     """A streamed chat completion; it never raises, `error` says why there is no whole answer. `wanted`: tokens that a
     whole answer has; None: as many as the model likes.
@@ -85,7 +86,7 @@ async def _read(response: aiohttp.ClientResponse, answer: Answer) -> bool:
     return False
 
 
-def _take(piece: dict[str, Any], now: float, answer: Answer) -> None:
+def _take(piece: Json, now: float, answer: Answer) -> None:
     if error := piece.get("error"):
         answer.error = f"an error in the stream: {_line(json.dumps(error))}"
     if usage := piece.get("usage"):

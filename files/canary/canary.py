@@ -27,13 +27,17 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine import Engine
 from inner import LiteLLM
 from proxy import Proxy
 from rails import Rails
 from watch import Watch
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import CanarySpec
+    from operations.shapes.unit import CanarySeen
 
 #: Seconds between two looks at the rails.
 LOOK_S = 1.0
@@ -44,7 +48,7 @@ ALONE = (Path("/run/tandem/alone.json"), Path("/run/systemd/system/tandem-engine
 
 def main() -> int:
     """Look, for ever."""
-    wanted = json.loads(Path(__file__).with_name("canary.json").read_text())
+    wanted: CanarySpec = json.loads(Path(__file__).with_name("canary.json").read_text())
     if all(file.exists() for file in ALONE):
         wanted.update(wanted.get("alone", {}))
     rails = Rails(wanted["rails"], {k: v for each in wanted["engines"].values() for k, v in each["peers"].items()})
@@ -54,7 +58,7 @@ def main() -> int:
     watches += [LiteLLM(unit, url) for unit, url in wanted["litellm"].items()]
     for watch in watches:
         threading.Thread(target=keep, args=(watch,), daemon=True).start()
-    written: dict[str, Any] = {}
+    written: CanarySeen = {}
     while True:
         state = told(rails, watches)
         if state != written:
@@ -73,7 +77,7 @@ def keep(watch: Watch) -> None:
         os._exit(1)
 
 
-def told(rails: Rails, watches: list[Watch]) -> dict[str, Any]:
+def told(rails: Rails, watches: list[Watch]) -> CanarySeen:
     """For `make status`: `rails` in words, nodes that are `away` with the time since when (only a cluster's ranks have
     others to miss), what `works`, `problems` and the last `killed` by what they are of.
 
@@ -88,7 +92,7 @@ def told(rails: Rails, watches: list[Watch]) -> dict[str, Any]:
     }
 
 
-def write(state: dict[str, Any]) -> None:
+def write(state: CanarySeen) -> None:
     """Whole, or not at all."""
     STATE.parent.mkdir(exist_ok=True)
     aside = STATE.with_suffix(".part")

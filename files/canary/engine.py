@@ -28,10 +28,13 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rails import Rails
 from watch import SOON_S, Question, Sight, Watch
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import CanaryEngine
 
 #: What is asked of an engine whose class names nothing else (operations/plan/engines): a token.
 CHAT = {
@@ -81,7 +84,7 @@ class Engine(Watch):
 
     SETTLED_S = 600.0
 
-    def __init__(self, wanted: dict[str, Any], rails: Rails, unit: str = "tandem-engine") -> None:
+    def __init__(self, wanted: CanaryEngine, rails: Rails, unit: str = "tandem-engine") -> None:
         self.NAME = unit.removeprefix("tandem-")
         self.wanted, self.rails, self.url = wanted, rails, wanted["url"]
         super().__init__(wanted["deadline_s"], wanted["silence_s"], wanted["start_s"], acts=wanted["acts"])

@@ -7,9 +7,12 @@ import subprocess
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import node
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import Rail
 
 NET = Path("/sys/class/net")
 
@@ -17,7 +20,7 @@ NET = Path("/sys/class/net")
 class Rails:
     """What the last look has found; cheap enough for one a second."""
 
-    def __init__(self, rails: dict[str, Any], peers: dict[str, str], net: Path = NET) -> None:
+    def __init__(self, rails: dict[str, Rail], peers: dict[str, str], net: Path = NET) -> None:
         self.rails, self.peers, self.net = rails, peers, net
         #: What the rails lack, in words.
         self.problems: list[str] = []
@@ -63,7 +66,7 @@ def addresses() -> dict[str, list[str]]:
     }
 
 
-def rail_problems(rails: dict[str, Any], device: str, net: Path, found: dict[str, list[str]]) -> list[str]:
+def rail_problems(rails: dict[str, Rail], device: str, net: Path, found: dict[str, list[str]]) -> list[str]:
     """What a rail lacks, in words."""
     rail = rails[device]
     try:

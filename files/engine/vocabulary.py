@@ -19,7 +19,7 @@ from typing import Any
 from annotations import parse
 from arguments import flags
 
-#: Of what is printed; a node asks its images anew when it is another (operations/node/vocabulary.py).
+#: Of what is printed; a node asks its images anew when it is another (operations/node/image/vocabulary.py).
 FORMAT = 2
 
 

@@ -20,12 +20,15 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import facts
 import happened
 import passed
 from text import Sample, rendered
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import ExporterSpec
 
 #: Seconds for which an answer is good.
 GOOD_S = 1.0
@@ -36,7 +39,7 @@ MOST = 8
 class Exporter:
     """One answer of a kind at a time, for all who ask. A journal that is slow keeps no scrape waiting."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, wanted: ExporterSpec) -> None:
         self.wanted = wanted
         self._lock, self._events_lock = threading.Lock(), threading.Lock()
         self._made, self._text = 0.0, b""
@@ -93,7 +96,7 @@ def handler(exporter: Exporter) -> type[BaseHTTPRequestHandler]:
 
 def main() -> int:
     """Listen, for ever; an address that is not there yet is waited for."""
-    wanted = json.loads(Path(__file__).with_name("exporter.json").read_text())
+    wanted: ExporterSpec = json.loads(Path(__file__).with_name("exporter.json").read_text())
     place, said = (wanted["address"], wanted["port"]), ""
     while True:
         try:

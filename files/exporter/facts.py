@@ -14,10 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import machine
 from text import Sample
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import ExporterFacts, PlanRow
 
 RUN = Path("/run/tandem")
 SERVED = Path("/var/lib/tandem/served.json")
@@ -30,7 +33,7 @@ _SPEC = re.compile(r"(?:\.py |ready\.sh |tandem\.spec=)([0-9a-f]{16})\b")
 _PROPERTIES = "Id,LoadState,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
 
 
-def all_of(wanted: dict[str, Any]) -> list[Sample]:
+def all_of(wanted: ExporterFacts) -> list[Sample]:
     """Everything that can be said; a part that can't is counted, and the others are said all the same."""
     parts: list[Callable[[], Iterator[Sample]]] = [
         lambda: _plan(wanted),
@@ -54,15 +57,15 @@ def all_of(wanted: dict[str, Any]) -> list[Sample]:
     return [*found, Sample("exporter_failed", "Parts of this answer that could not be had.", float(failed))]
 
 
-def _plan(wanted: dict[str, Any]) -> Iterator[Sample]:
+def _plan(wanted: ExporterFacts) -> Iterator[Sample]:
     for labels in wanted["plans"]:
-        yield Sample("plan_info", "What is declared for this node.", 1.0, labels)
+        yield Sample("plan_info", "What is declared for this node.", 1.0, cast("dict[str, str]", labels))
     if plans := json.loads(SERVED.read_text()) if SERVED.exists() else []:
         when = datetime.strptime(plans[-1]["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
         yield Sample("plan_served_timestamp_seconds", "When a deploy last saw a plan serve.", when)
 
 
-def models_of(plans: list[dict[str, str]]) -> dict[str, str]:
+def models_of(plans: list[PlanRow]) -> dict[str, str]:
     """unit of an engine -> what clients call its model."""
     return {each["unit"]: each["model"] for each in plans}
 

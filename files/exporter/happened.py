@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from operations.shapes.page import Event
 
 SERVED = Path("/var/lib/tandem/served.json")
 LOCK = Path("/run/tandem.lock")
@@ -35,7 +38,7 @@ def as_json() -> bytes:
     global _kept
     if _kept[1] and time.monotonic() - _kept[0] < GOOD_S:
         return _kept[1]
-    found: list[dict[str, Any]] = []
+    found: list[Event] = []
     for source in (_deploys, _journal):
         try:
             found += source()
@@ -46,7 +49,7 @@ def as_json() -> bytes:
     return _kept[1]
 
 
-def _deploys() -> Iterator[dict[str, Any]]:
+def _deploys() -> Iterator[Event]:
     plans = json.loads(SERVED.read_text()) if SERVED.exists() else []
     for older, plan in zip([None, *plans], plans, strict=False):
         when = datetime.strptime(plan["when"], "%Y-%m-%d %H:%M").astimezone().timestamp()
@@ -63,9 +66,9 @@ def _deploys() -> Iterator[dict[str, Any]]:
         yield {"when": when, "kind": "lock", "text": text}
 
 
-def _serves(knobs: dict[str, Any]) -> str:
+def _serves(knobs: Mapping[str, Any]) -> str:
     """Of several models each by the owner's name: what it does not say of itself is the general knobs' word."""
-    models = {name: {**knobs, **words} for name, words in knobs.get("models", {}).items()} or {"": knobs}
+    models = {name: {**knobs, **words} for name, words in knobs.get("models", {}).items()} or {"": {**knobs}}
     said = [
         f"{f'{name}: ' if name else ''}{words.get('recipe', '?')}, {words.get('topology', '?')}"
         for name, words in models.items()
@@ -73,7 +76,7 @@ def _serves(knobs: dict[str, Any]) -> str:
     return f"{'; '.join(said)} {'serves' if len(said) == 1 else 'serve'}"
 
 
-def _changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     old, new = _flat(old), _flat(new)
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
@@ -81,7 +84,7 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
             yield f"{name} {old.get(name)} → {new.get(name)}" if is_plain else name
 
 
-def _flat(knobs: dict[str, Any]) -> dict[str, Any]:
+def _flat(knobs: Mapping[str, Any]) -> dict[str, object]:
     """With each model's words as knobs of their own, named as for `--data`."""
     found = {name: value for name, value in knobs.items() if name != "models"}
     for model, words in knobs.get("models", {}).items():
@@ -89,7 +92,7 @@ def _flat(knobs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _journal() -> Iterator[dict[str, Any]]:
+def _journal() -> Iterator[Event]:
     """By matches that the journal has an index of: an engine's own lines are many. `--unit` is held against systemd's
     messages as well, whatever Tandem's units are called: another unit that restarts for ever has no place here.
     `--reverse`: with a time since when, journalctl would give the oldest lines of all.

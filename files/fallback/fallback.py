@@ -24,10 +24,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from others import Others
 from under_way import UnderWay
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import FallbackSpec
 
 #: Seconds between two looks.
 LOOK_S = 1.0
@@ -46,8 +49,8 @@ DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
 ALONE = Path("/run/tandem/alone.json")
 #: What `make status` says.
 STATE = Path("/run/tandem/fallback.json")
-#: Plans that a deploy has seen serve (operations/node/served.py): one that never has is a deploy's matter. Ranks meet
-#: before they load, so a meeting says nothing of that.
+#: Plans that a deploy has seen serve (operations/node/unit/served.py): one that never has is a deploy's matter. Ranks
+#: meet before they load, so a meeting says nothing of that.
 SERVED = Path("/var/lib/tandem/served.json")
 HERE = Path(__file__).parent
 
@@ -55,7 +58,7 @@ HERE = Path(__file__).parent
 class Fallback:
     """What this node does about a cluster that lacks a node."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, wanted: FallbackSpec) -> None:
         self.wanted, self.rank = wanted, int(wanted["rank"])
         self.names = [each["name"] for each in wanted["ranks"]]
         self.others = Others(self.rank, [each["address"] for each in wanted["ranks"]], wanted["port"], wanted["spec"])

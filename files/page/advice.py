@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from handed import Part
 from memory import Hour
+
+if TYPE_CHECKING:
+    from operations.shapes.page import Advice, AdviceTable, AdvisedPart, Better, Handed, ModelPart
 
 NONE = "No bench of this model is known here: `make bench` measures it, and `make advise` computes what fits a load."
 OTHER = "Nothing is advised: what was handed over last is of another plan than this one, which `make bench` measures."
@@ -16,7 +17,7 @@ UNCOUNTED = "Nothing is advised: how many ask is not known here."
 IDLE = "Nobody asks now, nor has in the last hour: nothing is advised."
 
 
-def bench_and_advice(part: Part | None, spec: str, now: Mapping[str, float], hour: Hour) -> dict[str, Any]:
+def bench_and_advice(part: Handed | None, spec: str, now: ModelPart, hour: Hour) -> AdvisedPart:
     """`bench` (left out: none is known) and `advice` of a model's part. `part`: what was handed over (None: nothing);
     `now`: the model's figures.
     """
@@ -24,11 +25,13 @@ def bench_and_advice(part: Part | None, spec: str, now: Mapping[str, float], hou
         return {"advice": {"sentence": NONE}}
     if part["spec"] != spec:
         return {"advice": {"sentence": OTHER}}
-    found = {"bench": part["bench"]} if part["bench"] else {}
-    return {**found, "advice": _advice(part, now, hour)}
+    found: AdvisedPart = {"advice": _advice(part, now, hour)}
+    if part["bench"]:
+        found["bench"] = part["bench"]
+    return found
 
 
-def _advice(part: Part, now: Mapping[str, float], hour: Hour) -> dict[str, Any]:
+def _advice(part: Handed, now: ModelPart, hour: Hour) -> Advice:
     if not part["advice"]:
         return {"sentence": UNKNOWN if part["bench"] else f"{UNKNOWN} {NONE}"}
     if "requests_running" not in now:
@@ -49,7 +52,7 @@ def _advice(part: Part, now: Mapping[str, float], hour: Hour) -> dict[str, Any]:
     return {"sentence": _sentence(at, row), "users": taken, "lengths": lengths, **row}
 
 
-def _sentence(at: str, row: Part) -> str:
+def _sentence(at: str, row: Better) -> str:
     if not row["better"]:
         return f"{at} no other topology gives more tokens a second ({row['kind']})."
     topology, _, how = row["better"].partition(", ")
@@ -61,7 +64,7 @@ def _sentence(at: str, row: Part) -> str:
     return f"{at} {other} would give {row['by'] * 100:.0f} % more tokens a second: {tokens}{first} ({row['kind']})."
 
 
-def _table(part: Part, hour: Hour) -> tuple[Part, str]:
+def _table(part: Handed, hour: Hour) -> tuple[AdviceTable, str]:
     """For lengths nearest to those of the last hour, and these in words; the first one where the hour says nothing."""
     tables = part["advice"]
     if hour.prompt and hour.answer:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any
 from urllib.parse import parse_qs
 
 from keyed import Keyed
@@ -33,7 +32,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-Ask = Callable[[dict[str, list[str]]], dict[str, Any]]
+Ask = Callable[[dict[str, list[str]]], Mapping[str, object]]
 
 
 def handler(keyed: Keyed, files: Mapping[str, bytes], asks: Mapping[str, Ask]) -> type[BaseHTTPRequestHandler]:

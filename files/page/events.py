@@ -6,9 +6,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asking import Source, ask_all
+
+if TYPE_CHECKING:
+    from operations.shapes.page import Event, NodeEvent, NodePart
+    from operations.shapes.page import Events as Told
 
 #: Events that are told, and those of its own that are kept.
 MOST = 100
@@ -20,10 +24,10 @@ class Events:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
         self._lock = threading.Lock()
-        self._own: deque[dict[str, Any]] = deque(maxlen=MOST)
+        self._own: deque[NodeEvent] = deque(maxlen=MOST)
         self._last: dict[str, str] = {}
 
-    def see(self, nodes: Sequence[dict[str, Any]]) -> None:
+    def see(self, nodes: Sequence[NodePart]) -> None:
         """Nodes as they are; a word that has changed is an event."""
         with self._lock:
             for node in nodes:
@@ -33,19 +37,21 @@ class Events:
                     self._own.append({"when": time.time(), "node": name, "kind": "state", "text": text})
                 self._last[name] = word
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Told:
         """The newest first, and nodes of which none could be had. The same deploy is in each node's record."""
         ask_all(self._sources)
-        found, missing = [], []
+        found: list[NodeEvent] = []
+        missing = []
         for source in self._sources:
             answer, silent = source.heard()
             if silent or answer is None:
                 missing.append(source.name)
-            for event in answer or []:
-                found.append({**event, "node": source.name})
+            said: list[Event] = answer or []
+            found += [{**event, "node": source.name} for event in said]
         with self._lock:
             found += self._own
-        known, once = set(), []
+        known = set()
+        once: list[NodeEvent] = []
         for event in sorted(found, key=lambda each: -each["when"]):
             same = (event["kind"], event["text"], "" if event["kind"] == "deploy" else event["node"])
             if event["kind"] == "deploy":
@@ -56,7 +62,7 @@ class Events:
         return {"events": once[:MOST], "missing": missing}
 
 
-def read_events(said: Any) -> list[dict[str, Any]]:
+def read_events(said: Any) -> list[Event]:
     """As an exporter says them; raises ValueError or KeyError for what is none."""
     return [
         {"when": float(each["when"]), "kind": str(each["kind"])[:20], "text": str(each["text"])[:400]}

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from reading import Reading
 
-Panel = Mapping[str, Any]
+if TYPE_CHECKING:
+    from operations.shapes.monitoring import Panel
+
 #: node -> what it has said.
 Readings = Mapping[str, Reading]
 #: Seconds between the two looks.
 SPAN_S = 60.0
 
 
-def names_of(panels: list[dict[str, Any]]) -> set[str]:
+def names_of(panels: list[Panel]) -> set[str]:
     """The metrics that panels are made of."""
     found = set()
     for each in (variant for panel in panels for variant in _variants(panel)):
@@ -38,7 +40,7 @@ def figures(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:
 
 
 def _variants(panel: Panel) -> list[Panel]:
-    return [panel, *({**panel, **other} for other in panel.get("or", ()))]
+    return [panel, *(cast("Panel", {**panel, **other}) for other in panel.get("or", ()))]
 
 
 def _figures(panel: Panel, now: Readings, before: Readings) -> dict[str, float]:

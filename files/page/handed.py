@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from operations.shapes.page import AdviceTable, BenchPart, BenchRow, Better
+    from operations.shapes.page import Handed as Part
 
 FORMAT = 1
 #: Bytes of it.
 MOST = 4 << 20
-
-Part = Mapping[str, Any]
 
 
 class Handed:
@@ -65,32 +66,32 @@ def _part(said: Any) -> Part:
     }
 
 
-def _bench(said: Any) -> Part:
+def _bench(said: Any) -> BenchPart:
     words = {name: _text(said[name]) for name in ("folder", "profile", "recipe")}
     numbers = {name: _number(said[name]) for name in ("began", "prompt", "answer")}
-    return {**words, **numbers, "rows": [_row(each) for each in said["rows"]]}
+    return cast("BenchPart", {**words, **numbers, "rows": [_row(each) for each in said["rows"]]})
 
 
-def _row(said: Any) -> Part:
+def _row(said: Any) -> BenchRow:
     means = {name: _number(said[name]) for name in ("decode", "first") if name in said}
-    return {"setup": _text(said["setup"]), "users": _number(said["users"]), **means}
+    return cast("BenchRow", {"setup": _text(said["setup"]), "users": _number(said["users"]), **means})
 
 
-def _advice(said: Any) -> Part:
+def _advice(said: Any) -> AdviceTable:
     users = [None if each is None else _better(each) for each in said["users"]]
     if not users:
         raise ValueError
     # Nearness is told by logarithms.
     lengths = {name: max(1.0, _number(said[name])) for name in ("prompt", "answer")}
-    return {**lengths, "users": users}
+    return {"prompt": lengths["prompt"], "answer": lengths["answer"], "users": users}
 
 
-def _better(said: Any) -> Part:
+def _better(said: Any) -> Better:
     words = {name: _text(said[name]) for name in ("better", "kind", "source")}
     if not words["better"]:
-        return words
+        return cast("Better", words)
     first = {name: _number(said[name]) for name in ("first_here", "first_there") if name in said}
-    return {**words, **{name: _number(said[name]) for name in ("by", "here", "there")}, **first}
+    return cast("Better", {**words, **{name: _number(said[name]) for name in ("by", "here", "there")}, **first})
 
 
 def _text(value: Any) -> str:

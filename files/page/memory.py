@@ -6,10 +6,13 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figures import SPAN_S, Readings, asked, figures
 from reading import Reading
+
+if TYPE_CHECKING:
+    from operations.shapes.monitoring import Panel
 
 #: Seconds between two looks, and how many figures of them are kept: an hour.
 EVERY_S, KEPT = 10.0, 360
@@ -29,7 +32,7 @@ class Hour:
 class Memory:
     """Looks of the last minute, and figures of the last hour."""
 
-    def __init__(self, panels: list[dict[str, Any]]) -> None:
+    def __init__(self, panels: list[Panel]) -> None:
         self._panels = panels
         self._lock = threading.Lock()
         self._looks: deque[dict[str, Reading]] = deque(maxlen=int(SPAN_S / EVERY_S) + 1)

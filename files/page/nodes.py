@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from asking import Heard
 from reading import Reading
 from words import clock, minutes
+
+if TYPE_CHECKING:
+    from operations.shapes.specs import PageModel
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
@@ -57,7 +60,7 @@ class Watch:
     def __init__(self) -> None:
         self._answered: dict[tuple[str, str], float | None] = {}
 
-    def engine(self, model: dict[str, Any], heard: Heard) -> Engine:
+    def engine(self, model: PageModel, heard: Heard) -> Engine:
         """A model's on a node that it lies on. `since`: when its unit was started."""
         unit: str = model["unit"]
         name, source, key = model["model"], unit.removeprefix("tandem-"), (unit, heard.name)

@@ -21,7 +21,7 @@ import threading
 import time
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from advice import bench_and_advice
 from answers import handler
@@ -36,11 +36,16 @@ from reading import read
 from series import asked, series
 from state import state
 
+if TYPE_CHECKING:
+    from operations.shapes.page import Events as Happened
+    from operations.shapes.page import Series, State
+    from operations.shapes.specs import PageSpec
+
 
 class Page:
     """What is told, out of one look at all nodes for all who ask."""
 
-    def __init__(self, wanted: dict[str, Any]) -> None:
+    def __init__(self, wanted: PageSpec) -> None:
         self.wanted = wanted
         names = names_of(wanted["panels"])
         self._nodes = [
@@ -66,24 +71,25 @@ class Page:
         self._memory.add({each.name: each.reading for each in heard if each.reading and not each.silent_since})
         self._events.see(self._state(heard)["nodes"])
 
-    def _state(self, heard: list[Heard]) -> dict[str, Any]:
+    def _state(self, heard: list[Heard]) -> State:
         now = {each.name: each.reading for each in heard if each.reading and not each.silent_since}
         return state(self.wanted, heard, self._watch, self._memory.figures(now))
 
-    def state(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def state(self, query: dict[str, list[str]]) -> State:
         said = self._state(self._heard())
         parts, said["advice_note"] = self._handed.told()
         for model, declared in zip(said["models"], self.wanted["models"], strict=True):
             name = model["name"]
-            model |= bench_and_advice(parts.get(name), declared["spec"], model, self._memory.hour(name))
+            more = bench_and_advice(parts.get(name), declared["spec"], model, self._memory.hour(name))
+            cast("dict[str, object]", model).update(more)
         return said
 
-    def series(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def series(self, query: dict[str, list[str]]) -> Series:
         """Raises Wrong."""
         panel, span = asked(query, self.wanted["panels"])
         return series(panel, span, self.wanted["prometheus"], self._memory)
 
-    def events(self, query: dict[str, list[str]]) -> dict[str, Any]:
+    def events(self, query: dict[str, list[str]]) -> Happened:
         return self._events.told()
 
     def keep_looking(self) -> None:
@@ -101,7 +107,7 @@ class Page:
 def main() -> int:
     """Listen, for ever; a port that is taken is waited for by systemd's next start."""
     here = Path(__file__).parent
-    wanted = json.loads((here / "page.json").read_text())
+    wanted: PageSpec = json.loads((here / "page.json").read_text())
     key = (Path(os.environ["CREDENTIALS_DIRECTORY"]) / "key").read_text().strip()
     page = Page(wanted)
     files = {name: (here / name).read_bytes() for name in wanted["static"]}

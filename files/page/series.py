@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from asking import fetched
 from memory import Memory
 from words import clock
+
+if TYPE_CHECKING:
+    from operations.shapes.monitoring import Panel
+    from operations.shapes.page import Course, Series
 
 #: Name of a span -> its seconds, and those between two points.
 SPANS = {"hour": (3600, 15), "day": (86400, 300), "month": (30 * 86400, 7200)}
@@ -22,7 +26,7 @@ class Wrong(ValueError):
     """What was asked for can't be, in one line."""
 
 
-def asked(query: Mapping[str, list[str]], panels: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+def asked(query: Mapping[str, list[str]], panels: list[Panel]) -> tuple[Panel, str]:
     """Panel and span of a query; raises Wrong."""
     if {*query} - {"panel", "span"} or any(len(values) != 1 for values in query.values()):
         raise Wrong("say ?panel=ID&span=hour|day|month, each once")
@@ -35,26 +39,40 @@ def asked(query: Mapping[str, list[str]], panels: list[dict[str, Any]]) -> tuple
     return panel, span
 
 
-def series(panel: Mapping[str, Any], span: str, prometheus: str, memory: Memory) -> dict[str, Any]:
+def series(panel: Panel, span: str, prometheus: str, memory: Memory) -> Series:
     """`times`, `series` (name, values), `from`, and a `note` where something is missing."""
-    told = {"panel": panel["id"], "title": panel["title"], "unit": panel["unit"], "span": span}
     note = "No Prometheus is part of this plan"
     if prometheus:
         try:
             times, values = _of_prometheus(prometheus, panel, span)
-            return {**told, "from": "Prometheus", "note": "", "times": times, "series": _as_rows(values)}
+            return _told(panel, span, "Prometheus", "", times, values)
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             note = "Prometheus does not answer"
     times, values = memory.series(panel["id"])
     note += f": what this page has seen itself, an hour at most, since {clock(times[0] if times else memory.began)}"
-    return {**told, "from": "memory", "note": note, "times": times, "series": _as_rows(values)}
+    return _told(panel, span, "memory", note, times, values)
 
 
-def _as_rows(values: Mapping[str, list[float | None]]) -> list[dict[str, Any]]:
+def _told(
+    panel: Panel, span: str, place: str, note: str, times: list[float], values: Mapping[str, list[float | None]]
+) -> Series:
+    return {
+        "panel": panel["id"],
+        "title": panel["title"],
+        "unit": panel["unit"],
+        "span": span,
+        "from": place,
+        "note": note,
+        "times": times,
+        "series": _as_rows(values),
+    }
+
+
+def _as_rows(values: Mapping[str, list[float | None]]) -> list[Course]:
     return [{"name": name, "values": values[name]} for name in sorted(values)]
 
 
-def _of_prometheus(url: str, panel: Mapping[str, Any], span: str) -> tuple[list[float], dict[str, list[float | None]]]:
+def _of_prometheus(url: str, panel: Panel, span: str) -> tuple[list[float], dict[str, list[float | None]]]:
     length, step = SPANS[span]
     end = int(time.time() / step) * step
     # A rate over less than a step would leave out what lies between two points.

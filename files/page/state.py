@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from asking import Heard
 from nodes import ALONE, DEAD, Engine, Watch, node_state
 from reading import Reading
 from words import clock, counted, joined
+
+if TYPE_CHECKING:
+    from operations.shapes.page import EnginePart, Machine, ModelPart, NodePart, PlannedModel, Rail, State
+    from operations.shapes.specs import PageModel, PageNode, PageSpec
 
 #: Name in a node's part -> the metric.
 _NODE = {
@@ -24,8 +28,6 @@ _NODE = {
     "swap_used_bytes": "tandem_swap_used_bytes",
     "served_at": "tandem_plan_served_timestamp_seconds",
 }
-#: What is said of a model as it is declared.
-_DECLARED = ("topology", "executor", "recipe", "model", "spec", "nodes", "answers")
 #: Panels whose figure is in a model's part.
 _MODEL = (
     *("requests_running", "requests_waiting", "tokens_out", "tokens_in", "prefix_hits"),
@@ -37,16 +39,16 @@ Figures = Mapping[str, Mapping[str, float]]
 Engines = Mapping[str, Engine]
 
 
-def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figures: Figures) -> dict[str, Any]:
+def state(wanted: PageSpec, heard: Sequence[Heard], watch: Watch, figures: Figures) -> State:
     """All of it. `figures`: panel -> series -> value."""
     engines = [_engines(model, heard, watch) for model in wanted["models"]]
     rows = {each["name"]: each for each in wanted["nodes"]}
-    nodes = []
+    nodes: list[NodePart] = []
     for each in heard:
         mine = [of[each.name] for of in engines if each.name in of]
         word, sentence = node_state(each, mine, (), len(engines) > 1)
         told = each.reading if each.silent_since is None else None
-        more = _machine(told, rows[each.name], figures) if told else {}
+        more: Machine = _machine(told, rows[each.name], figures) if told else {}
         parts = [_engine(engine, each.name, figures if told else {}) for engine in mine]
         nodes.append({"name": each.name, "state": word, "sentence": sentence, "engines": parts, **more})
     deploy = [each.reading.one("tandem_deploy_under_way") for each in heard if each.reading and not each.silent_since]
@@ -56,7 +58,7 @@ def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figur
         "asked_at": wanted["name"],
         "plan": {
             "nodes": [{"name": row["name"], "rails": row["rails"]} for row in rows.values()],
-            "models": [{name: model[name] for name in _DECLARED} for model in wanted["models"]],
+            "models": [_planned(model) for model in wanted["models"]],
         },
         "deploy_under_way": any(deploy),
         "models": [
@@ -64,11 +66,26 @@ def state(wanted: Mapping[str, Any], heard: Sequence[Heard], watch: Watch, figur
             for model, of in zip(wanted["models"], engines, strict=True)
         ],
         "nodes": nodes,
-        "panels": [{name: panel[name] for name in ("id", "title", "unit", "kind")} for panel in wanted["panels"]],
+        "panels": [
+            {"id": panel["id"], "title": panel["title"], "unit": panel["unit"], "kind": panel["kind"]}
+            for panel in wanted["panels"]
+        ],
     }
 
 
-def _engines(model: dict[str, Any], heard: Sequence[Heard], watch: Watch) -> Engines:
+def _planned(model: PageModel) -> PlannedModel:
+    return {
+        "topology": model["topology"],
+        "executor": model["executor"],
+        "recipe": model["recipe"],
+        "model": model["model"],
+        "spec": model["spec"],
+        "nodes": model["nodes"],
+        "answers": model["answers"],
+    }
+
+
+def _engines(model: PageModel, heard: Sequence[Heard], watch: Watch) -> Engines:
     """Of a model, by its nodes."""
     found = {each.name: watch.engine(model, each) for each in heard if each.name in model["nodes"]}
     served = {
@@ -79,7 +96,7 @@ def _engines(model: dict[str, Any], heard: Sequence[Heard], watch: Watch) -> Eng
     return {name: replace(engine, served=served[name]) for name, engine in found.items()}
 
 
-def _ranks(model: Mapping[str, Any]) -> dict[str, list[str]]:
+def _ranks(model: PageModel) -> dict[str, list[str]]:
     """The nodes of each engine by the one that answers: that one, and those up to the next one that answers."""
     found: dict[str, list[str]] = {}
     for name in model["nodes"]:
@@ -89,27 +106,27 @@ def _ranks(model: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _engine(engine: Engine, node: str, figures: Figures) -> dict[str, Any]:
-    found: dict[str, Any] = {"model": engine.model, "state": engine.state}
+def _engine(engine: Engine, node: str, figures: Figures) -> EnginePart:
+    found: EnginePart = {"model": engine.model, "state": engine.state}
     if (fill := figures.get("kv_fill", {}).get(f"{node} {engine.model}")) is not None:
         found["kv_fill"] = fill
     return found
 
 
 def _model(
-    model: Mapping[str, Any], heard: Sequence[Heard], engines: Engines, others: Sequence[Engines], figures: Figures
-) -> dict[str, Any]:
+    model: PageModel, heard: Sequence[Heard], engines: Engines, others: Sequence[Engines], figures: Figures
+) -> ModelPart:
     nodes = {}
     for each in heard:
         if each.name in engines:
             beside = [of[each.name] for of in others if each.name in of]
             nodes[each.name] = node_state(each, [engines[each.name]], beside, False)
     state, sentence = _serves(_ranks(model), engines, nodes, _missed(heard, engines))
-    found: dict[str, Any] = {"name": model["model"], "state": state, "sentence": sentence}
+    found: ModelPart = {"name": model["model"], "state": state, "sentence": sentence}
     for panel in _MODEL:
         value = figures.get(panel, {}).get(model["model"])
         if value is not None:
-            found[panel] = round(value, 6)
+            cast("dict[str, object]", found)[panel] = round(value, 6)
     return found
 
 
@@ -150,9 +167,10 @@ def _serves(
     return "serves", f"serves{since}{count}" + (f"; no word from {joined(dead)}" if dead else "")
 
 
-def _machine(said: Reading, row: Mapping[str, Any], figures: Figures) -> dict[str, Any]:
+def _machine(said: Reading, row: PageNode, figures: Figures) -> Machine:
     name = row["name"]
-    found: dict[str, Any] = {key: value for key, metric in _NODE.items() if (value := said.one(metric)) is not None}
+    figures_of = {key: value for key, metric in _NODE.items() if (value := said.one(metric)) is not None}
+    found = cast("Machine", figures_of)
     found["disks"] = [
         {"path": labels["path"], "bytes": size, "free_bytes": free}
         for labels, size in said.all("tandem_disk_bytes")
@@ -162,12 +180,16 @@ def _machine(said: Reading, row: Mapping[str, Any], figures: Figures) -> dict[st
     return found
 
 
-def _rail(said: Reading, node: str, device: str, figures: Figures) -> dict[str, Any]:
-    rail: dict[str, Any] = {"device": device}
-    for key, metric in (("carrier", "carrier"), ("speed_bits", "speed_bits"), ("mtu_bytes", "mtu_bytes")):
-        if (value := said.one(f"tandem_rail_{metric}", device=device)) is not None:
-            rail[key] = value
-    for key in ("rail_in", "rail_out"):
-        if (value := figures.get(key, {}).get(f"{node} {device}")) is not None:
-            rail[f"{key[5:]}_gbits"] = value
+def _rail(said: Reading, node: str, device: str, figures: Figures) -> Rail:
+    rail: Rail = {"device": device}
+    if (carrier := said.one("tandem_rail_carrier", device=device)) is not None:
+        rail["carrier"] = carrier
+    if (speed := said.one("tandem_rail_speed_bits", device=device)) is not None:
+        rail["speed_bits"] = speed
+    if (mtu := said.one("tandem_rail_mtu_bytes", device=device)) is not None:
+        rail["mtu_bytes"] = mtu
+    if (goes_in := figures.get("rail_in", {}).get(f"{node} {device}")) is not None:
+        rail["in_gbits"] = goes_in
+    if (goes_out := figures.get("rail_out", {}).get(f"{node} {device}")) is not None:
+        rail["out_gbits"] = goes_out
     return rail

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from ipaddress import IPv4Network
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import gevent
 from pyinfra.api.host import Host
@@ -18,6 +19,9 @@ from operations.plan.doctor import ways
 from operations.plan.doctor.symptom import Seen
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.remote import ask
+from operations.shapes.doctor import Measured, Rdma, Skew
+from operations.shapes.fabric import Links, Way
+from operations.shapes.lines import Line
 
 T = TypeVar("T")
 
@@ -74,7 +78,7 @@ class Examination:
                 for peer in self.hosts
                 if peer != host.name
             }
-            answer = ask(host, "fabric", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
+            answer = ask(host, "network.rails", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
             return list(answer["problems"])
 
         self.seen.mtu = self._everywhere(prove)
@@ -102,7 +106,7 @@ class Examination:
             if told
         }
 
-    def _tcp(self, one: str, other: str, between: list[dict[str, Any]], seconds: float) -> None:
+    def _tcp(self, one: str, other: str, between: list[Way], seconds: float) -> None:
         addresses = [way["address"] for way in between]
         server = tether.Tether(self.hosts[other], "doctor.streams", role="serve", addresses=addresses)
         try:
@@ -111,44 +115,50 @@ class Examination:
                 return
             targets = [{**way, "port": port} for way, port in zip(between, ports, strict=True)]
             deadline = 2 * len(targets) * seconds + GRACE_S
-            answer = self._one(one, "doctor.streams", deadline, role="measure", targets=targets, seconds=seconds)
+            answer = self._one(
+                one,
+                lambda host: ask(host, "doctor.streams", role="measure", targets=targets, seconds=seconds),
+                deadline,
+            )
         finally:
             server.close()
         devices = {way["address"]: way["peer_device"] for way in between}
         self.seen.streams += [
-            {**stream, "node": one, "peer": other, "peer_device": devices[stream["address"]]}
-            for stream in answer.get("streams", [])
+            cast("Measured", {**stream, "node": one, "peer": other, "peer_device": devices[stream["address"]]})
+            for stream in (answer.get("streams", []) if answer else [])
         ]
 
-    def _rdma(self, one: str, other: str, way: Mapping[str, Any]) -> None:
+    def _rdma(self, one: str, other: str, way: Way) -> None:
         """Both ways: an endpoint can be ill in one direction."""
         ends = (
             (one, way["device"], way["own"], way["rdma"]),
             (other, way["peer_device"], way["address"], way["peer_rdma"]),
         )
         for near, far in (ends, ends[::-1]):
-            entry = {"node": near[0], "peer": far[0], "device": near[1], "peer_device": far[1]}
+            entry: Measured = {"node": near[0], "peer": far[0], "device": near[1], "peer_device": far[1]}
             common = {"port": RDMA_PORT, "seconds": RDMA_S}
             server = tether.Tether(
                 self.hosts[far[0]], "doctor.rdma", role="serve", device=far[3], address=far[2], **common
             )
             try:
                 if not _first_word(server).get("ready"):
-                    self.seen.rdma.append({**entry, "missing": True})
+                    entry["missing"] = True
+                    self.seen.rdma.append(entry)
                     return
                 arguments = {"device": near[3], "own": near[2], "address": far[2], **common}
-                told = self._one(near[0], "doctor.rdma", RDMA_S + GRACE_S, role="measure", **arguments)
+                told = self._one(near[0], partial(_rdma, arguments), RDMA_S + GRACE_S)
             finally:
                 server.close()
-            self.seen.rdma.append({**entry, **told})
-            if told.get("missing"):
+            self.seen.rdma.append(cast("Measured", {**entry, **(told or {})}))
+            if told and told.get("missing"):
                 return
 
-    def _links(self, name: str) -> dict[str, Any]:
+    def _links(self, name: str) -> Links:
         return next((links for node, links in self.seen.topic("links") if node == name), {})
 
-    def _one(self, name: str, program: str, deadline_s: float, **arguments: Any) -> dict[str, Any]:
-        return self._everywhere(lambda host: ask(host, program, **arguments), deadline_s, only=name).get(name, {})
+    def _one(self, name: str, one: Callable[[Host], T], deadline_s: float) -> T | None:
+        """What one node says; None where it does not."""
+        return self._everywhere(one, deadline_s, only=name).get(name)
 
     def _everywhere(self, one: Callable[[Host], T], deadline_s: float = GRACE_S, only: str = "") -> dict[str, T]:
         """What each node says, all at once; in the inventory's order. One that says nothing in time is dead."""
@@ -175,14 +185,18 @@ class Examination:
         return told
 
 
-def _first_word(server: tether.Tether) -> dict[str, Any]:
+def _first_word(server: tether.Tether) -> Line:
     """Empty where it does not come: that pair is not measured."""
     with gevent.Timeout(GRACE_S, False):
         return server.read()
     return {}
 
 
-def _clock(host: Host) -> dict[str, float]:
+def _rdma(arguments: Mapping[str, object], host: Host) -> Rdma:
+    return ask(host, "doctor.rdma", role="measure", **arguments)
+
+
+def _clock(host: Host) -> Skew:
     begun = time.time()
     now = ask(host, "doctor.clock")["now"]
     ended = time.time()

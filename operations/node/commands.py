@@ -7,7 +7,8 @@ import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from operations.shapes import Json
 
 
 def output(*argv: str, timeout_s: float = 60) -> str:
@@ -19,7 +20,7 @@ def output(*argv: str, timeout_s: float = 60) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
+def docker_inspect(kind: str, *names: str) -> list[Json]:
     """What Docker knows of those that exist; the others are left out."""
     if not names:
         return []
@@ -29,7 +30,7 @@ def docker_inspect(kind: str, *names: str) -> list[dict[str, Any]]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     # With one name missing Docker still prints the others, and ends with 1.
-    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    found: list[Json] = json.loads(done.stdout or "[]")
     return found
 
 

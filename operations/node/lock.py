@@ -11,10 +11,10 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from operations.node import beats
 from operations.node.commands import output
+from operations.shapes.unit import LockLine
 
 PLACE = Path("/run/tandem.lock")
 
@@ -39,7 +39,7 @@ def is_held() -> bool:
     return False
 
 
-def main(owner: str, what: str = "deploy") -> dict[str, Any]:
+def main(owner: str, what: str = "deploy") -> LockLine:
     """Print {"held": true, "before": generation, "generation": the one from now on}, then {"beat": its number} for each
     beat that comes, and hold the lock until the deploy lets go; or say who has it. `what` it is that takes it.
     """
@@ -49,7 +49,7 @@ def main(owner: str, what: str = "deploy") -> dict[str, Any]:
     except BlockingIOError:
         holder = json.loads(PLACE.read_text() or "{}")
         told = {"owner": "?", "since": "?", "what": "deploy", **holder}
-        return {"held": False, **{name: told[name] for name in ("owner", "since", "what")}}
+        return {"held": False, "owner": told["owner"], "since": told["since"], "what": told["what"]}
     before = generation()
     os.ftruncate(file, 0)
     holder = {"owner": owner, "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"), "what": what}

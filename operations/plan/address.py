@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
+from operations.paths import ADDRESS, folder_of, unit_file
 from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ADDRESS, folder_of
 from operations.plan.proxy import asked_at
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
@@ -58,7 +58,7 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, others: Iterable[s
         File(f"{folder}/ready.sh", render("address/ready.sh.j2", peers=peers, **known), "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(
-            f"/etc/systemd/system/{ADDRESS}.service",
+            unit_file(ADDRESS),
             render("address/tandem-address.service.j2", spec=SPEC, **known),
         ),
     ]

@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from operations.plan.refusal import Finding
-
-Receiver = Mapping[str, Any]
+from operations.shapes import Json
+from operations.shapes.monitoring import AlarmReceiver
+from operations.shapes.unit import Receiver as GoesTo
 
 #: Kind -> what may stand beside it.
 _WORDS = {
@@ -39,7 +40,7 @@ _TEXT = (
 )
 
 
-def read_alarms(receivers: Any) -> tuple[dict[str, Any], ...]:
+def read_alarms(receivers: Any) -> tuple[AlarmReceiver, ...]:
     """The receivers as they were given; raises ValueError that says which one is wrong. It quotes none: an owner may
     have written a password there.
     """
@@ -51,7 +52,7 @@ def read_alarms(receivers: Any) -> tuple[dict[str, Any], ...]:
     return tuple(receivers)
 
 
-def _problem(receiver: Receiver) -> str:
+def _problem(receiver: Mapping[str, Any]) -> str:
     kinds = [kind for kind in _WORDS if kind in receiver]
     if len(kinds) != 1:
         return _EXPECTED
@@ -83,7 +84,7 @@ def _url_problem(text: str) -> str:
     return ""
 
 
-def _mail_problem(receiver: Receiver) -> str:
+def _mail_problem(receiver: Mapping[str, Any]) -> str:
     for word in ("from", "smtp"):
         if word not in receiver:
             return f"a receiver of email needs `{word}`"
@@ -99,22 +100,26 @@ def _mail_problem(receiver: Receiver) -> str:
     return ""
 
 
-def kind_of(receiver: Receiver) -> str:
+def kind_of(receiver: AlarmReceiver) -> str:
     return next(kind for kind in _WORDS if kind in receiver)
 
 
-def goes_to(receiver: Receiver) -> dict[str, Any]:
+def _url(receiver: AlarmReceiver) -> str:
+    return receiver["webhook"] if "webhook" in receiver else receiver["ntfy"]
+
+
+def goes_to(receiver: AlarmReceiver) -> GoesTo:
     """`kind`, `to` in words that give no topic or path away, `host` and `port` of who has to answer."""
     kind = kind_of(receiver)
     if kind == "email":
-        host, _, port = receiver["smtp"].rpartition(":")
-        return {"kind": kind, "to": f"{receiver['email']} by {host}", "host": host.strip("[]"), "port": int(port)}
-    url = urlsplit(receiver[kind])
+        host, _, at = receiver["smtp"].rpartition(":")
+        return {"kind": kind, "to": f"{receiver['email']} by {host}", "host": host.strip("[]"), "port": int(at)}
+    url = urlsplit(_url(receiver))
     port = url.port or (443 if url.scheme == "https" else 80)
-    return {"kind": kind, "to": f"{url.scheme}://{url.netloc}/...", "host": url.hostname, "port": port}
+    return {"kind": kind, "to": f"{url.scheme}://{url.netloc}/...", "host": url.hostname or "", "port": port}
 
 
-def secret_files(receivers: Sequence[Receiver]) -> dict[str, Path]:
+def secret_files(receivers: Sequence[AlarmReceiver]) -> dict[str, Path]:
     """name on the node -> the owner's file on the machine that deploys."""
     found = {}
     for number, each in enumerate(receivers):
@@ -128,7 +133,7 @@ def secret_text(file: Path) -> str:
     return file.read_text().strip()
 
 
-def check_alarms(receivers: Sequence[Receiver]) -> Iterator[Finding]:
+def check_alarms(receivers: Sequence[AlarmReceiver]) -> Iterator[Finding]:
     """What speaks against the files with secrets."""
     for file in secret_files(receivers).values():
         remedy = f"write the secret alone into it, and: chmod 600 {file}"
@@ -143,25 +148,25 @@ def check_alarms(receivers: Sequence[Receiver]) -> Iterator[Finding]:
             yield Finding("data", f"alarms: {file} can't be read", remedy)
 
 
-def receiver_config(receivers: Sequence[Receiver], secrets: str) -> dict[str, Any]:
+def receiver_config(receivers: Sequence[AlarmReceiver], secrets: str) -> Json:
     """One receiver of Alertmanager's, which sends to all; `secrets`: the folder in which it finds its secrets."""
-    found: dict[str, Any] = {"name": "owner"}
+    found: Json = {"name": "owner"}
     for number, each in enumerate(receivers):
         kind, secret = kind_of(each), f"{secrets}/alarm-{number}"
         if kind == "email":
             found.setdefault("email_configs", []).append(_mail(each, secret))
             continue
-        url = each[kind]
+        url = _url(each)
         if kind == "ntfy":
             url += ("&" if urlsplit(url).query else "?") + urlencode(_NTFY)
-        hook: dict[str, Any] = {"url": url, "send_resolved": True}
+        hook: Json = {"url": url, "send_resolved": True}
         if "token_file" in each:
             hook["http_config"] = {"authorization": {"credentials_file": secret}}
         found.setdefault("webhook_configs", []).append(hook)
     return found
 
 
-def _mail(receiver: Receiver, secret: str) -> dict[str, Any]:
+def _mail(receiver: AlarmReceiver, secret: str) -> Json:
     port = int(receiver["smtp"].rpartition(":")[2])
     mail = {
         "to": receiver["email"],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
+from operations.paths import ENGINE
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
-from operations.plan.places import ENGINE
 from operations.plan.proxy import asked_at
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel
+from operations.shapes.fabric import Link, NetplanEntry
+from operations.shapes.look import Survey
+from operations.shapes.model import ModelState
 
 GIB = 1 << 30
 #: GiB that a start or a deploy writes itself: Docker's files of a container, units, programs.
@@ -24,8 +26,6 @@ BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
     "6.17.0-1008-nvidia": "it panics under load; 6.17.0-1032 does not",
 }
-
-Survey = dict[str, Any]
 
 
 def check_survey(
@@ -83,7 +83,7 @@ def _tls(survey: Survey, knobs: Knobs) -> Findings:
 
 
 def _secrets(survey: Survey) -> Findings:
-    yield from survey["state"]["modes"]["refused"]
+    yield from ((problem, remedy) for problem, remedy in survey["state"]["modes"]["refused"])
 
 
 def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
@@ -136,13 +136,17 @@ def _engines(survey: Survey) -> list[str]:
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
     wanted: dict[int, tuple[str, float]] = {}
     missing = {each.image.local: each.recipe for each in models if not _has(survey, each.image)}
-    for name, size in (
-        ("store", sum(still_to_come(models, survey["state"]["models"]))),
-        ("docker", sum(recipe.needs.image_disk_gib for recipe in missing.values()) if missing else SPARE_GIB),
-        ("files", SPARE_GIB),
-        *([("metrics", _metrics_gib(survey, knobs))] if knobs.keeps and node.is_head else []),
+    disks = survey["disks"]
+    for name, disk, size in (
+        ("store", disks["store"], sum(still_to_come(models, survey["state"]["models"]))),
+        (
+            "docker",
+            disks["docker"],
+            sum(recipe.needs.image_disk_gib for recipe in missing.values()) if missing else SPARE_GIB,
+        ),
+        ("files", disks["files"], SPARE_GIB),
+        *([("metrics", disks["metrics"], _metrics_gib(survey, knobs))] if knobs.keeps and node.is_head else []),
     ):
-        disk = survey["disks"][name]
         path, so_far = wanted.get(disk["device"], (disk["path"], 0.0))
         wanted[disk["device"]] = (path, so_far + size)
         if wanted[disk["device"]][1] * GIB > disk["free"]:
@@ -163,18 +167,23 @@ def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
     return round(max(knobs.monitoring_gib - kept_gib, 0) + packages, 1)
 
 
-def still_to_come(models: Sequence[ServedModel], states: Mapping[str, Any]) -> Iterator[float]:
+def still_to_come(models: Sequence[ServedModel], states: Mapping[str, ModelState]) -> Iterator[float]:
     """GiB of each file set that is not there: what a recipe says of the served one's, and the others' weights."""
     counted = set[str]()
     for recipe in (each.recipe for each in models):
         for model in recipe.models:
-            if model.key not in counted and not states.get(model.key, {}).get("present"):
+            if model.key not in counted and not _is_there(states.get(model.key)):
                 counted.add(model.key)
                 yield recipe.needs.model_disk_gib if model is recipe.model else model.weights_gib or 0
 
 
+def _is_there(state: ModelState | None) -> bool:
+    return state is not None and state["present"]
+
+
 def _has(survey: Survey, image: Image) -> bool:
-    return bool(survey["state"]["images"].get(image.local, {}).get("image"))
+    found = survey["state"]["images"].get(image.local)
+    return found is not None and bool(found["image"])
 
 
 def _ports(node: Node, survey: Survey, knobs: Knobs, count: int, models: Sequence[ServedModel]) -> Findings:
@@ -260,24 +269,25 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         if entry.get("unread"):
             yield f"{entry['file']} can't be looked into: {entry['unread']}", "put that right: netplan reads it too"
         for rail in node.rails if entry.get("gives") else ():
-            if is_for(entry, rail, links.get(rail, {})):
+            if is_for(entry, rail, links.get(rail)):
                 yield (
                     f"{entry['file']} gives `{rail}` {entry['gives']} too",
                     f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
                 )
 
 
-def is_for(entry: dict[str, Any], rail: str, link: dict[str, Any]) -> bool:
+def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:
     """Whether an entry of netplan's is about this interface: by its name, or by all that its `match` asks for."""
     match = entry.get("match")
     if not match:
         return bool(entry["device"] == rail)
+    mac, has = (link["mac"], link["driver"]) if link else ("", "")
     drivers = match.get("driver", [])
     drivers = [drivers] if isinstance(drivers, str) else drivers
     return (
         fnmatchcase(rail, match.get("name", "*"))
-        and match.get("macaddress", link.get("mac", "")).lower() == link.get("mac", "").lower()
-        and (not drivers or any(fnmatchcase(link.get("driver", ""), driver) for driver in drivers))
+        and match.get("macaddress", mac).lower() == mac.lower()
+        and (not drivers or any(fnmatchcase(has, driver) for driver in drivers))
     )
 
 

@@ -12,6 +12,7 @@ from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, read_knobs
 from operations.plan.recipe import SERVED_NAME, Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
+from operations.shapes import Json
 
 #: What a model may be called: a part of the names of its unit, its container and its folder.
 NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"
@@ -97,7 +98,7 @@ def images_of(of: Declared) -> list[Image]:
     return [*engines.values(), proxy_image(of.first.recipe, of.knobs)]
 
 
-def of_models(data: Mapping[str, Any]) -> dict[str, Any]:
+def of_models(data: Mapping[str, Any]) -> Json:
     """A host's data, with what is said of one value of one model for one run (`models.coder.topology=solo`) put into
     `models`. Raises Refusal where there is no such model.
     """

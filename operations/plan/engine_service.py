@@ -6,6 +6,7 @@ import json
 import posixpath
 from dataclasses import replace
 
+from operations.paths import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
 from operations.plan import environment, nccl
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
@@ -13,7 +14,6 @@ from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, render
 from operations.plan.images import Image
 from operations.plan.nodes import Node
-from operations.plan.places import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
@@ -118,7 +118,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         spec=SPEC,
         starts=STARTS,
     )
-    return [*files, File(f"/etc/systemd/system/{model.unit}.service", unit)]
+    return [*files, File(unit_file(model.unit), unit)]
 
 
 def _ready(model: ServedModel, node: Node, image: Image) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from operations.paths import NETPLAN, NETWORK_MANAGER
 from operations.plan import ring
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import NETPLAN, NETWORK_MANAGER
+from operations.shapes.fabric import Links
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
     ]
 
 
-def strays(knobs: Knobs, node: Node, links: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+def strays(knobs: Knobs, node: Node, links: Links) -> list[tuple[str, str]]:
     """(device, address) of what a node has of another wiring: nobody takes an address away from a port that is no rail
     any more, and its subnet would be the way to the others.
     """

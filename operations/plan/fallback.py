@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
+from operations.paths import ETC, FALLBACK, folder_of, unit_file
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import alone_files
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, FALLBACK, folder_of
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
+from operations.shapes.specs import FallbackSpec
 
 _PARTS = ("fallback", "others", "under_way")
 
@@ -31,7 +32,7 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
     if not knobs.falls_back:
         return None
     folder = folder_of(FALLBACK)
-    wanted = {
+    wanted: FallbackSpec = {
         "rank": node.place,
         "ranks": [{"name": rank.name, "address": rank.fabric} for rank in model.nodes],
         "port": knobs.port("meeting"),
@@ -46,7 +47,7 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
         *(File(f"{folder}/{part}.py", as_is(f"fallback/{part}.py")) for part in _PARTS),
         File(f"{folder}/fallback.json", json.dumps(wanted, indent=1) + "\n"),
         *alone_files(model, node),
-        File(f"/etc/systemd/system/{FALLBACK}.service", unit),
+        File(unit_file(FALLBACK), unit),
     ]
     return seal_program(FALLBACK, files)
 

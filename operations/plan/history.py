@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -24,6 +24,8 @@ from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import TOLD, Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Service
+from operations.shapes import Json
+from operations.shapes.plans import KeptService, Served
 
 #: Knobs that say nothing about what is served.
 _NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib"})
@@ -50,13 +52,13 @@ class Wanted:
     images: Mapping[str, Kept]
 
     @property
-    def served(self) -> dict[str, Any]:
+    def served(self) -> Json:
         """As JSON, without what makes no difference to who asks the engine; a remark may be worded anew."""
         knobs = self.knobs.model_dump(mode="json", exclude=set(_NOT_SERVED))
         return {"knobs": knobs, **_recipes(self.recipes, {"kept_images", "remarks", *TOLD})}
 
 
-def _recipes(of: Mapping[str, Recipe], but: set[str]) -> dict[str, Any]:
+def _recipes(of: Mapping[str, Recipe], but: set[str]) -> Json:
     """As JSON: the only one, or the first one and all by their models' names."""
     told = {name: recipe.model_dump(mode="json", exclude=but) for name, recipe in of.items()}
     first = next(iter(told.values()))
@@ -76,7 +78,7 @@ def declared(of: Declared, contents: Contents) -> Wanted:
     return Wanted(of.knobs, {each.name: each.recipe for each in of.models}, kept)
 
 
-def record(plan: Plan, contents: Contents) -> dict[str, Any]:
+def record(plan: Plan, contents: Contents) -> Served:
     """What a node keeps. `id` is a hash over everything, `way` over what a rollback can bring back."""
     wanted = declared(plan.declared, contents)
     told = {
@@ -88,18 +90,19 @@ def record(plan: Plan, contents: Contents) -> dict[str, Any]:
     }
     images = [kept.content or kept.local for kept in wanted.images.values()]
     names = [by_content(kept.local, kept.content) for kept in wanted.images.values() if kept.content]
-    return {
+    found = {
         "id": _hash({**told, **wanted.served}),
         "way": _hash({**wanted.served, "images": images}),
         **told,
         # All that `make prune` must leave.
         "images": [*needed(plan.declared.pairs), *names],
     }
+    return cast("Served", found)
 
 
-def _services(planned: NodePlan) -> dict[str, Any]:
+def _services(planned: NodePlan) -> dict[str, KeptService]:
     """unit -> its spec, and hashes of its files, in which neither the spec nor the image's name makes a difference."""
-    found: dict[str, Any] = {}
+    found: dict[str, KeptService] = {}
     for unit, service in planned.services.items():
         if service:
             image = [service.image.local.rpartition(":")[2]] if isinstance(service, Service) else []
@@ -124,19 +127,19 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def changed(remembered: Mapping[str, Any], plan: Plan) -> list[str]:
+def changed(remembered: Served, plan: Plan) -> list[str]:
     """Files that are rendered otherwise than when the plan served, as `unit: names`; nothing for an older record."""
     lines: dict[str, set[str]] = {}
     for name, units in remembered.get("services", {}).items():
         now = next((_services(each) for each in plan.nodes if each.node.name == name), units)
         for unit in {*units, *now}:
-            old, new = (side.get(unit, {}).get("files", {}) for side in (units, now))
+            old, new = (side[unit].get("files", {}) if unit in side else {} for side in (units, now))
             names = {PurePosixPath(path).name for path in {*old, *new} if old.get(path) != new.get(path)}
             lines.setdefault(unit, set()).update(names)
     return [f"{unit}: {', '.join(sorted(names))}" for unit, names in sorted(lines.items()) if names]
 
 
-def title(plan: Mapping[str, Any]) -> str:
+def title(plan: Served) -> str:
     """A remembered plan, for people; with the newer ones that can't be read, where `previous` has found it."""
     knobs = plan["knobs"]
     what = f"{knobs.get('recipe', '?')}, {knobs.get('topology', '?')}"
@@ -147,12 +150,12 @@ def title(plan: Mapping[str, Any]) -> str:
     return f"{text} (passed over, as it can't be read: {'; '.join(passed)})" if passed else text
 
 
-def previous(plans: Sequence[Mapping[str, Any]], now: Wanted | None, contents: Contents) -> Mapping[str, Any] | None:
+def previous(plans: Sequence[Served], now: Wanted | None, contents: Contents) -> Served | None:
     """The plan to go back to: the newest that is not what is wanted now (None: which can't be read); None: there is
     none. One that can't be read is passed over, and named in `passed_over` of the plan that is found instead; where
     there is none, it is what comes back, and `restore` says why it can't be.
     """
-    unreadable: list[Mapping[str, Any]] = []
+    unreadable: list[Served] = []
     for plan in reversed(plans):
         if not _is_readable(plan, now):
             unreadable.append(plan)
@@ -161,7 +164,7 @@ def previous(plans: Sequence[Mapping[str, Any]], now: Wanted | None, contents: C
     return next(iter(unreadable), None)
 
 
-def _is_readable(plan: Mapping[str, Any], now: Wanted | None) -> bool:
+def _is_readable(plan: Served, now: Wanted | None) -> bool:
     """Knobs that the plan does not know can come from the inventory, whose other knobs may be what can't be read."""
     try:
         _recipes_of(plan)
@@ -171,7 +174,7 @@ def _is_readable(plan: Mapping[str, Any], now: Wanted | None) -> bool:
     return True
 
 
-def is_same(plan: Mapping[str, Any], now: Wanted, contents: Contents) -> bool:
+def is_same(plan: Served, now: Wanted, contents: Contents) -> bool:
     """Whether going back to a remembered plan would bring what is wanted now."""
     try:
         knobs, recipes = _read(plan, now.knobs.model_dump())
@@ -189,7 +192,7 @@ def _is_the_same(kept: Kept, mine: Kept, contents: Contents) -> bool:
     return mine.local == kept.local
 
 
-def restore(plan: Mapping[str, Any], data: Mapping[str, Any], contents: Contents) -> Declared:
+def restore(plan: Served, data: Mapping[str, Any], contents: Contents) -> Declared:
     """Knobs and recipes of a remembered plan, with its images as they lie on the head; knobs that it does not know are
     those of `data`.
 
@@ -236,19 +239,19 @@ def _from_source(role: str, of: Declared) -> str:
         return ""
 
 
-def _images(plan: Mapping[str, Any]) -> dict[str, Kept]:
+def _images(plan: Served) -> dict[str, Kept]:
     """Images of a remembered plan by role; an older Tandem has recorded their names alone, the engine's first."""
     if "serves" in plan:
         return {role: Kept(**each) for role, each in plan["serves"].items()}
     return {"engine": Kept(plan["images"][0]), "proxy": Kept(plan["images"][-1])}
 
 
-def _recipes_of(plan: Mapping[str, Any]) -> dict[str, Recipe]:
+def _recipes_of(plan: Served) -> dict[str, Recipe]:
     """By the names of their models, in the owner's order."""
     return {name: Recipe.model_validate(each) for name, each in plan.get("recipes", {"": plan["recipe"]}).items()}
 
 
-def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, dict[str, Recipe]]:
+def _read(plan: Served, data: Mapping[str, Any]) -> tuple[Knobs, dict[str, Recipe]]:
     try:
         return _knobs(plan, data), _recipes_of(plan)
     except ValidationError as error:
@@ -257,7 +260,7 @@ def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, dict
         raise Refusal(Finding("rollback", problem, _REMEDY)) from None
 
 
-def _knobs(plan: Mapping[str, Any], data: Mapping[str, Any]) -> Knobs:
+def _knobs(plan: Served, data: Mapping[str, Any]) -> Knobs:
     # One of before there were several models has had one, and one that does not know of stages or groups has
     # served with one of each.
     kept = {name: value for name, value in plan["knobs"].items() if name != "alarms"}

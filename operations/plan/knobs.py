@@ -7,12 +7,19 @@ import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from operations.plan.alarms import read_alarms
 from operations.plan.refusal import Finding, Refusal, nearest
+from operations.shapes import Json
+
+if TYPE_CHECKING:
+    from operations.shapes.monitoring import AlarmReceiver
+else:
+    # pydantic reads no TypedDict of Python 3.11's own; read_alarms has looked at each word.
+    AlarmReceiver = Json
 
 Topology = Literal["solo", "cluster", "replicas"]
 #: What joins the ranks of a cluster.
@@ -65,7 +72,7 @@ class Knobs(BaseModel):
 
     recipe: str
     topology: Topology
-    models: dict[str, dict[str, Any]]
+    models: dict[str, Json]
     executor: Executor
     pipeline_parallel: int = Field(ge=1)
     nodes_per_replica: int = Field(ge=1)
@@ -102,7 +109,7 @@ class Knobs(BaseModel):
     alertmanager_port: int = Field(ge=1024, le=65535)
     monitoring_days: int = Field(ge=1, le=3650)
     monitoring_gib: int = Field(ge=1, le=1000)
-    alarms: tuple[dict[str, Any], ...]
+    alarms: tuple[AlarmReceiver, ...]
     page_port: int = Field(ge=1024, le=65535)
     rollback: Literal["offer", "auto"]
     accept_risk: tuple[str, ...]
@@ -306,7 +313,7 @@ def read_knobs(data: Mapping[str, Any]) -> Knobs:
     return knobs
 
 
-def _finding(error: dict[str, Any]) -> Finding:
+def _finding(error: Json) -> Finding:
     if not error["loc"]:
         return Finding("data", error["msg"].removeprefix("Value error, "), "give one of them another value")
     name = str(error["loc"][0])

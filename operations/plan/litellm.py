@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from operations.plan.engines import ENGINES
 from operations.plan.fallback import standby_urls
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
+from operations.shapes import Json
 
 #: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
 _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "pulse")
@@ -72,7 +72,7 @@ def callbacks(knobs: Knobs) -> tuple[str, ...]:
     return (*_CALLBACKS, *standby, *_ROUTING[knobs.routing][1], _DOOR)
 
 
-def fixed(config: dict[str, Any]) -> dict[str, Any]:
+def fixed(config: Json) -> Json:
     """The part of a configuration that LiteLLM reads at its start alone (files/litellm/engines.py has the other)."""
     router = {name: value for name, value in config["router_settings"].items() if name not in _LIVE}
     return {**{name: value for name, value in config.items() if name != "model_list"}, "router_settings": router}
@@ -83,8 +83,8 @@ def modules(knobs: Knobs) -> tuple[str, ...]:
     return (*callbacks(knobs), *_PARTS, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
-def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
-    about: dict[str, Any] = {"standby": True} if is_standby else {}
+def _model_info(recipe: Recipe, is_standby: bool) -> Json:
+    about: Json = {"standby": True} if is_standby else {}
     if recipe.answers != "chat":
         # LiteLLM's own word for what can be asked of it; nothing: chat.
         about["mode"] = recipe.answers
@@ -94,7 +94,7 @@ def _model_info(recipe: Recipe, is_standby: bool) -> dict[str, Any]:
     return {"model_info": about} if about else {}
 
 
-def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> dict[str, Any]:
+def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> Json:
     """The content of config.yaml."""
     is_tried_again = any(len(each.engines) + len(each.standby) > 1 for each in models)
     return {

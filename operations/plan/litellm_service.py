@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import yaml
 
+from operations.paths import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of, unit_file
 from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, Behind, fixed, modules, proxy_config
-from operations.plan.places import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, folder_of
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 
@@ -71,7 +71,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
         File(f"{folder}/start.sh", render("litellm/start.sh.j2", port=port), "755"),
         File(f"{folder}/ready.sh", ready, "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
-        File(f"/etc/systemd/system/{unit}.service", service),
+        File(unit_file(unit), service),
     ]
     whole = File(config_of(unit), yaml.safe_dump(config, sort_keys=False))
     return seal(unit, image, [whole, *files], [File(config_of(unit), yaml.safe_dump(fixed(config))), *files])

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import yaml
 
+from operations.paths import ETC, EXPORTER, PAGE, TLS, folder_of, unit_file, units_of
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import STARTS
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES, File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, EXPORTER, PAGE, TLS, folder_of, units_of
 from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
+from operations.shapes import Json
+from operations.shapes.specs import ExporterSpec, Passed
 
 _PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
@@ -33,7 +34,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     if knobs.monitoring == "off":
         return None
     folder = folder_of(EXPORTER)
-    passed = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
+    passed: dict[str, Passed] = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
     for model, _ in models:
         if node.name in model.endpoints or knobs.falls_back:
             runs = ENGINES[model.recipe.engine]
@@ -44,7 +45,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
                 "names": runs.METRICS,
                 "model": model.recipe.served_name,
             }
-    wanted: dict[str, Any] = {
+    wanted: ExporterSpec = {
         "address": node.fabric,
         "port": knobs.monitoring_port,
         "facts": {
@@ -73,7 +74,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
         File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{EXPORTER}.service", unit),
+        File(unit_file(EXPORTER), unit),
     ]
     return seal_program(EXPORTER, files)
 
@@ -93,7 +94,7 @@ def targets(knobs: Knobs, addresses: Mapping[str, str]) -> dict[str, str]:
     return {name: f"{address}:{knobs.monitoring_port}" for name, address in addresses.items()}
 
 
-def scrape_job(of: Mapping[str, str]) -> dict[str, Any]:
+def scrape_job(of: Mapping[str, str]) -> Json:
     """The job of a Prometheus that scrapes these targets."""
     static = [{"targets": [target], "labels": {"node": name}} for name, target in of.items()]
     return {"job_name": "tandem", "scrape_interval": "15s", "scrape_timeout": "10s", "static_configs": static}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network
 from typing import Any
 
-from operations.plan.places import SLICE
+from operations.paths import SLICE
 
 
 @dataclass(frozen=True)

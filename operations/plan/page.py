@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
+from operations.paths import ADVICE, ETC, PAGE, PROXY_KEY, folder_of, unit_file
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
 from operations.plan.panels import panels_of
-from operations.plan.places import ADVICE, ETC, PAGE, PROXY_KEY, folder_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
+from operations.shapes.specs import PageSpec
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
@@ -35,7 +35,7 @@ def page(
     if knobs.monitoring == "off":
         return None
     folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
-    wanted: dict[str, Any] = {
+    wanted: PageSpec = {
         "port": knobs.page_port,
         "name": node.name,
         "models": [
@@ -69,7 +69,7 @@ def page(
         *(File(f"{folder}/{part}.py", as_is(f"page/{part}.py")) for part in _PARTS),
         *(File(f"{folder}/{name}", as_is(f"page/static/{name}")) for name in STATIC),
         File(f"{folder}/page.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"),
-        File(f"/etc/systemd/system/{PAGE}.service", unit),
+        File(unit_file(PAGE), unit),
     ]
     return seal_program(PAGE, files)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import yaml
 
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
+from operations.shapes import Json
+from operations.shapes.monitoring import Metrics, Panel
 
 PANELS = FILES / "monitoring/panels.yml"
 #: Grafana's names of our units.
@@ -27,20 +29,32 @@ _UNITS = {
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def panels(engine: str, window: str = "1m") -> list[dict[str, Any]]:
+def panels(engine: str, window: str = "1m") -> list[Panel]:
     """All that an engine has the metrics for, with `expr`; `window`: over what a rate is taken."""
     return [{**panel, "expr": expression(panel, window)} for panel in _of(engine)]
 
 
-def _of(engine: str) -> Iterator[dict[str, Any]]:
+def _of(engine: str) -> Iterator[Panel]:
     said = {f"engine {word}": metric for word, metric in ENGINES[engine].PANELS.items()}
-    for panel in yaml.safe_load(PANELS.read_text()):
-        named = {key: said.get(panel[key], panel[key]) for key in ("metric", "over") if key in panel}
-        if not any(metric.startswith("engine ") for metric in named.values()):
-            yield {**panel, **named}
+    panels: list[Panel] = yaml.safe_load(PANELS.read_text())
+    for panel in panels:
+        named = metrics_of(panel)
+        named["metric"] = said.get(named["metric"], named["metric"])
+        if "over" in named:
+            named["over"] = said.get(named["over"], named["over"])
+        if not any(str(metric).startswith("engine ") for metric in named.values()):
+            yield cast("Panel", {**panel, **named})
 
 
-def expression(panel: Mapping[str, Any], window: str) -> str:
+def metrics_of(panel: Panel) -> Metrics:
+    """Its metric, and what a ratio is divided by."""
+    found: Metrics = {"metric": panel["metric"]}
+    if "over" in panel:
+        found["over"] = panel["over"]
+    return found
+
+
+def expression(panel: Panel, window: str) -> str:
     """PromQL that gives what files/page/figures.py makes of the same."""
     by, metric = ", ".join(panel["by"]), panel["metric"]
     kind = panel["kind"]
@@ -61,22 +75,21 @@ def _rate(metric: str, by: str, window: str) -> str:
     return f"sum by ({by}) (rate({metric}[{window}]))"
 
 
-def panels_of(engines: Iterable[str], window: str = "1m") -> list[dict[str, Any]]:
+def panels_of(engines: Iterable[str], window: str = "1m") -> list[Panel]:
     """The same for models of several engines, each panel once. What one engine does not say is nothing, so `expr` has
     the expressions of all behind one another; `or`: what the other engines call the metrics of the first one.
     """
-    merged: dict[str, dict[str, Any]] = {}
+    merged: dict[str, Panel] = {}
     for engine in engines:
         for panel in panels(engine, window):
             before = merged.setdefault(panel["id"], panel)
             if panel["expr"] not in before["expr"].split(" or "):
-                other = {key: panel[key] for key in ("metric", "over") if key in panel}
                 expr = f"{before['expr']} or {panel['expr']}"
-                merged[panel["id"]] = {**before, "expr": expr, "or": [*before.get("or", ()), other]}
+                merged[panel["id"]] = {**before, "expr": expr, "or": [*before.get("or", ()), metrics_of(panel)]}
     return list(merged.values())
 
 
-def dashboard() -> dict[str, Any]:
+def dashboard() -> Json:
     """For Grafana's import: two beside each other, and a variable for the data source. It is for any engine."""
     rows = [_panel(index, panel) for index, panel in enumerate(panels_of(ENGINES, "$__rate_interval"))]
     variable = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
@@ -97,7 +110,7 @@ def dashboard() -> dict[str, Any]:
     }
 
 
-def _panel(index: int, panel: Mapping[str, Any]) -> dict[str, Any]:
+def _panel(index: int, panel: Panel) -> Json:
     legend = " ".join(f"{{{{{label}}}}}" for label in panel["by"])
     return {
         "id": index + 1,

@@ -5,6 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from operations.paths import (
+    ADDRESS,
+    ALERTMANAGER,
+    CANARY,
+    ENGINE,
+    EXPORTER,
+    FALLBACK,
+    GUARD,
+    LITELLM,
+    PAGE,
+    PROMETHEUS,
+    PROXY,
+    WALLS,
+)
 from operations.plan import admission, proxy, upkeep
 from operations.plan.address import address_service
 from operations.plan.checks import listens
@@ -19,20 +33,6 @@ from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
 from operations.plan.page import page
-from operations.plan.places import (
-    ADDRESS,
-    ALERTMANAGER,
-    CANARY,
-    ENGINE,
-    EXPORTER,
-    FALLBACK,
-    GUARD,
-    LITELLM,
-    PAGE,
-    PROMETHEUS,
-    PROXY,
-    WALLS,
-)
 from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
 from operations.plan.ranks import check_groups, check_ranks

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import yaml
 
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of, unit_file
 from operations.plan.alarms import goes_to, receiver_config, secret_files
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.monitoring import scrape_job, targets
 from operations.plan.nodes import Node
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS, folder_of
 from operations.plan.service import SPEC, Program, seal_program
+from operations.shapes import Json
+from operations.shapes.look import Survey
 
 #: Where systemd puts what it gives to Alertmanager alone.
 CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
-#: The alarm of `make alarm-test` (operations/node/alarms.py).
+#: The alarm of `make alarm-test` (operations/node/monitoring/alarm_test.py).
 TEST_ALARM = "TandemTest"
 
 
@@ -44,7 +45,7 @@ def prometheus(models: Sequence[str], knobs: Knobs, node: Node, serving: Sequenc
     files = [
         File(f"{folder}/prometheus.yml", config),
         File(f"{folder}/rules.yml", as_is("monitoring/rules.yml")),
-        File(f"/etc/systemd/system/{PROMETHEUS}.service", unit),
+        File(unit_file(PROMETHEUS), unit),
     ]
     return seal_program(PROMETHEUS, files)
 
@@ -80,14 +81,14 @@ def alertmanager(knobs: Knobs, node: Node) -> Program | None:
         # A topic of ntfy's and the path of a webhook open them to whoever knows them.
         File(f"{folder}/alertmanager.yml", alertmanager_config(knobs, CREDENTIALS), "600"),
         File(f"{folder}/receivers.json", json.dumps(known, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{ALERTMANAGER}.service", unit),
+        File(unit_file(ALERTMANAGER), unit),
     ]
     return seal_program(ALERTMANAGER, files)
 
 
 def alertmanager_config(knobs: Knobs, secrets: str) -> str:
     """Alertmanager's configuration, as YAML; `secrets`: the folder in which it finds passwords and tokens."""
-    test: dict[str, Any] = {
+    test: Json = {
         "matchers": [f'alertname="{TEST_ALARM}"'],
         # Each test is told by itself and at once. A receiver that fails is tried for as long as `group_interval`.
         "group_by": ["..."],
@@ -106,7 +107,7 @@ def alertmanager_config(knobs: Knobs, secrets: str) -> str:
     return yaml.safe_dump(config, sort_keys=False)
 
 
-def monitoring_remarks(knobs: Knobs, head: Mapping[str, Any]) -> Iterator[str]:
+def monitoring_remarks(knobs: Knobs, head: Survey) -> Iterator[str]:
     """What an owner should know before the first change, one line each; `head`: its survey."""
     if not knobs.keeps:
         return

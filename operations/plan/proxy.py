@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address
 
+from operations.paths import LITELLM
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import LITELLM
 from operations.plan.refusal import Finding, Refusal
 
 
@@ -52,7 +52,7 @@ def in_url(address: str) -> str:
 def check_bind(knobs: Knobs, node: Node) -> None:
     """Refuse an address of a node that no client could use. Raises Refusal.
 
-    `node.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/links.py).
+    `node.management` is IPv6 only where the login's interface has no IPv4 address (operations/node/network/links.py).
     """
     address = node.management
     if ":" not in address or knobs.proxy_bind not in ("management", "all"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes.keys import Wish
 
 #: As it stands in the log, in tables and in a file.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
@@ -19,12 +20,12 @@ _LONGEST_S = 3653 * 86400
 _LARGEST = 10**12
 
 
-def wish(name: str, expires: str, requests: str, tokens: str) -> dict[str, Any]:
+def wish(name: str, expires: str, requests: str, tokens: str) -> Wish:
     """What `make key` was given, as the node takes it: `name`; `within_s` or `until` (seconds since 1970): its end;
     `requests` at once and `tokens` a minute, None without a limit. Raises Refusal with all that is wrong.
     """
     found: list[Finding] = []
-    read: dict[str, Any] = {"within_s": None, "until": None}
+    read: dict[str, object] = {"within_s": None, "until": None}
     for parse, wanted in (
         (lambda: {"name": named(name)}, True),
         (lambda: _end(expires.strip()), bool(expires.strip())),
@@ -37,7 +38,7 @@ def wish(name: str, expires: str, requests: str, tokens: str) -> dict[str, Any]:
             found += refusal.findings
     if found:
         raise Refusal(*found)
-    return read
+    return cast("Wish", read)
 
 
 def named(name: str) -> str:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from operations.plan.environment import MOUNT
-from operations.plan.files import File, render
-from operations.plan.images import proxy_image
-from operations.plan.knobs import Knobs
-from operations.plan.litellm import REQUEST_S, TIMEOUT_S
-from operations.plan.litellm_service import ports, server
-from operations.plan.nodes import Node
-from operations.plan.page import ROOT as PAGE_ROOT
-from operations.plan.places import (
+from operations.paths import (
     ADMIN,
     LITELLM,
     PROXY,
@@ -20,7 +12,16 @@ from operations.plan.places import (
     PROXY_USER,
     TLS,
     folder_of,
+    unit_file,
 )
+from operations.plan.environment import MOUNT
+from operations.plan.files import File, render
+from operations.plan.images import proxy_image
+from operations.plan.knobs import Knobs
+from operations.plan.litellm import REQUEST_S, TIMEOUT_S
+from operations.plan.litellm_service import ports, server
+from operations.plan.nodes import Node
+from operations.plan.page import ROOT as PAGE_ROOT
 from operations.plan.proxy import asked_at, bind_addresses, client_url, in_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
@@ -100,7 +101,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         File(f"{folder}/reload.sh", render("proxy/reload.sh.j2", config=PROXY_CONFIG, loaded=PROXY_LOADED), "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(
-            f"/etc/systemd/system/{PROXY}.service",
+            unit_file(PROXY),
             render("proxy/tandem-proxy.service.j2", folder=folder, spec=SPEC),
         ),
     ]

@@ -72,7 +72,7 @@ def check_ranks(recipe: Recipe, knobs: Knobs, nodes: int) -> None:
 
 
 def check_model(recipe: Recipe, knobs: Knobs, nodes: int, layout: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the model's own configuration (operations/node/model_facts.py) says against its ranks. What it does not say,
+    """What the model's own configuration (operations/node/model/facts.py) says against its ranks. What it does not say,
     or is not there to say, is left to the engine.
     """
     if knobs.topology != "cluster" or nodes % knobs.stages:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
+from operations.shapes import Json
 
 #: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray. How
 #: an engine is told its address is its class's to say.
@@ -220,7 +221,7 @@ class Recipe(Strict):
     folders: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
     # TensorRT-LLM: the file of extra LLM API options.
-    config: dict[str, Any] | None = None
+    config: Json | None = None
     # Files beside the recipe that flags name (a chat template, a parser's plugin): name -> content.
     attached: dict[str, str] = {}
     proof: Proof = Proof()

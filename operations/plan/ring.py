@@ -19,21 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network
-from typing import Any
 
 from operations.plan.nodes import Node, halves, port_of
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel
+from operations.shapes.doctor import HeardFrame
+from operations.shapes.fabric import Links
 
 SIZE = 3
 #: The first one that chooses a device by the peer's subnet ([W] in docs/sources.md).
 NCCL = "2.30.7"
 #: A rail's subnet, with room for three nodes in each quarter of it.
 NARROWEST = 26
-#: device -> what operations/node/links.py says of it.
-Links = Mapping[str, Mapping[str, Any]]
 #: What each node has heard on its ports (operations/node/doctor/cables.py), by its name.
-Heard = Mapping[str, Sequence[Mapping[str, str]]]
+Heard = Mapping[str, Sequence[HeardFrame]]
 
 
 def neighbours(index: int) -> tuple[int, int]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import quote
 
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
+from operations.shapes import Json
+from operations.shapes.model import ModelFile, Package, Packages
 
 _NAMESPACE = uuid.UUID("6f4b2a52-1a1c-5c1e-9d6f-2f7b6f2f0a10")
 
@@ -23,11 +24,11 @@ def document(
     recipe: Recipe,
     knobs: Knobs,
     images: Mapping[str, Image],
-    told: Mapping[str, Mapping[str, Any]],
-    files: Mapping[str, Mapping[str, Any]],
+    told: Mapping[str, Packages],
+    files: Mapping[str, ModelFile],
     when: str,
-) -> dict[str, Any]:
-    """The document. `images` by role, `told` by role as operations/node/packages.py says it, `files` of the model
+) -> Json:
+    """The document. `images` by role, `told` by role as operations/node/image/packages.py says it, `files` of the model
     (name -> size, blob), `when` in ISO 8601 with a time zone.
     """
     parts = [_image(role, image, told[role]) for role, image in images.items() if "python" in told.get(role, {})]
@@ -57,7 +58,7 @@ def document(
     }
 
 
-def _image(role: str, image: Image, told: Mapping[str, Any]) -> dict[str, Any]:
+def _image(role: str, image: Image, told: Packages) -> Json:
     reference = image.reference if image.kind != "build" else image.place
     return {
         "type": "container",
@@ -73,7 +74,7 @@ def _image(role: str, image: Image, told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _packages(role: str, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _packages(role: str, told: Packages) -> Iterator[Json]:
     system = told.get("system", {})
     if name := system.get("ID"):
         version = system.get("VERSION_ID", "")
@@ -90,13 +91,13 @@ def _packages(role: str, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield _library(role, each, f"pkg:pypi/{_quoted(name)}@{_quoted(each['version'])}", each.get("place", ""))
 
 
-def _library(role: str, each: Mapping[str, str], purl: str, where: str = "") -> dict[str, Any]:
+def _library(role: str, each: Package, purl: str, where: str = "") -> Json:
     # The same distribution may lie in two places, a library of two architectures beside itself.
     reference = f"{role}/{purl}" + (f"#{where}" if where else "")
     return {"type": "library", "bom-ref": reference, "name": each["name"], "version": each["version"], "purl": purl}
 
 
-def _model(recipe: Recipe, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _model(recipe: Recipe, files: Mapping[str, ModelFile]) -> Json:
     revision = recipe.model.revision or ""
     return {
         "type": "machine-learning-model",
@@ -108,10 +109,10 @@ def _model(recipe: Recipe, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def _file(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
+def _file(name: str, each: ModelFile) -> Json:
     """A file; its blob's name is its sha256, or where that is git's, the hash of a git blob, which is not its sha1."""
     blob = str(each["blob"])
-    found: dict[str, Any] = {"type": "file", "bom-ref": f"model/{name}", "name": name}
+    found: Json = {"type": "file", "bom-ref": f"model/{name}", "name": name}
     found["properties"] = [{"name": "tandem:bytes", "value": str(each["size"])}]
     if len(blob) == 64:
         found["hashes"] = [{"alg": "SHA-256", "content": blob}]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from operations.paths import ENGINE, folder_of
 from operations.plan.addresses import engine_url
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import PORTS_EACH, Knobs, Topology
 from operations.plan.nodes import Node
-from operations.plan.places import ENGINE, folder_of
 from operations.plan.recipe import Recipe
 
 

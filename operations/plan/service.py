@@ -57,7 +57,7 @@ def confined(user: int, *keeps: str, scratch: str = "64m", processes: int = 512)
     own, and writes to its volumes and to `scratch` bytes of memory under /tmp. `processes`: threads count.
 
     Whoever is not root has no capability, so it can't listen below port 1024; a program that has to is given user 0 and
-    NET_BIND_SERVICE, and becomes another by itself. What it may read or write has to be its user's (places.SECRETS).
+    NET_BIND_SERVICE, and becomes another by itself. What it may read or write has to be its user's (paths.SECRETS).
     """
     return [
         *("--user", f"{user}:{user}", *lessened(*keeps), "--pids-limit", str(processes)),

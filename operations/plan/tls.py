@@ -14,6 +14,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.proxy import bind_address
 from operations.plan.refusal import Finding
+from operations.shapes.look import Certificate
 
 #: Days before its end from which a certificate of our authority is renewed, and an owner's is warned of.
 RENEW_DAYS = 30
@@ -82,19 +83,17 @@ def remarks(knobs: Knobs, nodes: Sequence[Node], now: datetime | None = None) ->
         yield f"{key} can be read by others: chmod 600 {key}"
 
 
-def is_due(found: dict[str, object], wanted: Sequence[str], authority: str, now: float) -> str:
+def is_due(found: Certificate, wanted: Sequence[str], authority: str, now: float) -> str:
     """Why a node needs another certificate of our authority (`authority`: the hash of its own), by what it has
-    (operations/node/certificate.py); empty: it does not.
+    (operations/node/door/certificate.py); empty: it does not.
     """
     if not found["hash"]:
         return "it has none"
     if not authority or found["authority"] != authority:
         return "the one that it has is of another authority"
-    if float(str(found["ends"])) - now < RENEW_DAYS * _DAY_S:
+    if found["ends"] - now < RENEW_DAYS * _DAY_S:
         return "the one that it has ends soon"
-    have = found["names"]
-    assert isinstance(have, list)
-    missing = [each for each in wanted if each not in have]
+    missing = [each for each in wanted if each not in found["names"]]
     return f"the one that it has is not for {', '.join(missing)}" if missing else ""
 
 

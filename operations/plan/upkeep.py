@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import cast
 
+from operations.paths import CANARY, ETC, GUARD, LITELLM, folder_of, unit_file
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import ports
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, ETC, GUARD, LITELLM, folder_of
 from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
+from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardSpec, Rail
+from operations.shapes.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
 STRIKES = 3
@@ -30,11 +33,11 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
 
     Of a cluster's engine only the first rank's container is killed: it answers, and the others end with it.
     """
-    rails = {
+    rails: dict[str, Rail] = {
         device: {"address": f"{address}/{subnet.prefixlen}", "mtu": knobs.fabric_mtu}
         for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
     }
-    wanted: dict[str, object] = {
+    wanted: CanarySpec = {
         "engines": {each.unit: _engine(each, node) for each in models},
         "proxy": f"http://127.0.0.1:{asked_at(knobs)}",
         "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
@@ -49,19 +52,21 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
 def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
     """Kills an engine before the node freezes: of several the owner's last one first."""
     containers = {each.unit: each.container_id for each in reversed(models)}
-    return _program(GUARD, "guard.json", {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers})
+    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers}
+    return _program(GUARD, "guard.json", wanted)
 
 
-def _engine(model: ServedModel, node: Node) -> dict[str, object]:
+def _engine(model: ServedModel, node: Node) -> CanaryEngine:
     recipe, knobs, ranks = model.recipe, model.knobs, model.ranks(node)
     engine, answering = ENGINES[recipe.engine], ranks[0]
     silence_s = max(STRIKES * knobs.canary_deadline, engine.step_tokens(recipe) / SLOWEST_TOKENS_S)
     question = engine.QUESTIONS.get(recipe.answers)
+    # Without one it asks for a token.
+    asked: Asked = {"question": cast("Question", asdict(question))} if question else {}
     return {
         "url": engine_url(knobs, answering),
         "model": recipe.served_name,
-        # Without one it asks for a token.
-        **({"question": asdict(question)} if question else {}),
+        **asked,
         "acts": node.name == answering.name,
         "deadline_s": knobs.canary_deadline,
         "silence_s": silence_s,
@@ -73,11 +78,11 @@ def _engine(model: ServedModel, node: Node) -> dict[str, object]:
     }
 
 
-def _program(unit: str, settings: str, wanted: dict[str, object], parts: Sequence[str] = ()) -> Program:
+def _program(unit: str, settings: str, wanted: Mapping[str, object], parts: Sequence[str] = ()) -> Program:
     folder, name = folder_of(unit), unit.removeprefix("tandem-")
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
         File(f"{folder}/{settings}", json.dumps(wanted, indent=1) + "\n"),
-        File(f"/etc/systemd/system/{unit}.service", render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
+        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
     ]
     return seal_program(unit, files)

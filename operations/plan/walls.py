@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from operations.paths import ETC, SLICE, WALLS, folder_of, unit_file
 from operations.plan.checks import listens
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.places import ETC, SLICE, WALLS, folder_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
 
@@ -45,7 +45,7 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
             File(f"{folder}/tandem.nft", rules),
             File(f"{folder}/walls.sh", as_is("walls/walls.sh"), "755"),
             File(
-                f"/etc/systemd/system/{WALLS}.service",
+                unit_file(WALLS),
                 render("walls/tandem-walls.service.j2", etc=ETC, group=group),
             ),
         ],

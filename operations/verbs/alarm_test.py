@@ -8,6 +8,7 @@ from pyinfra.api.exceptions import DeployError
 
 from operations import reach
 from operations.plan.wanted import wanted
+from operations.shapes.unit import AlarmTold
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 
 #: Seconds for the alarm to reach everybody, and for the head to say so.
@@ -20,15 +21,18 @@ if reach.speaks(host, inventory):
         raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
     head = the_head()
     name, model = head[0].name, declared.first.recipe.served_name
-    (answer,) = everywhere(head, "alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S).values()
+    answers: dict[str, AlarmTold] = everywhere(
+        head, "monitoring.alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S
+    )
+    (answer,) = answers.values()
     if "problem" in answer:
         raise DeployError(f"{answer['problem']}: `make status` says why, `make apply` deploys it")
     if not answer["receivers"]:
         raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `make apply`")
     say([f"{each['kind']}: {each['to']}" for each in answer["receivers"]])
     if short := answer["failed"] or answer["waits"]:
-        short = ", ".join(f"{count} by {kind}" for kind, count in short.items())
+        counted = ", ".join(f"{count} by {kind}" for kind, count in short.items())
         failed = "could not be told" if answer["failed"] else f"not told within {TOLD_S} s"
         why = answer["why"] or "no word of why in `journalctl -u tandem-alertmanager` on the head"
-        raise DeployError(f"of these {failed}: {short}; Alertmanager's last word: {why}")
+        raise DeployError(f"of these {failed}: {counted}; Alertmanager's last word: {why}")
     say(["each of them has taken the test alarm; that it is over is sent within half a minute"])

@@ -1,5 +1,6 @@
 """`make audit`: what the weights of the recipes' models are made of, from the head's store. It needs the head alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyinfra import host, inventory
@@ -15,5 +16,5 @@ if reach.speaks(host, inventory):
         models = chosen(declared, host.data.get("_model"))
     # A tokenizer and a configuration have none.
     for files in {each.key: each for model in models for each in model.recipe.models if each.kind != "files"}.values():
-        lies: dict[str, Any] = {"folder": files.folder, "revision": files.revision or "none"}
-        audit_table(everywhere(the_head(), "audit", store=declared.knobs.model_store, **lies))
+        lies: Mapping[str, Any] = {"folder": files.folder, "revision": files.revision or "none"}
+        audit_table(everywhere(the_head(), "model.audit", store=declared.knobs.model_store, **lies))

@@ -1,7 +1,6 @@
 """`make audit-security`: what runs or would run, against known holes; 1 where a critical one can be reached."""
 
 from dataclasses import replace
-from typing import Any
 
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
@@ -12,6 +11,7 @@ from operations.plan.declared import chosen
 from operations.plan.files import as_is
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.shapes.model import Packages
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
@@ -21,10 +21,13 @@ if reach.speaks(host, inventory):
         models = chosen(declared, host.data.get("_model"))
         images = {local: local for each in models for local in holes.roles(*each.pair).values()}
     head, answering = next(iter(inventory)), reach.answering(inventory)
-    nodes: dict[str, Any] = everywhere(answering, "runtimes")
-    told: dict[str, Any] = {}
+    nodes: dict[str, dict[str, str]] = everywhere(answering, "machine.runtimes")
+    told: dict[str, Packages] = {}
     if head.name in nodes:
-        told = everywhere([head], "packages", images=images, script=as_is("sbom/packages.py"))[head.name]
+        packages: dict[str, dict[str, Packages]] = everywhere(
+            [head], "image.packages", images=images, script=as_is("sbom/packages.py")
+        )
+        told = packages[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]
     inside = {
         local: {each["name"]: each["version"] for each in said["python"]}

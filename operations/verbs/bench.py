@@ -20,21 +20,21 @@ from operations.plan.absence import told
 from operations.plan.engines import counters
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
+from operations.shapes.bench import BenchFacts, Declared, Order, Told
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
 
 #: Seconds for a node to say how it is, and for all that is deployed there.
 STATE_S, DEPLOYMENT_S = 30, 60
-_KNOBS = ("topology", "executor", "pipeline_parallel", "routing", "model_store")
 #: What else than knobs leads to a node.
 _SSH = ("hostname", "port", "user", "key", "password", "config_file", "known_hosts_file", "strict_host_key_checking")
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _say(answer: Told) -> None:
     os.write(1, (json.dumps(answer) + "\n").encode())
 
 
-def _declared(head: Host) -> dict[str, Any]:
+def _declared(head: Host) -> Declared:
     """What the knobs want."""
     with refusals_told():
         declared = wanted(dict(head.data.dict()))
@@ -49,11 +49,15 @@ def _declared(head: Host) -> dict[str, Any]:
         "revision": recipe.model.revision or "",
         "engine": recipe.engine,
         "topologies": list(recipe.topologies),
-        **{name: getattr(knobs, name) for name in _KNOBS},
+        "topology": knobs.topology,
+        "executor": knobs.executor,
+        "pipeline_parallel": knobs.pipeline_parallel,
+        "routing": knobs.routing,
+        "model_store": knobs.model_store,
     }
 
 
-def _connection(head: Host) -> dict[str, Any] | None:
+def _connection(head: Host) -> dict[str, object] | None:
     """How this machine logs in to the head; None where that is not over ssh."""
     if not can_tether(head):
         return None
@@ -73,19 +77,19 @@ def _lines() -> Any:
         yield from lines
 
 
-def _answer(order: dict[str, Any]) -> dict[str, Any]:
+def _answer(order: Order) -> Told:
     deployment = bool(order.get("deployment"))
     try:
         if why := held.lost():
             raise DeployError(why)
         hosts = reach.answering(inventory)
         if page := order.get("page"):
-            return {"nodes": everywhere(hosts, "handed", STATE_S, stdin=page)}
+            return {"nodes": everywhere(hosts, "monitoring.handed", STATE_S, stdin=page)}
         if deployment:
-            return {"nodes": everywhere(hosts, "bench_facts", DEPLOYMENT_S, deployment=True)}
+            return {"nodes": everywhere(hosts, "look.bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
         urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers = everywhere(asked, "bench_facts", STATE_S, urls, counters=counters())
+        answers: dict[str, BenchFacts] = everywhere(asked, "look.bench_facts", STATE_S, urls, counters=counters())
         # Without one node's counters a share would be a wrong one.
         if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))
@@ -96,7 +100,7 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
 
 if reach.speaks(host, inventory):
     head = the_head()[0]
-    greeting = {"declared": _declared(head), "ssh": _connection(head), "head": head.name}
+    greeting: Told = {"declared": _declared(head), "ssh": _connection(head), "head": head.name}
     lost = held.take(head, "bench").lost() if can_tether(head) else ""
     _say({**greeting, "problem": lost})
     if not lost:

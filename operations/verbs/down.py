@@ -7,8 +7,8 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 from pyinfra import host, inventory, logger, state
 
 from operations import lock, reach, units, walls
+from operations.paths import UNITS, WALLS
 from operations.plan.declared import chosen
-from operations.plan.places import UNITS, WALLS
 from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
 from operations.verbs.report import refusals_told

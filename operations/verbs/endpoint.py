@@ -6,4 +6,4 @@ from operations import reach
 from operations.verbs.report import endpoint_lines, everywhere
 
 if reach.speaks(host, inventory):
-    endpoint_lines(everywhere(reach.answering(inventory), "endpoint", deadline_s=60))
+    endpoint_lines(everywhere(reach.answering(inventory), "door.endpoint", deadline_s=60))

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from operations import reach
 from operations.plan.refusal import Refusal
+from operations.shapes.keys import Key, KeyRow, KeysTold, NewKey
 from operations.verbs.report import everywhere, the_head
 
 #: Seconds for the head to look into a file.
@@ -28,17 +29,18 @@ def given(name: str) -> str:
     return os.environ.get(name, "")
 
 
-def ask_head(**arguments: Any) -> dict[str, Any]:
+def ask_head(**arguments: Any) -> KeysTold:
     """What the head says; raises DeployError where it can't, and where something is wrong. That there is no such key is
     for whoever asked.
     """
-    answer = next(iter(everywhere(the_head(), "keys", deadline_s=DEADLINE_S, **arguments).values()))
+    answers: dict[str, KeysTold] = everywhere(the_head(), "door.keys", deadline_s=DEADLINE_S, **arguments)
+    answer = next(iter(answers.values()))
     if "problem" in answer and "unknown" not in answer:
         raise DeployError(answer["problem"])
     return answer
 
 
-def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
+def make_on_head(wanted: NewKey) -> KeysTold:
     """The same, of a new key. The first one of a head is made where no other node has some: a head that has lost its
     file would end them all.
     """
@@ -46,9 +48,9 @@ def make_on_head(wanted: dict[str, Any]) -> dict[str, Any]:
     if "none" not in answer:
         return answer
     if others := [each for each in reach.answering(inventory) if each not in the_head()]:
-        said: dict[str, dict[str, Any]] = {}
+        said: dict[str, KeysTold] = {}
         with suppress(DeployError):
-            said = everywhere(others, "keys", deadline_s=DEADLINE_S, tell=True)
+            said = everywhere(others, "door.keys", deadline_s=DEADLINE_S, tell=True)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
             raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
     return ask_head(make=wanted)
@@ -68,11 +70,11 @@ def tell_others(text: str, alone: bool) -> Told:
     """The head's file of keys becomes that of all nodes with a proxy. `alone`: there is none
     but the head's; others that answer are told nevertheless, for they may have been away when the plan changed.
     """
-    head, answers, dropped = next(iter(inventory)).name, dict[str, dict[str, Any]](), set[str]()
+    head, answers, dropped = next(iter(inventory)).name, dict[str, KeysTold](), set[str]()
     while others := [each for each in reach.answering(inventory) if each.name != head]:
         whose = {each.name: {"where": each.name} for each in others}
         with suppress(DeployError):
-            answers |= everywhere(others, "keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
+            answers |= everywhere(others, "door.keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
         dropped |= {name for answer in answers.values() for name in answer.get("dropped", ())}
         now = _heads(text)
         if now == text:
@@ -96,7 +98,7 @@ def refused(refusal: Refusal) -> DeployError:
     return DeployError("\n".join(f"{finding.problem}: {finding.remedy}" for finding in refusal.findings))
 
 
-def made_line(name: str, key: dict[str, Any]) -> str:
+def made_line(name: str, key: Key) -> str:
     """What a new key may, beside the key."""
     ends = f"until {_moment(key['expires'])} UTC" if key["expires"] else "without an end"
     at_once = f"{key['requests']} requests at once" if key["requests"] else "any number of requests at once"
@@ -104,13 +106,13 @@ def made_line(name: str, key: dict[str, Any]) -> str:
     return f"the key of `{name}`, {ends}, {at_once}, {a_minute}; it is not shown again"
 
 
-def added_up(heads: dict[str, Any], others: Mapping[str, dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def added_up(heads: KeysTold, others: Mapping[str, KeysTold]) -> tuple[list[KeyRow], list[str]]:
     """The head's keys, with what they have used of all nodes' proxies, and a line for each node that has others or
     can't say it. Raises DeployError where the head can't.
     """
     if "problem" in heads:
         raise DeployError(heads["problem"])
-    rows, lines = [dict(row) for row in heads["keys"]], []
+    rows, lines = [row.copy() for row in heads["keys"]], list[str]()
     for name, answer in others.items():
         if "problem" in answer:
             lines += [] if "idle" in answer else [answer["problem"]]
@@ -120,22 +122,23 @@ def added_up(heads: dict[str, Any], others: Mapping[str, dict[str, Any]]) -> tup
             lines.append(f"{name} has other keys than the head: `make apply` puts the head's there")
         for row in rows:
             if more := used.get(row["id"]):
-                row |= {word: row[word] + more[word] for word in ("requests", "tokens")}
+                row["requests"] += more["requests"]
+                row["tokens"] += more["tokens"]
                 row["last"] = max((each for each in (row["last"], more["last"]) if each is not None), default=None)
     return rows, lines
 
 
-def _rights(row: dict[str, Any]) -> list[Any]:
-    return [row[word] for word in ("name", "id", "expires", "at_once", "a_minute")]
+def _rights(row: KeyRow) -> list[object]:
+    return [row["name"], row["id"], row["expires"], row["at_once"], row["a_minute"]]
 
 
-def key_table(rows: list[dict[str, Any]]) -> None:
+def key_table(rows: list[KeyRow]) -> None:
     """A row for each key, times in UTC."""
     columns = ("name", "made", "expires", "at once", "tokens/min", "last use", "requests", "tokens")
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         ends = f"{_moment(row['expires'])}{' (over)' if row['expired'] else ''}"
-        limits = [str(row[name] or "-") for name in ("at_once", "a_minute")]
+        limits = [str(limit or "-") for limit in (row["at_once"], row["a_minute"])]
         used = [_moment(row["last"]), str(row["requests"]), str(row["tokens"])]
         table.add_row(row["name"], _moment(row["made"]), ends, *limits, *used)
     Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -3,13 +3,16 @@
 from pyinfra import host, inventory
 
 from operations import reach
+from operations.shapes.keys import KeysTold
 from operations.verbs.key_words import DEADLINE_S, added_up, key_table
 from operations.verbs.report import absent_lines, everywhere, say, the_head
 
 if reach.speaks(host, inventory):
     head, *_ = the_head()
     names = {each.name: {"where": each.name} for each in reach.answering(inventory)}
-    answers = everywhere(reach.answering(inventory), "keys", deadline_s=DEADLINE_S, of_node=names)
+    answers: dict[str, KeysTold] = everywhere(
+        reach.answering(inventory), "door.keys", deadline_s=DEADLINE_S, of_node=names
+    )
     # It may have fallen silent.
     the_head()
     rows, lines = added_up(answers.pop(head.name), answers)

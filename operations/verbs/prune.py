@@ -6,6 +6,7 @@ from operations import lock, reach
 from operations.plan.images import needed
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.shapes.unit import OldImages
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
 
 if reach.speaks(host, inventory):
@@ -14,6 +15,8 @@ if reach.speaks(host, inventory):
         keep = needed(declared.pairs)
     # A deploy puts images onto nodes that no unit needs yet.
     with lock.taken():
-        answers = everywhere(reach.answering(inventory), "old_images", keep=keep, remove=True)
+        answers: dict[str, OldImages] = everywhere(
+            reach.answering(inventory), "unit.old_images", keep=keep, remove=True
+        )
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
     say([*pruned_lines(answers), *absent_lines(topology=topology)])

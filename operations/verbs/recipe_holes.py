@@ -6,7 +6,6 @@ import functools
 import runpy
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -89,7 +88,7 @@ def _knobs(**changes: str) -> Knobs:
 
 
 @functools.cache
-def _shipped() -> dict[str, Any]:
+def _shipped() -> dict[str, object]:
     return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
 
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -152,7 +151,7 @@ def _knobs(**changes: str) -> Knobs:
 
 
 @functools.cache
-def _shipped() -> dict[str, Any]:
+def _shipped() -> dict[str, object]:
     return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
 
 

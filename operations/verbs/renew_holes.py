@@ -21,8 +21,9 @@ from cvss import CVSS2, CVSS3, CVSS4
 from cvss.exceptions import CVSSError
 
 from operations.plan.holes.advisory import ABOUT, ADVISORIES, REACH, Advisory, normal, number
+from operations.shapes import Json
 
-Record = dict[str, Any]
+Record = Json
 #: What is kept of a record, in this order.
 FIELDS = (
     "id",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gevent
 from pyinfra import inventory
@@ -20,6 +20,10 @@ from operations import reach
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
+from operations.shapes.model import Audit, ModelFile, Verified
+from operations.shapes.unit import Endpoint, OldImages, Status
+
+T = TypeVar("T")
 
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
 
@@ -40,20 +44,21 @@ def everywhere(
     of_node: Mapping[str, Mapping[str, Any]] | None = None,
     stdin: str = "",
     **arguments: Any,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, T]:
     """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
+    Their shape is what the program's `main` returns; whoever asks names it.
 
     `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
     when none of them does.
     """
 
-    def one(host: Host) -> dict[str, Any] | None:
+    def one(host: Host) -> T | None:
         with gevent.Timeout(deadline_s, False):
             return ask_or_none(host, program, stdin, **arguments, **(of_node or {}).get(host.name, {}))
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, T] = {}
     for host, task in tasks:
         answer = task.get()
         if answer is None:
@@ -65,7 +70,7 @@ def everywhere(
     return answers
 
 
-def absent_lines(answers: dict[str, dict[str, Any]] | None = None, topology: str = "") -> list[str]:
+def absent_lines(answers: dict[str, Status] | None = None, topology: str = "") -> list[str]:
     """One line for each node that can't be asked; the answers of `make status` know what is deployed, and since when
     the others miss it.
     """
@@ -96,7 +101,7 @@ def say(lines: Sequence[str]) -> None:
         print(line)
 
 
-def status_table(answers: dict[str, dict[str, Any]], absent: Sequence[str] = ()) -> None:
+def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None:
     """One row for each unit of each node; under it a line for each node that is away, and why something does not
     serve.
     """
@@ -118,7 +123,7 @@ def status_table(answers: dict[str, dict[str, Any]], absent: Sequence[str] = ())
             print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
 
 
-def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> list[str]:
+def verify_table(repos: Sequence[str], answers: dict[str, Verified]) -> list[str]:
     """A row for each node and model; returns what is wrong, where a node has not all of them whole.
 
     Nodes are held against the first that answers: the head, unless that is away.
@@ -139,12 +144,12 @@ def verify_table(repos: Sequence[str], answers: dict[str, dict[str, Any]]) -> li
     return problems
 
 
-def _unlike(files: dict[str, Any], heads: dict[str, Any]) -> list[str]:
+def _unlike(files: dict[str, ModelFile], heads: dict[str, ModelFile]) -> list[str]:
     """Names that two nodes do not have alike."""
     return sorted(name for name in {*files, *heads} if files.get(name) != heads.get(name))
 
 
-def pruned_lines(answers: dict[str, dict[str, Any]]) -> list[str]:
+def pruned_lines(answers: dict[str, OldImages]) -> list[str]:
     """What was removed from each node, and what was not."""
     lines = []
     for name, answer in answers.items():
@@ -155,7 +160,7 @@ def pruned_lines(answers: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
-def audit_table(answers: dict[str, dict[str, Any]]) -> None:
+def audit_table(answers: dict[str, Audit]) -> None:
     """Modules by kind, the largest first, and what of it all is not quantised; raises DeployError without a model."""
     answer = next(iter(answers.values()))
     if "error" in answer:
@@ -174,14 +179,14 @@ def audit_table(answers: dict[str, dict[str, Any]]) -> None:
 AUTHORITY = Path("tandem-ca.crt")
 
 
-def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
+def endpoint_lines(answers: dict[str, Endpoint]) -> None:
     """Shell assignments of the virtual address or the first node that has a proxy, and a comment for each other one;
     raises DeployError where there is none.
     """
     found = {name: answer for name, answer in answers.items() if answer.get("url")}
     if not found:
         raise DeployError("no proxy runs on a node that answers: `make apply` deploys them")
-    answer = dict(next(iter(found.values())))
+    answer = next(iter(found.values())).copy()
     also = {name: other["url"] for name, other in found.items() if other["url"] != answer["url"]}
     if address := answer.get("address"):
         also = {name: other["url"] for name, other in found.items()}
@@ -190,8 +195,9 @@ def endpoint_lines(answers: dict[str, dict[str, Any]]) -> None:
         print(f"# {name} alone: {url}")
     if page := answer.get("page"):
         print(f"# how the nodes are, in a browser (the key below is the password): {page}")
-    for variable, key in (("OPENAI_BASE_URL", "url"), ("OPENAI_API_KEY", "key"), ("OPENAI_MODEL", "model")):
-        print(f"{variable}={shlex.quote(answer[key])}")
+    told = {"OPENAI_BASE_URL": answer["url"], "OPENAI_API_KEY": answer["key"], "OPENAI_MODEL": answer["model"]}
+    for variable, value in told.items():
+        print(f"{variable}={shlex.quote(value)}")
     if authority := answer.get("authority"):
         AUTHORITY.write_text(authority)
         print("# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported")

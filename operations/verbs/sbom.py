@@ -3,7 +3,6 @@
 import datetime
 import json
 from pathlib import Path
-from typing import Any
 
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
@@ -14,6 +13,7 @@ from operations.plan.files import as_is
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
 from operations.plan.wanted import wanted
+from operations.shapes.model import Packages, Verified
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 
 if reach.speaks(host, inventory):
@@ -23,9 +23,13 @@ if reach.speaks(host, inventory):
     hosts = the_head()
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
-    told: dict[str, Any] = everywhere(hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
+    packages: dict[str, dict[str, Packages]] = everywhere(
+        hosts, "image.packages", images=local, script=as_is("sbom/packages.py")
+    )
+    told = packages[name]
     asked = [recipe.model.place]
-    (model,) = everywhere(hosts, "model_verify", store=knobs.model_store, models=asked)[name]["models"]
+    verified: dict[str, Verified] = everywhere(hosts, "model.verify", store=knobs.model_store, models=asked)
+    (model,) = verified[name]["models"]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")
         for role, each in told.items()

@@ -12,6 +12,7 @@ from operations.plan.plan import as_a_whole
 from operations.plan.ring import SIZE
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
+from operations.shapes.monitoring import Exported
 from operations.verbs.report import refusals_told
 
 if host == next(iter(inventory)):
@@ -24,7 +25,9 @@ if host == next(iter(inventory)):
     else:
         addresses = addresses_by_knobs(knobs, names)
         if len(names) == SIZE and knobs.topology != "solo":
-            told = {each.name: ask_or_none(each, "exported") or {} for each in reach.answering(inventory)}
-            addresses |= {name: answer["address"] for name, answer in told.items() if answer.get("address")}
+            for each in reach.answering(inventory):
+                told: Exported | None = ask_or_none(each, "monitoring.exported")
+                if told and told["address"]:
+                    addresses[each.name] = told["address"]
         print(scrape_config(targets(knobs, addresses)), end="")
         print(f"# The alarms that come with Tandem, for rule_files: {RULES}")

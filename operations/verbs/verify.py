@@ -1,7 +1,5 @@
 """`make verify`: are the models whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
 
-from typing import Any
-
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
@@ -9,6 +7,7 @@ from operations import reach
 from operations.plan.declared import chosen
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.shapes.model import Verified
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say, verify_table
 
 if reach.speaks(host, inventory):
@@ -24,9 +23,13 @@ if reach.speaks(host, inventory):
         if not hosts:
             continue
         asked = True
-        where: dict[str, Any] = {"store": declared.knobs.model_store}
-        where["models"] = [each.place for each in model.recipe.models]
-        answers = everywhere(hosts, "model_verify", **where, deep=bool(host.data.get("_deep")))
+        answers: dict[str, Verified] = everywhere(
+            hosts,
+            "model.verify",
+            store=declared.knobs.model_store,
+            models=[each.place for each in model.recipe.models],
+            deep=bool(host.data.get("_deep")),
+        )
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
         raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=topology)))

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from operations.node.swarm import STREAMS
+from operations.node.copy.swarm import STREAMS
 from operations.remote import command, programs
 from tests.e2e import cluster
 from tests.lab import node
@@ -105,7 +105,7 @@ def drain(head: LabNode, worker: LabNode, *, hashed: bool) -> None:
     """The model over the rails into the worker's memory, and to no disk: what the lab's links and cores can do."""
     rails = [[fabric(of), fabric(of, 1)] for of in (head, worker)]
     wanted = {"addresses": rails[0], "port": PORT, "store": HUB, "folder": FOLDER, "revision": REVISION}
-    with _tethered(head, "share", peers=rails[1], **wanted) as server:
+    with _tethered(head, "copy.share", peers=rails[1], **wanted) as server:
         assert json.loads(server.readline())["ready"]
         words = [str(PORT), str(STREAMS), "hash" if hashed else "plain", *rails[0]]
         cluster.on(worker, f"python3 -c {shlex.quote(DRAIN)} {' '.join(words)}")
@@ -127,9 +127,9 @@ def _fetch(head: LabNode, workers: list[LabNode], what: str, **arguments: Any) -
             "here": served_at(worker),
             "peers": [served_at(each) for each in workers if each is not worker],
         }
-        with _tethered(head, "share", peers=rails(worker), **wanted) as server:
+        with _tethered(head, "copy.share", peers=rails(worker), **wanted) as server:
             assert json.loads(server.readline())["ready"]
-            with _tethered(worker, "fetch", what=what, **wanted, **(swarm if what == "model" else {})) as client:
+            with _tethered(worker, "copy.fetch", what=what, **wanted, **(swarm if what == "model" else {})) as client:
                 line: dict[str, Any] = {}
                 while not ("done" in line or "error" in line):
                     line = json.loads(client.readline())

@@ -7,7 +7,7 @@ import os
 import statistics
 import time
 
-from operations.node.swarm import STREAMS
+from operations.node.copy.swarm import STREAMS
 from tests.bench import copies
 from tests.bench.copies import FOLDER, HUB, SSH, WORKERS, fabric, fetch_model
 from tests.bench.runs import Runs, Way

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from operations.plan.places import ALERTMANAGER, EXPORTER, PAGE, PROMETHEUS
+from operations.paths import ALERTMANAGER, EXPORTER, PAGE, PROMETHEUS
 from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, on

@@ -35,8 +35,8 @@ if "deploy.py" in sys.argv:
         _log = ["ValueError: no room for the KV cache"]
         _state = {{"state": {{"ActiveState": "failed", "NRestarts": "3"}}, "log": _log, "told": _log[0]}}
         for _by in _known[_topology].values():
-            _by["probe"] = json.dumps({{"ok": False, "problem": "refused", "listens": False, **_state}})
-            _by["unit"] = json.dumps(_state)
+            _by["engine.probe"] = json.dumps({{"ok": False, "problem": "refused", "listens": False, **_state}})
+            _by["unit.brief"] = json.dumps(_state)
     (_here / "deployed").write_text(_topology)
 else:
     _topology = (_here / "deployed").read_text()
@@ -95,7 +95,7 @@ class Nodes:
         """What the doubles do wrong from now on."""
         (self.folder / "faults.json").write_text(json.dumps(faults))
 
-    def requests(self, name: str) -> list[dict[str, Any]]:
+    def requests(self, name: str) -> list[Any]:
         """What a double was asked."""
         file = self.folder / f"{name}.requests"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -136,7 +136,7 @@ def double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
 def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[str, str]]:
     """By node and program: what a deploy asks, and what the bench asks."""
     plan = planned(topology=topology, recipe=RECIPE)
-    served = record(plan, contents_of(plan))
+    served: Any = record(plan, contents_of(plan))
     found = {}
     for index, name in enumerate(each.node.name for each in plan.nodes):
         state = look(plan, name)
@@ -156,17 +156,17 @@ def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[st
             "versions": {"driver": "580.95.05"},
         }
         found[name] = {
-            "survey": json.dumps(survey(state=state)),
-            "look": json.dumps(state),
-            "fabric": json.dumps({"problems": [], "kept": True}),
-            "probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
-            "files": json.dumps({}),
-            "vocabulary": json.dumps({}),
-            "journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
-            "answer": json.dumps({"problem": "", "judged": True}),
-            "served": json.dumps({"plans": [], "images": {}}),
-            "bench_facts": json.dumps(facts),
-            "handed": json.dumps({"page": True}),
+            "look.survey": json.dumps(survey(state=state)),
+            "look.look": json.dumps(state),
+            "network.rails": json.dumps({"problems": [], "kept": True}),
+            "engine.probe": json.dumps({"ok": True, "seconds": 0.1}),
+            "unit.brief": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
+            "look.files": json.dumps({}),
+            "image.vocabulary": json.dumps({}),
+            "unit.journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
+            "engine.sense": json.dumps({"problem": "", "judged": True}),
+            "unit.served": json.dumps({"plans": [], "images": {}}),
+            "look.bench_facts": json.dumps(facts),
+            "monitoring.handed": json.dumps({"page": True}),
         }
     return found

@@ -19,7 +19,7 @@ from bench.profiles import profile
 from bench.ssh import Tunnel, login
 from bench.steps import Wanted
 from bench.way import Way
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import counters
 from operations.plan.refusal import Refusal
 from tests.benchmark.doubles.engine import TEMPLATE, answer
@@ -40,16 +40,16 @@ def client() -> Iterator[Client]:
         yield found
 
 
-def place(url: str, **changes: Any) -> dict[str, Any]:
+def place(url: str, **changes: Any) -> Any:
     return {"url": f"{url}/v1", "key": "", "model": "nemotron", "extra": {}, "timeout_s": 20, **changes}
 
 
-def turn(text: str = "hello there", tokens: int = 8, **changes: Any) -> dict[str, Any]:
+def turn(text: str = "hello there", tokens: int = 8, **changes: Any) -> Any:
     return {"messages": [{"role": "user", "content": text}], "max_tokens": tokens, "exact": True, **changes}
 
 
-def load(client: Client, url: str, conversations: list[Any], users: int = 1, **changes: Any) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
+def load(client: Client, url: str, conversations: list[Any], users: int = 1, **changes: Any) -> list[Any]:
+    told: list[Any] = []
     client.order("load", told.append, users=users, conversations=conversations, **place(url, **changes))
     return told
 
@@ -84,9 +84,7 @@ def test_users_ask_at_once_and_no_more_than_they_are(engine: str, client: Client
         ({"token_s": 30}, "not complete after 1 s"),
     ],
 )
-def test_what_is_no_whole_answer_says_why(
-    engine: str, client: Client, tmp_path: Path, fault: dict[str, Any], told: str
-) -> None:
+def test_what_is_no_whole_answer_says_why(engine: str, client: Client, tmp_path: Path, fault: Any, told: str) -> None:
     (tmp_path / "faults.json").write_text(json.dumps(fault))
     [found] = load(client, engine, [[turn(), turn("and then?")]], timeout_s=1)
     assert told in found["error"] and found["right"] is None, "the rest of a conversation is not asked"
@@ -161,9 +159,9 @@ def test_the_client_ends_with_whoever_has_started_it(engine: str) -> None:
 
 
 def test_an_engine_s_counters_are_read_by_the_node_s_program(engine: str, client: Client) -> None:
-    before = bench_facts.main(f"{engine}", counters())["counters"]
+    before: Any = bench_facts.main(f"{engine}", counters())["counters"]
     load(client, engine, [[turn()], [turn()]])
-    after = bench_facts.main(f"{engine}", counters())["counters"]
+    after: Any = bench_facts.main(f"{engine}", counters())["counters"]
     assert {name: after[name] - before[name] for name in after} == {
         "requests": 2,
         "prompt_tokens": 2 * (2 + TEMPLATE),
@@ -190,7 +188,7 @@ def test_counters_of_vllm_are_summed_over_their_labels() -> None:
 
 
 def test_what_this_machine_can_t_say_is_none() -> None:
-    state = bench_facts.main()["state"]
+    state: Any = bench_facts.main()["state"]
     assert state["energy_j"] is None and state["power_w"] is None and state["available_gib"] > 0
 
 

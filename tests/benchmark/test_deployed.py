@@ -12,6 +12,7 @@ from bench.running import _not_there
 from bench.session import Declared, Node
 from bench.words import why
 from operations.plan.refusal import Refusal
+from operations.shapes.unit import UnitState
 
 SERVED: dict[str, Any] = {
     "id": "p1",
@@ -25,7 +26,7 @@ def nodes() -> dict[str, Node]:
     """Two replicas, the first is the head."""
 
     def node(name: str, **more: Any) -> Node:
-        engine = {"ActiveState": "active", "url": f"http://{name}:8001", "spec": f"spec-{name}"}
+        engine: UnitState = {"ActiveState": "active", "url": f"http://{name}:8001", "spec": f"spec-{name}"}
         return Node({}, None, units={"tandem-engine": engine, "tandem-proxy": {"image_name": "p"}}, **more)
 
     endpoint = {"url": "http://a:8000/v1", "key": "k", "model": "m"}

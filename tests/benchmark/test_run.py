@@ -148,7 +148,7 @@ def test_nodes_with_different_engines_are_asked_at_once(two: Nodes) -> None:
 
 def test_a_node_that_does_not_answer_while_it_is_measured_is_named(two: Nodes) -> None:
     answers = json.loads((two.folder / "answers.json").read_text())
-    answers["replicas"]["@fake/spark-2"]["bench_facts"] = {"success": False, "stderr": "sudo: no"}
+    answers["replicas"]["@fake/spark-2"]["look.bench_facts"] = {"success": False, "stderr": "sudo: no"}
     (two.folder / "answers.json").write_text(json.dumps(answers))
     names = ["@fake/spark-1", "@fake/spark-2"]
     with Session(str(two.folder / "nodes.py"), "") as session, pytest.raises(Refusal, match="spark-2") as refusal:
@@ -192,6 +192,6 @@ def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:
     refused(two, "no knob is named `topolgy`", **TINY, DATA="topolgy=solo")
     answers = json.loads((two.folder / "answers.json").read_text())
     for node in answers["replicas"].values():
-        node["bench_facts"] = node["bench_facts"].replace('"url": "http', '"gone": "http')
+        node["look.bench_facts"] = node["look.bench_facts"].replace('"url": "http', '"gone": "http')
     (two.folder / "answers.json").write_text(json.dumps(answers))
     refused(two, "there is nothing to measure; `make apply` deploys what is declared", **TINY)

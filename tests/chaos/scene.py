@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from operations.plan.places import ADDRESS, ENGINE, LITELLM, PROXY
+from operations.paths import ADDRESS, ENGINE, LITELLM, PROXY
 from tests.chaos import client
 from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab import chat

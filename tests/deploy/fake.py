@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from operations.looking import images_at
+from operations.paths import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.litellm_service import config_of
 from operations.plan.nodes import Node
-from operations.plan.places import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.plan import Plan, make_plan
 from operations.plan.wanted import wanted as read
 from tests.plan.samples import ROOT, knob_data, survey
@@ -159,18 +159,18 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             continue
         said = surveys["only"] if "only" in surveys else survey(state=state, **surveys)
         answers[name] = {
-            "survey": json.dumps(said),
-            "look": json.dumps(state),
-            "fabric": json.dumps({"problems": [], "kept": True}),
-            "probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
-            "files": json.dumps({}),
-            "vocabulary": json.dumps({}),
-            "journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
-            "answer": json.dumps({"problem": "", "judged": True}),
-            "drained": json.dumps({"left": 0, "taken": 1}),
-            "modes": json.dumps({"wrong": [], "refused": []}),
-            "served": json.dumps({"plans": [], "images": {}}),
+            "look.survey": json.dumps(said),
+            "look.look": json.dumps(state),
+            "network.rails": json.dumps({"problems": [], "kept": True}),
+            "engine.probe": json.dumps({"ok": True, "seconds": 0.1}),
+            "unit.brief": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
+            "look.files": json.dumps({}),
+            "image.vocabulary": json.dumps({}),
+            "unit.journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
+            "engine.sense": json.dumps({"problem": "", "judged": True}),
+            "door.drained": json.dumps({"left": 0, "taken": 1}),
+            "secret.modes": json.dumps({"wrong": [], "refused": []}),
+            "unit.served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import ADDRESS, PROXY
+from operations.paths import ADDRESS, PROXY
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 
 WANTED = "10.0.0.50"

@@ -5,11 +5,10 @@ listens; the others are pyinfra's @fake nodes.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from operations.plan.places import ENGINE, UNITS
+from operations.paths import ENGINE, UNITS
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
 
 REFUSED = "does not answer (connection refused)"
@@ -24,12 +23,18 @@ ROW = {
 }
 STATUS = {"rows": [ROW], "old_images": [], "topology": "replicas", "away": {"spark-2": "14:03:20"}}
 MODEL = {"present": True, "problems": [], "files": {"a": {"size": 1, "blob": "b"}}, "proven": True, "path": "/m"}
+AUDITED = {"module": "experts", "count": 2, "method": "NVFP4", "bytes": 8}
 PROGRAMS = {
-    "status": STATUS,
-    "endpoint": {"url": "http://h:8000/v1", "key": "k", "model": "m"},
-    "model_verify": {"models": [{**MODEL, "seconds": 0.1}]},
-    "old_images": {"images": [], "removed": [], "problems": []},
-    "services": {"units": {unit: {"UnitFileState": "enabled"} for unit in UNITS}},
+    "look.status": STATUS,
+    "model.audit": {
+        "rows": [{"module": "experts", "count": 2, "method": "NVFP4", "bytes": 8}],
+        "total": 8,
+        "quantised": 8,
+    },
+    "door.endpoint": {"url": "http://h:8000/v1", "key": "k", "model": "m"},
+    "model.verify": {"models": [{**MODEL, "seconds": 0.1}]},
+    "unit.old_images": {"images": [], "removed": [], "problems": []},
+    "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in UNITS}},
 }
 #: Code for an inventory: of a node that refuses a connection nothing comes at all.
 DARK = """
@@ -40,13 +45,13 @@ reasons._DARK = (errno.ECONNREFUSED,)
 """
 
 
-def verb(tmp_path: Path, name: str, *off: int, topology: str = "cluster", inventory: str = "", **more: Any) -> Outcome:
+def verb(tmp_path: Path, name: str, *off: int, topology: str = "cluster", inventory: str = "") -> Outcome:
     """A verb with nodes that are off."""
     plan = planned(topology=topology)
     states = [OFF if index in off else look(plan, node) for index, node in enumerate(NAMES)]
     data = ("--data", f"topology={topology}")
     file = f"operations/verbs/{name}.py"
-    return deploy(tmp_path, states, "-y", *data, file=file, programs=PROGRAMS | more, inventory=inventory)
+    return deploy(tmp_path, states, "-y", *data, file=file, programs=PROGRAMS, inventory=inventory)
 
 
 def test_solo_deploys_with_the_other_node_off(tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ def test_an_inventory_without_nodes_is_refused(tmp_path: Path) -> None:
 def test_in_a_deploy_one_failure_still_stops_the_other_node(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [fresh(plan, name) for name in NAMES]
-    outcome = deploy(tmp_path, states, "-y", failing={NAMES[1]: ["fabric"]})
+    outcome = deploy(tmp_path, states, "-y", failing={NAMES[1]: ["network.rails"]})
     assert outcome.code == 1 and "Over 0% of hosts failed" in outcome.text
     assert not [command for _, command in outcome.commands if "systemctl" in command]
 
@@ -122,7 +127,7 @@ def test_status_tells_of_those_that_answer_and_of_the_other_one(tmp_path: Path) 
 def test_status_of_a_node_that_can_t_be_asked(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [look(plan, name) for name in NAMES]
-    asked = {"file": "operations/verbs/status.py", "programs": PROGRAMS, "failing": {NAMES[1]: ["status"]}}
+    asked = {"file": "operations/verbs/status.py", "programs": PROGRAMS, "failing": {NAMES[1]: ["look.status"]}}
     outcome = deploy(tmp_path, states, "-y", **asked)
     assert outcome.code == 0, outcome.text
     assert "@fake/spark-2 lets us in and does not say how it is" in outcome.json
@@ -142,7 +147,7 @@ def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: 
     told = {name: {"url": f"http://10.0.0.1{index}:8000/v1"} for index, name in enumerate(NAMES, 1)}
 
     def lines(**more: str) -> list[str]:
-        by_node = {name: {"endpoint": {**url, "key": "k", "model": "m", **more}} for name, url in told.items()}
+        by_node = {name: {"door.endpoint": {**url, "key": "k", "model": "m", **more}} for name, url in told.items()}
         outcome = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=by_node)
         assert outcome.code == 0, outcome.text
         return outcome.json.splitlines()
@@ -156,15 +161,14 @@ def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: 
         "# @fake/spark-2 alone: http://10.0.0.12:8000/v1",
         "OPENAI_BASE_URL=http://10.0.0.50:8000/v1",
     ]
-    by_node = {name: {"endpoint": {"url": ""}} for name in NAMES}
+    by_node = {name: {"door.endpoint": {"url": ""}} for name in NAMES}
     none = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=by_node)
     assert none.code == 1 and "no proxy runs on a node that answers" in none.text
 
 
 @pytest.mark.parametrize("off", [0, 1])
 def test_audit_needs_the_head_alone(tmp_path: Path, off: int) -> None:
-    rows = [{"module": "experts", "count": 2, "method": "NVFP4", "bytes": 8}]
-    outcome = verb(tmp_path, "audit", off, audit={"rows": rows, "total": 8, "quantised": 8})
+    outcome = verb(tmp_path, "audit", off)
     assert outcome.code == (1 if off == 0 else 0), outcome.text
     assert ("experts" in outcome.json) is (off == 1)
     assert off == 1 or f"only the head knows: spark-1 {REFUSED}" in outcome.text

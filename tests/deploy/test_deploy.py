@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
+from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -49,7 +49,7 @@ def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
     plan = planned(**RAY)
     journal = {"seen": dict.fromkeys(plan.models[0].recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
     states = [fresh(plan, name) for name in NAMES]
-    outcome = deploy(tmp_path, states, "-y", *flags(**RAY), programs={"journal": journal})
+    outcome = deploy(tmp_path, states, "-y", *flags(**RAY), programs={"unit.journal": journal})
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, "ray.token") < outcome.position(2, START) < outcome.position(1, START)
     assert outcome.position(1, START) < outcome.position(1, "systemctl start --no-block tandem-proxy.service")
@@ -127,7 +127,7 @@ def test_a_replica_that_serves_nobody_is_renewed_before_the_one_that_serves(tmp_
     states = as_planned(topology="replicas")
     for state in states:
         state["services"]["units"][ENGINE]["spec"] = "older"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"probe": DOWN}})
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"engine.probe": DOWN}})
     # At once and without its turn; where it does not come up the last one that serves is left alone.
     outcome.position(2, STOP)
     assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
@@ -138,7 +138,7 @@ def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path
     states = as_planned(topology="replicas")
     states[0]["services"]["units"][ENGINE]["spec"] = "older"
     states[1]["services"]["units"][ENGINE] = {"UnitFileState": "enabled", "ActiveState": "failed"}
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"probe": DOWN}})
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"engine.probe": DOWN}})
     outcome.position(2, START)
     assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
     assert "the engine of @fake/spark-1 is not stopped" in outcome.text
@@ -148,8 +148,8 @@ def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path
 def test_a_replica_that_is_only_busy_keeps_its_turn(tmp_path: Path) -> None:
     states = as_planned(topology="replicas")
     states[1]["services"]["units"][ENGINE]["spec"] = "older"
-    busy = {"probe": {**DOWN, "listens": True, "problem": "timed out", "state": {"ActiveState": "active"}}}
-    nodes = {NAMES[0]: {"probe": DOWN}, NAMES[1]: busy}
+    busy = {"engine.probe": {**DOWN, "listens": True, "problem": "timed out", "state": {"ActiveState": "active"}}}
+    nodes = {NAMES[0]: {"engine.probe": DOWN}, NAMES[1]: busy}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=nodes)
     assert outcome.code == 1 and not [ran for _, ran in outcome.commands if ran == STOP], outcome.text
 
@@ -277,7 +277,7 @@ def test_a_change_of_the_network_that_is_not_in_force_ends_the_deploy(
 ) -> None:
     states = as_planned(topology="replicas")
     del states[1]["files"][NETPLAN]
-    programs = {"fabric": {"problems": [], **kept}}
+    programs = {"network.rails": {"problems": [], **kept}}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=programs)
     assert outcome.code == 1
     assert said in outcome.text and "Traceback" not in outcome.text

@@ -22,17 +22,17 @@ def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> s
     reached.
     """
     seen = healthy()
-    answers: dict[str, dict[str, Any]] = {}
+    answers: Any = {}
     for place, (name, known) in enumerate(zip(NAMES, ("spark-1", "spark-2"), strict=True)):
         if place == off:
             answers[known] = OFF
             continue
-        said: dict[str, Any] = {
+        said: Any = {
             "doctor.clock": {"now": 0.0},
             "doctor.look": seen.looks[known],
             "doctor.gpu_load": seen.loads[known],
             "doctor.cables": json.loads(json.dumps(seen.cables[known]).replace("spark-", "@fake/spark-")),
-            "fabric": {"problems": []},
+            "network.rails": {"problems": []},
         }
         said |= {name.replace("_", ".", 1): answer for name, answer in programs.items()} if place else {}
         answers[name] = {program: json.dumps(answer) for program, answer in said.items()}
@@ -44,7 +44,7 @@ def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> s
 
 
 def test_remarks_alone_are_no_failure(tmp_path: Path) -> None:
-    look = healthy().looks["spark-2"]
+    look: Any = healthy().looks["spark-2"]
     look["memory"]["swaps"] = [{"name": "/swap.img", "gib": 16.0, "used_gib": 0.0}]
     done = doctor(tmp_path, "--data", "_net=0", doctor_look=look)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -59,13 +59,13 @@ def test_remarks_alone_are_no_failure(tmp_path: Path) -> None:
 
 
 def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:
-    look = healthy().looks["spark-2"]
+    look: Any = healthy().looks["spark-2"]
     look["software"]["nccl"]["version"] = "2.27.3"
     look["software"]["docker"] = "26.1"
     look["disk"]["room"][0]["free_gib"] = 0.0
     look["heat"] = {"failed": "OSError: no"}
     problem = "enp1s0f0np0 -> spark-1: small packets do, 9000 bytes do not"
-    done = doctor(tmp_path, doctor_look=look, fabric={"problems": [problem]})
+    done = doctor(tmp_path, doctor_look=look, network_rails={"problems": [problem]})
     assert done.returncode == 1 and "3 bad thing(s) were found" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     rows = done.stdout.split("what helps")[1].split("\n\n")[0].splitlines()[1:]
@@ -82,7 +82,7 @@ def test_a_node_is_asked_for_its_own_ports_alone(tmp_path: Path) -> None:
     ports = [
         {"port": port, "address": "*", "process": "nginx", "pid": "7", "ours": False} for port in (8000, 8001, 26031)
     ]
-    look = healthy().looks["spark-2"] | {"holders": {"ports": ports, "gpu": []}}
+    look: Any = healthy().looks["spark-2"] | {"holders": {"ports": ports, "gpu": []}}
     done = doctor(tmp_path, "--data", "_net=0", doctor_look=look)
     assert "port 8000 is held by nginx" in done.stdout and "port 8001" not in done.stdout
     done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", doctor_look=look)

@@ -60,7 +60,7 @@ def test_a_pair_that_does_not_come_up_keeps_the_other_from_being_stopped(tmp_pat
     for state in states:
         state["services"]["units"]["tandem-engine"]["spec"] = "older"
     late = {"ok": False, "listens": True, "seconds": 1.0, "problem": "timed out", "log": [], "told": ""}
-    gone = {"probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
+    gone = {"engine.probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
     outcome = run(tmp_path, states, by_node={FOUR[0]: gone})
     assert outcome.code == 1 and "does not serve" in outcome.text
     assert {node for node, command in outcome.commands if command == STOP} == {"spark-1", "spark-2"}
@@ -90,7 +90,7 @@ def test_the_last_pair_that_serves_is_not_stopped(tmp_path: Path) -> None:
     states = as_planned()
     states[1]["services"]["units"]["tandem-engine"]["spec"] = "older"
     late = {"ok": False, "listens": False, "seconds": 1.0, "problem": "connection refused", "log": [], "told": ""}
-    gone = {"probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
+    gone = {"engine.probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
     outcome = run(tmp_path, states, by_node={FOUR[2]: gone})
     assert (
         outcome.code == 1

@@ -175,7 +175,7 @@ def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, monkeypatch: p
 def test_prune_removes_nothing_while_a_deploy_is_at_work(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [look(plan, name) for name in NAMES]
-    pruned: dict[str, Any] = {"old_images": {"images": [], "removed": [], "problems": []}}
+    pruned: dict[str, Any] = {"unit.old_images": {"images": [], "removed": [], "problems": []}}
     verb = "operations/verbs/prune.py"
     outcome = deploy(tmp_path, states, "-y", programs=pruned, file=verb)
     assert "every image of Tandem's is needed" in outcome.text, outcome.text

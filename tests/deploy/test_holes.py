@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import packages
-from operations.node.doctor import container
+from operations.node.image import container, packages
 from operations.plan import holes
 from operations.plan.formats import FOLDER
 from operations.plan.history import record
@@ -92,7 +91,7 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None
     state = {"image": {"content": "c1"}, "replaced": False}
     told = {"plans": [served], "images": {engine.image.local: state, proxy.image.local: state}}
     states = [fresh(now, name) for name in NAMES]
-    outcome = deploy(tmp_path, states, "--dry", "-y", "--data", "_rollback=1", programs={"served": told})
+    outcome = deploy(tmp_path, states, "--dry", "-y", "--data", "_rollback=1", programs={"unit.served": told})
     assert f"has {PICTURES}" in outcome.text
     assert "this has to be put right first" not in outcome.text, outcome.text
 
@@ -108,7 +107,7 @@ def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:
     # Images are asked for by their local names.
     local = {"engine": engine_of(plan.head).image.local, "proxy": plan.head.proxy.image.local}
     told = {local[role]: said for role, said in programs.pop("packages", {}).items()}
-    answers = {"runtimes": SOFTWARE, "packages": told} | programs
+    answers = {"machine.runtimes": SOFTWARE, "image.packages": told} | programs
     states = [look(plan, name) for name in NAMES]
     data = ("--data", f"recipe={MARLIN}", "--data", "executor=ray", *data)
     return deploy(tmp_path, states, "-y", *data, file="operations/verbs/audit_security.py", programs=answers)
@@ -137,7 +136,7 @@ def test_the_audit_judges_what_is_in_the_image_and_fails_where_that_is_critical(
 def sbom(tmp_path: Path, told: dict[str, Any]) -> Outcome:
     states = [look(planned(), name) for name in NAMES]
     model = {"present": True, "path": "/hub/m", "files": {"a.safetensors": {"size": 1, "blob": "b" * 64}}}
-    programs = {"packages": told, "model_verify": {"models": [model]}}
+    programs = {"image.packages": told, "model.verify": {"models": [model]}}
     to = ("--data", f"_to={tmp_path / 'out'}")
     return deploy(tmp_path, states, "-y", *to, file="operations/verbs/sbom.py", programs=programs)
 

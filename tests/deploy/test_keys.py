@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from operations import client_keys, reach
-from operations.plan.places import CLIENT_KEYS
+from operations.paths import CLIENT_KEYS
 from operations.verbs import key_words
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
 
@@ -45,7 +45,7 @@ def verb(tmp_path: Path, name: str, answer: dict[str, Any], off: int = 1) -> Out
     """A verb with one node that is off; the other one answers this."""
     plan = planned()
     states = [OFF if index == off else look(plan, node) for index, node in enumerate(NAMES)]
-    return deploy(tmp_path, states, "-y", file=f"operations/verbs/{name}.py", programs={"keys": answer})
+    return deploy(tmp_path, states, "-y", file=f"operations/verbs/{name}.py", programs={"door.keys": answer})
 
 
 def refused(outcome: Outcome, said: str) -> None:
@@ -122,7 +122,7 @@ def test_a_key_is_revoked_by_its_name(tmp_path: Path, monkeypatch: pytest.Monkey
 def both(tmp_path: Path, name: str, head: dict[str, Any], other: dict[str, Any]) -> Outcome:
     """A verb with two nodes that answer."""
     plan = planned()
-    answers = {node: {"keys": answer} for node, answer in zip(NAMES, (head, other), strict=True)}
+    answers = {node: {"door.keys": answer} for node, answer in zip(NAMES, (head, other), strict=True)}
     states = [look(plan, node) for node in NAMES]
     return deploy(tmp_path, states, "-y", file=f"operations/verbs/{name}.py", by_node=answers)
 
@@ -231,7 +231,7 @@ def deployed(tmp_path: Path, *hashes: str, head: dict[str, Any] | None = None) -
     states = [look(plan, node) for node in NAMES]
     for state, known in zip(states, hashes, strict=True):
         state["secrets"][CLIENT_KEYS] = known
-    answers = {node: {"keys": {"text": TEXT, "dropped": []}} for node in NAMES}
+    answers = {node: {"door.keys": {"text": TEXT, "dropped": []}} for node in NAMES}
     answers[NAMES[0]]["keys"] |= head or {}
     return deploy(tmp_path, states, "-y", "--data", "topology=replicas", by_node=answers)
 

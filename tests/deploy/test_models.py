@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import CANARY, GUARD, LITELLM
+from operations.paths import CANARY, GUARD, LITELLM
 from tests.deploy.fake import NAMES, OFF, Outcome, declares, deploy, look, planned
 from tests.deploy.test_deploy import foreign
 
@@ -76,7 +76,7 @@ def test_one_that_comes_touches_nothing_of_the_one_that_serves(tmp_path: Path) -
 
 
 def test_a_litellm_that_does_not_take_it_up_is_renewed(tmp_path: Path) -> None:
-    outcome = run(tmp_path, as_planned(A), BOTH, programs={"drained": {"left": 0, "taken": 0}})
+    outcome = run(tmp_path, as_planned(A), BOTH, programs={"door.drained": {"left": 0, "taken": 0}})
     assert outcome.code == 0, outcome.text
     outcome.position(2, f"systemctl stop {LITELLM[0]}.service")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import PAGE
+from operations.paths import PAGE
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
-HANDED = " handed "
+HANDED = " monitoring.handed "
 KNOBS = {"monitoring": "metrics", "topology": "replicas"}
 
 
@@ -27,7 +27,7 @@ def run(folder: Path, states: list[dict[str, Any]], **more: Any) -> Outcome:
 
 
 def test_a_deploy_with_nothing_to_change_hands_nothing_over(tmp_path: Path, states: list[dict[str, Any]]) -> None:
-    outcome = run(tmp_path, states, failing=dict.fromkeys(NAMES, ("handed",)))
+    outcome = run(tmp_path, states, failing=dict.fromkeys(NAMES, ("monitoring.handed",)))
     assert outcome.code == 0 and outcome.commands == [], outcome.text
     assert HANDED not in outcome.text and "the page does not say" not in outcome.text
 
@@ -35,7 +35,7 @@ def test_a_deploy_with_nothing_to_change_hands_nothing_over(tmp_path: Path, stat
 def test_a_page_that_is_started_is_told_first(tmp_path: Path, states: list[dict[str, Any]]) -> None:
     for state in states:
         state["services"]["units"][PAGE]["spec"] = "of another plan"
-    outcome = run(tmp_path, states, programs={"handed": {"page": True}})
+    outcome = run(tmp_path, states, programs={"monitoring.handed": {"page": True}})
     assert outcome.code == 0, outcome.text
     assert "the page does not say" not in outcome.text
     for node in ("spark-1", "spark-2"):
@@ -50,8 +50,11 @@ def test_a_page_that_is_started_is_told_first(tmp_path: Path, states: list[dict[
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"programs": {"handed": {"page": True, "problem": "/var: No space left on device"}}}, "/var: No space left"),
-        ({"failing": dict.fromkeys(NAMES, ("handed",))}, "this node did not take it"),
+        (
+            {"programs": {"monitoring.handed": {"page": True, "problem": "/var: No space left on device"}}},
+            "/var: No space left",
+        ),
+        ({"failing": dict.fromkeys(NAMES, ("monitoring.handed",))}, "this node did not take it"),
     ],
 )
 def test_what_can_not_be_handed_over_is_said_and_the_page_starts(

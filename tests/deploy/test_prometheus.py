@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 BOTH = (ALERTMANAGER, PROMETHEUS)
-WELL = {"monitors": dict.fromkeys(BOTH, "")}
+WELL = {"monitoring.monitors": dict.fromkeys(BOTH, "")}
 SECRET = "t0ken-of-mine"
 #: Nothing answers here, and a test does not wait for it.
 AT_ONCE = "\nfrom operations import prometheus\n\nprometheus.READY_S = 0\n"
@@ -105,11 +105,11 @@ def test_what_apt_refused_a_while_ago_is_not_asked_again_and_changes_nothing(nod
 
 def test_what_does_not_answer_or_can_t_be_asked_is_a_warning(nodes: Nodes) -> None:
     nodes.without()
-    silent = {"monitors": {ALERTMANAGER: "", PROMETHEUS: "Connection refused"}}
+    silent = {"monitoring.monitors": {ALERTMANAGER: "", PROMETHEUS: "Connection refused"}}
     outcome = nodes.deploy(programs=silent, inventory=AT_ONCE)
     assert outcome.code == 0, outcome.text
     assert f"{PROMETHEUS} does not answer (Connection refused)" in " ".join(outcome.text.split())
-    outcome = nodes.deploy(failing={NAMES[0]: ["monitors"]})
+    outcome = nodes.deploy(failing={NAMES[0]: ["monitoring.monitors"]})
     assert outcome.code == 0, outcome.text
 
 
@@ -136,13 +136,13 @@ def test_without_the_knob_units_and_secrets_go(nodes: Nodes, monitoring: str) ->
 
 def test_down_takes_them(nodes: Nodes) -> None:
     services = {"units": {unit: {"UnitFileState": "enabled"} for unit in nodes.head["services"]["units"]}}
-    outcome = nodes.deploy(file="operations/verbs/down.py", programs={"services": services})
+    outcome = nodes.deploy(file="operations/verbs/down.py", programs={"unit.services": services})
     assert outcome.code == 0, outcome.text
     assert all(outcome.position(1, f"disable --now --quiet {unit}.service") >= 0 for unit in BOTH)
 
 
 def alarm_test(nodes: Nodes, answer: dict[str, Any], **more: Any) -> Outcome:
-    return nodes.deploy(file="operations/verbs/alarm_test.py", programs={"alarm_test": answer}, **more)
+    return nodes.deploy(file="operations/verbs/alarm_test.py", programs={"monitoring.alarm_test": answer}, **more)
 
 
 TOLD = {"receivers": [{"kind": "webhook", "to": "http://x.org/..."}], "waits": {}, "failed": {}, "why": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
 from tests.deploy.fake import NAMES, deploy, look, planned
 
 SOLO = ["--data", "topology=solo"]
@@ -60,7 +60,7 @@ def test_a_proxy_that_serves_is_stopped_when_a_litellm_is_there_for_its_successo
     before[0]["services"]["units"][PROXY]["spec"] = "older"
     outcome = deploy(tmp_path, before, "-y", *SOLO)
     assert outcome.code == 0, outcome.text
-    asked, stopped = outcome.text.index(" drained '{"), outcome.text.index(f"systemctl stop {PROXY}.service")
+    asked, stopped = outcome.text.index(" door.drained '{"), outcome.text.index(f"systemctl stop {PROXY}.service")
     assert asked < stopped
 
 
@@ -121,7 +121,7 @@ def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> Non
     loaded = states()[0]["proxy"]["loaded"]
     before = states(proxy={"loaded": loaded, "engines": {**ENGINES, LITELLM[0]: "older"}, "older": [], "drained": []})
     assert of_proxies(deploy(tmp_path, before, "-y", *SOLO).commands) == []
-    outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"drained": {"taken": 0, "left": 0}})
+    outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"door.drained": {"taken": 0, "left": 0}})
     assert outcome.code == 0 and "tandem-litellm-a has not taken up its engines; it is renewed" in outcome.text
     assert of_proxies(outcome.commands)[0] == f"systemctl stop {LITELLM[0]}.service"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from operations.paths import NETPLAN
 from operations.plan.fabric import rails_of
-from operations.plan.places import NETPLAN
 from operations.plan.plan import Plan, make_plan
 from operations.plan.ring import neighbours, subnets_of
 from operations.plan.wanted import wanted

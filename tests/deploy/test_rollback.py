@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from operations import rollback
+from operations.paths import ENGINE
 from operations.plan.engines import ENGINES
 from operations.plan.history import record
-from operations.plan.places import ENGINE
 from operations.plan.plan import Plan
 from tests.deploy.fake import NAMES, Outcome, contents_of, deploy, fresh, look, planned
 
@@ -42,7 +42,7 @@ def broken(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ("solo",))
     """A deploy of a cluster whose engine ends at its start."""
     plan = planned(topology="cluster")
     states = [fresh(plan, name) for name in NAMES]
-    return deploy(tmp_path, states, "-y", *arguments, programs={"probe": DEAD, "served": served(*before)})
+    return deploy(tmp_path, states, "-y", *arguments, programs={"engine.probe": DEAD, "unit.served": served(*before)})
 
 
 def test_a_plan_that_does_not_come_up_names_the_way_back(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_rollback_auto_takes_it_when_the_deploy_is_over(tmp_path: Path) -> None:
 def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [look(plan, name) for name in NAMES]
-    before = {"served": served("solo", "cluster")}
+    before = {"unit.served": served("solo", "cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
     assert outcome.code == 0, outcome.text
     assert "going back to nemotron-3-super-nvfp4-auto, solo, which served on 2026-01-02" in outcome.text
@@ -107,7 +107,7 @@ def test_rollback_deploys_what_served_before_the_declared_plan(tmp_path: Path) -
 def test_rollback_without_another_plan_is_refused(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [look(plan, name) for name in NAMES]
-    before = {"served": served("cluster")}
+    before = {"unit.served": served("cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
     assert outcome.code == 1
     assert "no other plan has served yet" in outcome.text
@@ -128,7 +128,7 @@ def test_rollback_takes_the_image_that_served_and_builds_none_from_an_edited_doc
     states = [look(one, node) for node in NAMES]
     (tmp_path / "Dockerfile").write_text("FROM two\n")
     arguments = ["-y", "--data", f"engine_image_from=build:{tmp_path}", "--data", "_rollback=1"]
-    outcome = deploy(tmp_path, states, *arguments, programs={"served": before})
+    outcome = deploy(tmp_path, states, *arguments, programs={"unit.served": before})
     assert outcome.code == 0, outcome.text
     # What served runs still, from the image that it was started from: nothing is to be done.
     assert outcome.commands == []
@@ -136,7 +136,7 @@ def test_rollback_takes_the_image_that_served_and_builds_none_from_an_edited_doc
     # On a head that has lost it nothing is done at all.
     for state in states:
         state["images"] = {}
-    outcome = deploy(tmp_path, states, *arguments, programs={"served": {**before, "images": {}}})
+    outcome = deploy(tmp_path, states, *arguments, programs={"unit.served": {**before, "images": {}}})
     assert outcome.code == 1
     assert f"({name}) is not on the head any more, and its source is not what it was then" in outcome.text
     assert "Traceback" not in outcome.text and outcome.commands == []
@@ -148,7 +148,7 @@ def test_no_way_back_is_promised_to_an_image_that_is_gone(tmp_path: Path) -> Non
     (tmp_path / "Dockerfile").write_text("FROM two\n")
     plan = planned(topology="cluster")
     states = [fresh(plan, name) for name in NAMES]
-    gone = {"probe": DEAD, "served": {**before, "images": {}}}
+    gone = {"engine.probe": DEAD, "unit.served": {**before, "images": {}}}
     outcome = deploy(tmp_path, states, "-y", programs=gone)
     assert outcome.code == 1
     assert "There is no way back" in outcome.text and "is not on the head any more" in outcome.text
@@ -161,7 +161,7 @@ def test_files_that_are_not_what_served_are_told_before_the_first_change(tmp_pat
     before = served("solo", "cluster")
     files = before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]
     files["/etc/tandem/engine/start.sh"] = "of another Tandem"
-    outcome = deploy(tmp_path, states, "--dry", "--data", "_rollback=1", programs={"served": before})
+    outcome = deploy(tmp_path, states, "--dry", "--data", "_rollback=1", programs={"unit.served": before})
     assert outcome.code == 0, outcome.text
     assert "have changed since 2026-01-02 03:04 (tandem-engine: start.sh)" in outcome.text
 
@@ -171,7 +171,7 @@ def test_a_plan_that_differs_from_what_served_in_tandem_s_own_files_alone_says_s
     states = [fresh(plan, name) for name in NAMES]
     before = served("cluster")
     before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]["/etc/tandem/engine/start.sh"] = "as it was"
-    outcome = deploy(tmp_path, states, "-y", programs={"probe": DEAD, "served": before})
+    outcome = deploy(tmp_path, states, "-y", programs={"engine.probe": DEAD, "unit.served": before})
     assert outcome.code == 1
     assert "what has changed since are Tandem's own files, or the nodes: tandem-engine: start.sh" in outcome.text
     assert "`make rollback" not in outcome.text
@@ -199,7 +199,7 @@ def test_an_engine_that_has_served_under_another_plan_is_not_judged_again(tmp_pa
         "invocation": "i",
         "cursor": "c",
     }
-    programs = {"served": past(before) if has_served else served(), "journal": line}
+    programs = {"unit.served": past(before) if has_served else served(), "unit.journal": line}
     outcome = deploy(
         tmp_path, states, "-y", "--data", "topology=solo", "--data", "canary_deadline=20.0", programs=programs
     )

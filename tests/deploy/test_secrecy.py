@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import LITELLM, PROXY_KEY
+from operations.paths import LITELLM, PROXY_KEY
 from tests.deploy.fake import NAMES, deploy, look, planned
 
 CLUSTER = ("-y", "--data", "topology=cluster")
@@ -30,7 +30,7 @@ def test_what_is_tandems_is_put_right_with_a_line_that_says_so(tmp_path: Path) -
 
 def test_what_stays_wrong_ends_the_deploy(tmp_path: Path) -> None:
     left = {"wrong": [f"{PROXY_KEY} has mode 644, not 600"], "refused": []}
-    outcome = deploy(tmp_path, states(**left), *CLUSTER, programs={"modes": left})
+    outcome = deploy(tmp_path, states(**left), *CLUSTER, programs={"secret.modes": left})
     assert outcome.code != 0
     assert f"{PROXY_KEY} has mode 644, not 600, and can't be put right" in outcome.text
     assert "Traceback" not in outcome.text

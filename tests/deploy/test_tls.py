@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from operations.paths import PROXY
 from operations.plan import tls
-from operations.plan.places import PROXY
 from tests.deploy.fake import NAMES, NO_CERTIFICATE, Outcome, deploy, look, planned
 from tests.plan.samples import ROOT
 from tests.plan.test_tls import pair
 
 HEAD = NAMES[0]
-ANSWERS = {"certificate": {"asks": "a question", "chain": "an answer", "hash": "new"}}
+ANSWERS = {"door.certificate": {"asks": "a question", "chain": "an answer", "hash": "new"}}
 
 
 def run(folder: Path, wanted: str, here: dict[str, Any], **more: Any) -> Outcome:
@@ -74,7 +74,7 @@ def test_without_openssl_it_is_refused(tmp_path: Path) -> None:
 def test_endpoint_gives_clients_the_authority(tmp_path: Path) -> None:
     states = [look(planned(topology="solo"), name) for name in NAMES]
     said = {"url": "https://10.0.0.11:8000/v1", "key": "k", "model": "m", "authority": "a certificate\n"}
-    answers = {HEAD: {"endpoint": said}, NAMES[1]: {"endpoint": {"url": ""}}}
+    answers = {HEAD: {"door.endpoint": said}, NAMES[1]: {"door.endpoint": {"url": ""}}}
     written = ROOT / "tandem-ca.crt"
     try:
         outcome = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=answers)

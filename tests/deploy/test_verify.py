@@ -27,10 +27,10 @@ class ScriptedNodes:
         self.ran: list[str] = []
         self.said: list[str] = []
         self.answers: dict[str, list[dict[str, Any]]] = {
-            "probe": [OK],
-            "answer": [{"problem": "", "judged": True}],
-            "unit": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": [], "told": ""}],
-            "journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
+            "engine.probe": [OK],
+            "engine.sense": [{"problem": "", "judged": True}],
+            "unit.brief": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": [], "told": ""}],
+            "unit.journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
 
     def ask(self, host: Any, program: str, **_arguments: Any) -> dict[str, Any]:
@@ -88,11 +88,11 @@ def awaited(nodes: ScriptedNodes, made: Plan) -> str:
 
 
 def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(nodes: ScriptedNodes) -> None:
-    nodes.answers["probe"] = [*[down("timed out")] * 3, OK]
-    nodes.answers["journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
-    nodes.answers["answer"] = [BUSY]
+    nodes.answers["engine.probe"] = [*[down("timed out")] * 3, OK]
+    nodes.answers["unit.journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["engine.sense"] = [BUSY]
     assert awaited(nodes, made_plan(topology="solo")) == ""
-    assert nodes.ran == [] and set(nodes.asked) == {"probe"}
+    assert nodes.ran == [] and set(nodes.asked) == {"engine.probe"}
 
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["started by this run", "never served"])
@@ -103,12 +103,12 @@ def test_any_other_is_judged_once_although_it_answers_at_once(
     made = made_plan(topology="solo")
     if is_ours:
         started(made)
-    nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
     assert awaited(nodes, made) == ""
-    assert "answer" in nodes.asked and verify.has_proven_itself(made.models[0], "spark-1")
+    assert "engine.sense" in nodes.asked and verify.has_proven_itself(made.models[0], "spark-1")
     nodes.asked.clear()
     assert awaited(nodes, made) == ""
-    assert nodes.asked == ["probe"]
+    assert nodes.asked == ["engine.probe"]
 
 
 def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: ScriptedNodes) -> None:
@@ -120,22 +120,22 @@ def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: Scr
 
 
 def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: ScriptedNodes) -> None:
-    nodes.answers["journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
-    nodes.answers["answer"] = [BUSY, BUSY, {"problem": "", "judged": True}]
+    nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["engine.sense"] = [BUSY, BUSY, {"problem": "", "judged": True}]
     assert awaited(nodes, started(made_plan(topology="solo"))) == ""
-    nodes.answers["answer"] = [BUSY]
+    nodes.answers["engine.sense"] = [BUSY]
     began = nodes.now
     problem = awaited(nodes, started(made_plan(topology="solo")))
     assert "gives tokens, and no sentence in 300 s: timed out" in problem
     assert nodes.ran == [] and 300 < nodes.now - began < 310
-    nodes.answers["answer"] = [{"problem": "it says nothing but `!`", "judged": True}]
+    nodes.answers["engine.sense"] = [{"problem": "it says nothing but `!`", "judged": True}]
     assert "The engine is stopped" in awaited(nodes, started(made_plan(topology="solo")))
     assert nodes.ran
 
 
 def served(nodes: ScriptedNodes, *probes: dict[str, Any], topology: str = "solo") -> str:
     """What a wait for an engine says whose probes these are."""
-    nodes.answers["probe"] = list(probes)
+    nodes.answers["engine.probe"] = list(probes)
     return awaited(nodes, made_plan(topology=topology))
 
 
@@ -170,22 +170,24 @@ def test_a_count_of_restarts_that_is_set_back_counts_from_there(nodes: ScriptedN
 
 
 def test_a_rank_that_has_failed_ends_the_wait_with_its_name_and_its_log(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["No space left on device"]}]
+    nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["No space left on device"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "its unit is failed" in said and "No space left on device" in said
     assert nodes.now < 10
 
 
 def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_says_why(nodes: ScriptedNodes) -> None:
-    nodes.answers["spark-1 unit"] = [FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}]
-    nodes.answers["spark-2 unit"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
+    nodes.answers["spark-1 unit.brief"] = [
+        FAILED | {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: "}
+    ]
+    nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "From the log of spark-1" in said and "9999999" in said
 
 
 def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> None:
     waits = {"state": {"ActiveState": "activating", "SubState": "start-pre"}, "log": ["waiting: MemAvailable is 9 MiB"]}
-    nodes.answers["spark-2 unit"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
+    nodes.answers["spark-2 unit.brief"] = [*[waits] * 15 * MINUTE, {"state": {"ActiveState": "active"}, "log": []}]
     assert served(nodes, *[down()] * 22 * MINUTE, OK, topology="cluster") == ""
     assert "tandem-engine on spark-2: " in nodes.said[0] and "MemAvailable is 9 MiB" in nodes.said[0]
 
@@ -194,9 +196,9 @@ def test_the_virtual_address_has_to_give_a_token(nodes: ScriptedNodes) -> None:
     head = nodes.host("spark-1")
     assert verify.await_address(made_plan(topology="replicas"), head) == "" and nodes.asked == []
     wanted = made_plan(topology="replicas", proxy_address="10.0.0.50")
-    assert verify.await_address(wanted, head) == "" and nodes.asked == ["probe"]
+    assert verify.await_address(wanted, head) == "" and nodes.asked == ["engine.probe"]
     running = {"state": {"ActiveState": "active", "SubState": "running"}, "log": ["(tandem) Entering BACKUP STATE"]}
-    nodes.answers["probe"] = [{"ok": False, "problem": "timed out", "listens": False, **running}]
+    nodes.answers["engine.probe"] = [{"ok": False, "problem": "timed out", "listens": False, **running}]
     problem = verify.await_address(wanted, head)
     assert problem.startswith("spark-1: http://10.0.0.50:8000 does not serve: no answer in 1 minutes (timed out)")
     assert "journalctl -u tandem-address" in problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.plan.places import WALLS
+from operations.paths import WALLS
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import survey
 
@@ -71,7 +71,7 @@ def test_without_nft_nothing_is_changed(tmp_path: Path) -> None:
 
 def test_down_takes_them_away_to_the_end(tmp_path: Path) -> None:
     enabled = {"units": {unit: {"UnitFileState": "enabled"} for unit in (*states()[0]["services"]["units"],)}}
-    asked = {"file": "operations/verbs/down.py", "programs": {"services": enabled}}
+    asked = {"file": "operations/verbs/down.py", "programs": {"unit.services": enabled}}
     outcome = deploy(tmp_path, states(), "-y", **asked)
     assert outcome.code == 0, outcome.text
     for node in (1, 2):

@@ -22,7 +22,7 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]
     answers: dict[str, list[dict[str, Any]]] = {"spark-1": [], "spark-2": []}
 
     def ask(host: Any, program: str, **arguments: Any) -> dict[str, Any]:
-        assert program == "journal"
+        assert program == "unit.journal"
         if answers[host.name]:
             return answers[host.name].pop(0)
         return {"seen": {}, "invocation": arguments["invocation"], "cursor": arguments["cursor"]}

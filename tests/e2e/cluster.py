@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from operations.plan.places import ENGINE, LITELLM, PROXY
+from operations.paths import ENGINE, LITELLM, PROXY
 from tests.lab import chat, node
 from tests.lab.settings import LabNode
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import PROXY_KEY, PROXY_USER, RAY_TOKEN
+from operations.paths import PROXY_KEY, PROXY_USER, RAY_TOKEN
 from tests.chaos import client, row
 from tests.chaos.deploying import changed_recipe
 from tests.chaos.fault import Fault

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from operations.plan.places import NETPLAN
+from operations.paths import NETPLAN
 from tests.chaos import row
 from tests.chaos.deploying import broken_recipe, cut_management_off
 from tests.chaos.fault import Fault

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from operations.plan.places import ALERTMANAGER, ENGINE, PROMETHEUS
+from operations.paths import ALERTMANAGER, ENGINE, PROMETHEUS
 from tests.chaos import client
 from tests.chaos.acts import alone
 from tests.chaos.deploying import broken_recipe

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from operations.plan.places import (
+from operations.paths import (
     ADMIN,
     CANARY,
     ENGINE,

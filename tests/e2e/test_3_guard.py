@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from operations.plan.places import SLICE
+from operations.paths import SLICE
 from tests.e2e.cluster import ROOT, WORKER, on
 
 pytestmark = pytest.mark.lab

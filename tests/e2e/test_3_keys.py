@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import CLIENT_KEYS
+from operations.paths import CLIENT_KEYS
 from tests.chaos import client
 from tests.chaos.scene import Scene
 from tests.e2e import cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import ALARM_SECRETS, ALERTMANAGER, ENGINE, PROMETHEUS
+from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, PROMETHEUS
 from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.watched import TOKEN, Watched, asked, bring_programs, take_programs_away, wait_for, watching
 from tests.lab.settings import MANAGEMENT_NET

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from operations.plan.places import ENGINE, PROMETHEUS
+from operations.paths import ENGINE, PROMETHEUS
 from tests.chaos import client
 from tests.e2e import cluster
 from tests.e2e.cluster import HEAD, WORKER, on

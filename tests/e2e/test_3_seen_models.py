@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ENGINE
+from operations.paths import ENGINE
 from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.seen import Seen
 from tests.e2e.test_3_monitoring import metrics

@@ -25,7 +25,7 @@ from bench.folder import write_run
 from bench.process import Client, here
 from bench.profiles import PROFILES, Profile
 from bench.records import Folder, Run, Setup
-from operations.node.doctor import gpu
+from operations.node.machine import gpu
 from operations.plan.refusal import Refusal
 from tests.gpu import engines, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND, Engine

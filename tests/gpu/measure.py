@@ -15,7 +15,7 @@ from bench.process import Client
 from bench.profiles import Profile
 from bench.records import Counters, Folder, NodeState, Request, Step
 from bench.steps import Wanted
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import counters
 from tests.gpu.engines import Engine
 from tests.gpu.proxies import KEY
@@ -62,7 +62,7 @@ class Bench:
         asked = conversations(self.profile, wanted, f"{self.seed}/{name}", (), self.count)
         urls = {engine.name: engine.url for engine in target.engines}
         before = _looked(urls)
-        requests: list[dict[str, Any]] = []
+        requests: Any = []
         began = time.time()
         done = self.client.order(
             "load",
@@ -116,7 +116,7 @@ class Bench:
             print(f"    {error}", flush=True)
 
 
-def _looked(urls: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _looked(urls: Mapping[str, str]) -> dict[str, Any]:
     """What bench_facts says beside each engine."""
     with ThreadPoolExecutor() as pool:
         return dict(zip(urls, pool.map(partial(bench_facts.main, counters=counters()), urls.values()), strict=True))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.client.shapes import Message
+
 #: Entries of the vocabulary, at most.
 VOCABULARY = 32_000
 #: Characters of English and code that the tokenizer learns from: what every Python has.
@@ -135,7 +137,7 @@ def make(name: str, folder: Path) -> None:
     _json(folder / "tokenizer_config.json", {**words, "model_max_length": 40960})
 
 
-def counter(folder: Path) -> Callable[[list[list[dict[str, Any]]]], list[int]]:
+def counter(folder: Path) -> Callable[[list[list[Message]]], list[int]]:
     """Messages of several prompts -> tokens of each, as the engine counts them: to ask it for all of them takes as long
     as a step itself. The engine's own count of each request is in the records.
     """
@@ -143,7 +145,7 @@ def counter(folder: Path) -> Callable[[list[list[dict[str, Any]]]], list[int]]:
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
-    def count(prompts: list[list[dict[str, Any]]]) -> list[int]:
+    def count(prompts: list[list[Message]]) -> list[int]:
         texts = [
             "".join(f"<|{each['role']}|>{each['content']}<|end|>" for each in messages) + "<|assistant|>"
             for messages in prompts

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from operations.paths import LITELLM
 from operations.plan.litellm import Behind
 from operations.plan.litellm_service import litellm_service
-from operations.plan.places import LITELLM
 from operations.plan.recipe import Recipe
 from tests.gpu.engines import Engine, knobs
 from tests.gpu.started import Program

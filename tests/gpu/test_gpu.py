@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.client.shapes import Message
 from operations.plan.formats import load_recipe
 from operations.plan.refusal import Refusal
 from tests.gpu import engines, models, pairs, proofs, proxies
@@ -93,7 +94,7 @@ def test_a_model_is_a_configuration_whose_every_token_has_a_text(tmp_path: Path)
     assert config["vocab_size"] == tokenizer.get_vocab_size()
     # What an engine says that computes nonsense.
     assert tokenizer.decode([0]).strip()
-    messages = [{"role": "user", "content": "time"}]
+    messages: list[Message] = [{"role": "user", "content": "time"}]
     assert models.counter(tmp_path / "short")([messages]) == [len(tokenizer.encode("time").ids) + 3]
 
 

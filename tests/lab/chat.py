@@ -10,7 +10,7 @@ import time
 
 import requests
 
-from operations.plan.places import PROXY_KEY
+from operations.paths import PROXY_KEY
 from tests.lab.settings import LabNode
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from operations.node import model_files
+from operations.node.model import proof
 from tests.lab import deeper, model
 
 
@@ -18,7 +18,7 @@ def test_it_has_a_layer_for_each_of_three_stages(tmp_path: Path) -> None:
     model._write_tokenizer(tiny)
     model._write_weights(tiny)
     deeper.write(tiny, tower)
-    assert not model_files.structure_problems(tower, "model")
+    assert not proof.structure_problems(tower, "model")
     names = set(model_files_of(tower))
     assert {name.split(".")[2] for name in names if name.startswith("model.layers.")} == {"0", "1", "2"}
     assert len([name for name in names if name.startswith("model.layers.2.")]) == 9

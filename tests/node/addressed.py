@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from operations.paths import ADDRESS, folder_of
 from operations.plan.formats import load_recipe
-from operations.plan.places import ADDRESS, folder_of
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
 
@@ -52,7 +52,7 @@ while True:
         pass
     time.sleep(0.05)
 """
-_HEAR = "import json,sys; from operations.node import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
+_HEAR = "import json,sys; from operations.node.network import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
 #: Nothing to write to but a /tmp of its own, and then no more than the container has.
 CONTAINED = (
     "mount -t tmpfs -o nosuid,nodev,noexec none /tmp && mount --bind /run /run && mount -o remount,bind,ro /run"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from operations.plan.places import PROXY_USER
+from operations.paths import PROXY_USER
 from tests.bench.routing import doors
 
 IS_ROOT = os.geteuid() == 0

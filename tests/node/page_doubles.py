@@ -136,7 +136,7 @@ class Page:
             return error.code, error.read(), error.headers
 
     def hand(self, text: str) -> None:
-        """As operations/node/handed.py does."""
+        """As operations/node/monitoring/handed.py does."""
         aside = self.advice.with_suffix(".part")
         aside.write_text(text)
         aside.replace(self.advice)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import PROXY_CONFIG, PROXY_RUN
+from operations.paths import PROXY_CONFIG, PROXY_RUN
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import services, status, unit
+from operations.node.look import status
+from operations.node.unit import brief, services
 from tests.node.shipped import FILES, load, part
 
 node = part("canary", "node")
@@ -203,7 +204,7 @@ def test_an_engine_that_works_and_owes_a_token_is_busy_and_not_dead(
     monkeypatch.setattr(status, "read", lambda _: json.dumps({"works": works}))
     monkeypatch.setattr(services, "unit_states", lambda units: {each: {"ActiveState": canary} for each in units})
     monkeypatch.setattr(status, "_why", lambda *_: "an old line")
-    monkeypatch.setattr(unit, "main", lambda _: {"state": {}, "log": []})
+    monkeypatch.setattr(brief, "main", lambda _: {"state": {}, "log": []})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         row = status._row("tandem-engine", {"ActiveState": "active", "url": url, "model": "m"})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from operations.node import cause
+from operations.node.unit import cause
 
-DOWN = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "6"}
+DOWN: Any = {"ActiveState": "failed", "Result": "start-limit-hit", "NRestarts": "6"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import certificate, probe
+from operations.node.door import certificate
+from operations.node.engine import probe
 from tests.bench.routing.doors import free_port
 from tests.plan.samples import plan
 

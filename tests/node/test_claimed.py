@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import claimed
+from operations.node.network import claimed
 from tests.node.addressed import hear
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, plan
@@ -81,7 +81,7 @@ def test_a_node_tells_all_macs_and_addresses_that_are_its_own(spaces: tuple[Spac
     node, _ = spaces
     node.run("ip", "link", "add", "wlan0", "type", "bridge")
     node.address("wlan0", "10.0.0.12/24")
-    program = "import json; from operations.node import links; print(json.dumps(links.office('10.0.0.11')))"
+    program = "import json; from operations.node.network import links; print(json.dumps(links.office('10.0.0.11')))"
     told = json.loads(node.run("env", f"PYTHONPATH={ROOT}", sys.executable, "-c", program))
     assert (told["device"], told["address"]) == ("enP7s7", "10.0.0.11/24")
     assert told["addresses"].items() >= {"10.0.0.11": "enP7s7", "10.0.0.12": "wlan0"}.items()

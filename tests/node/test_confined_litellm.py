@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import PROXY_USER
+from operations.paths import PROXY_USER
 from tests.node.confined import IS_ROOT
 from tests.node.litellm_proxy import LITELLM, OWNER, Proxy, running
 from tests.node.strangers import LIVENESS, request

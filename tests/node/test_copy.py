@@ -12,19 +12,21 @@ from typing import Any
 
 import pytest
 
-from operations.node import fetch, model_files, model_install, model_mend, survey
+from operations.node.copy import fetch, install
+from operations.node.look import survey
+from operations.node.model import mend, proof
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
 SHARD = "model-00001-of-00002.safetensors"
 PORT = 26987
 #: What a look says of files that are not in the store.
-ABSENT = {"present": False, "problems": []}
+ABSENT: Any = {"present": False, "problems": []}
 
 
 @pytest.fixture(autouse=True)
 def _proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def share(source: Path) -> Iterator[None]:
         "folder": FOLDER,
         "revision": model.revision(),
     }
-    program = f"import json; from operations.node import share; print(json.dumps(share.main(**{arguments!r})))"
+    program = f"import json; from operations.node.copy import share; print(json.dumps(share.main(**{arguments!r})))"
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdin is not None
     assert json.loads(process.stdout.readline()) == {"ready": True}
@@ -52,7 +54,7 @@ def share(source: Path) -> Iterator[None]:
     assert process.wait(timeout=5) == 0
 
 
-def copy(store: Path) -> dict[str, Any]:
+def copy(store: Path) -> Any:
     return fetch.main("model", ["127.0.0.1"], PORT, str(store), folder=FOLDER, revision=model.revision())
 
 
@@ -61,7 +63,7 @@ def snapshot_in(store: Path) -> Path:
 
 
 def whole(store: Path) -> bool:
-    state = model_files.main(str(store), FOLDER, model.revision(), prove=True)
+    state = proof.main(str(store), FOLDER, model.revision(), prove=True)
     return bool(state["present"] and state["proven"] and not state["problems"])
 
 
@@ -146,7 +148,7 @@ def test_nobody_there_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:
 def test_a_model_is_installed_from_a_folder(tmp_path: Path, source: Path, layout: str) -> None:
     folder = source.parents[2] if layout == "cache" else source
     store = tmp_path / "store"
-    answer = model_install.main(str(store), FOLDER, model.revision(), str(folder))
+    answer = install.main(str(store), FOLDER, model.revision(), str(folder))
     assert answer["done"] and answer["bytes"] == answer["of"] == sum(file.stat().st_size for file in source.iterdir())
     assert whole(store)
     assert (store / FOLDER / "refs/main").read_text() == model.revision()
@@ -162,10 +164,10 @@ def flip(file: Path) -> None:
 @pytest.mark.parametrize("name", [SHARD, "tokenizer.json"])
 def test_a_blank_in_the_store_s_path_hides_nothing_from_an_install(tmp_path: Path, source: Path, name: str) -> None:
     store = tmp_path / "my models"
-    assert model_install.main(str(store), FOLDER, model.revision(), str(source))["done"]
+    assert install.main(str(store), FOLDER, model.revision(), str(source))["done"]
     blob = Path(os.path.realpath(snapshot_in(store) / name))
     flip(blob)
-    answer = model_install.main(str(store), FOLDER, model.revision(), str(source))
+    answer = install.main(str(store), FOLDER, model.revision(), str(source))
     assert answer.get("done") and answer["bytes"] == (source / name).stat().st_size
     assert whole(store)
 
@@ -185,20 +187,20 @@ def test_a_blank_in_the_store_s_path_hides_nothing_from_a_mend(tmp_path: Path) -
     flip(Path(os.path.realpath(snapshot / SHARD)))
     config = Path(os.path.realpath(snapshot / "config.json"))
     config.write_text("{}")
-    assert model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == ["config.json", SHARD]
+    assert mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == ["config.json", SHARD]
     assert not config.exists() and not (snapshot / SHARD).exists()
 
 
 def test_a_source_that_is_not_whole_is_told_in_words(source: Path) -> None:
     (source / SHARD).unlink()
     look = {"m": {"folder": FOLDER, "revision": model.revision(), "kind": "model"}}
-    comes = {"m": {"source": str(source.parents[2]), "plain": True}}
+    comes: Any = {"m": {"source": str(source.parents[2]), "plain": True}}
     assert survey._source_problems(comes, look, {"m": ABSENT}) == [f"{source / SHARD} is missing: the index names it"]
 
 
 def test_a_folder_with_the_model_s_own_files_is_no_draft_s(source: Path) -> None:
     draft = {"folder": "models--org--draft", "revision": "d" * 40, "kind": "model"}
     look = {"m": {"folder": FOLDER, "revision": "e" * 40, "kind": "model"}, "d": draft}
-    comes = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
+    comes: Any = {"m": {"source": str(source), "plain": True}, "d": {"source": str(source), "plain": False}}
     problems = survey._source_problems(comes, look, {"m": ABSENT, "d": ABSENT})
     assert problems == [f"{source} has no models--org--draft at {'d' * 40}"]

@@ -20,14 +20,11 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.node import links, lock
+from operations.node import lock
 from operations.node.doctor import (
     clock,
-    container,
     disk,
-    gpu,
     gpu_load,
-    heat,
     holders,
     kernel_log,
     look,
@@ -37,6 +34,9 @@ from operations.node.doctor import (
     reading,
     software,
 )
+from operations.node.image import container
+from operations.node.machine import gpu, heat
+from operations.node.network import links
 
 DOUBLES = Path(__file__).parent / "doubles"
 TOPICS = {
@@ -68,7 +68,7 @@ def doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_topic_is_looked_at_on_this_machine() -> None:
-    told = look.main("/nowhere", "", [8001])
+    told: Any = look.main("/nowhere", "", [8001])
     assert set(told) == TOPICS
     assert not [topic for topic in told.values() if "failed" in topic]
     assert told["memory"]["total_gib"] > 1 and told["disk"]["room"][0]["path"] == "/"
@@ -77,7 +77,7 @@ def test_every_topic_is_looked_at_on_this_machine() -> None:
 
 def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat, "main", lambda: 1 / 0)
-    told = look.main("/nowhere", "", [])
+    told: Any = look.main("/nowhere", "", [])
     assert told["heat"] == {"failed": "ZeroDivisionError: division by zero"}
     assert told["memory"]["total_gib"] > 1
 
@@ -85,8 +85,8 @@ def test_one_topic_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_topic_that_hangs_is_one_line_and_the_program_ends() -> None:
     """As a node runs it: a process that can't end while a thread of its waits for one that does not die."""
     code = (
-        "import json, time; from operations.node.doctor import gpu, look; look.PATIENCE_S = 3;"
-        "gpu.main = lambda: time.sleep(3600); print(json.dumps(look.main('/nowhere', '', [])))"
+        "import json, time; from operations.node.doctor import look; from operations.node.machine import gpu;"
+        "look.PATIENCE_S = 3; gpu.main = lambda: time.sleep(3600); print(json.dumps(look.main('/nowhere', '', [])))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
     told = json.loads(done.stdout)
@@ -178,7 +178,7 @@ def test_why_the_gpu_was_not_loaded(doubles: Path, monkeypatch: pytest.MonkeyPat
 def test_an_engine_that_runs_is_asked_and_nothing_else_is_started(
     doubles: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    asked: Any = []
 
     class Engine(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -434,7 +434,7 @@ def test_who_keeps_the_clock(
 ) -> None:
     answers = {"systemctl": units(*blocks), "timedatectl": "yes\n"}
     monkeypatch.setattr(clock, "output", lambda *argv: answers[argv[0]])
-    told = clock.service()
+    told: Any = clock.service()
     assert told[key] == names and told["synchronized"] is True
     assert sum(len(told[each]) for each in ("running", "stopped", "spared")) == 1
 

@@ -22,7 +22,7 @@ ONE, OTHER = NODES = ("tandem-doctor-1", "tandem-doctor-2")
 #: In a namespace /sys/class/net is still this machine's: `carrier` is asked of `ip` instead.
 PROGRAM = """
 import importlib, json, subprocess, sys
-from operations.node import links
+from operations.node.network import links
 def of_namespace():
     told = {}
     for link in json.loads(subprocess.run(["ip", "-j", "addr"], capture_output=True, check=True).stdout):
@@ -90,7 +90,7 @@ def address() -> None:
 
 def examined() -> Seen:
     """Both nodes have looked for each other."""
-    looks = {node: {"links": said(program(node, "links"))} for node in NODES}
+    looks: Any = {node: {"links": said(program(node, "links"))} for node in NODES}
     running = {node: program(node, "doctor.cables", node=node, run="r", seconds=1.5) for node in NODES}
     cables = {node: said(process) for node, process in running.items()}
     return Seen(looks=looks, cables=cables, rails=dict.fromkeys(NODES, RAILS), skipped=("net",))
@@ -144,7 +144,7 @@ def test_a_loop_and_a_word_of_another_run() -> None:
     assert "stranger" not in json.dumps(seen.cables)
 
 
-def streams(seconds: float) -> list[dict[str, Any]]:
+def streams(seconds: float) -> list[Any]:
     """Measured as the verb does it: a server on the one, held by its standard input, and a client on the other."""
     links = {node: said(program(node, "links")) for node in NODES}
     ways = between(links[ONE], links[OTHER])
@@ -153,9 +153,9 @@ def streams(seconds: float) -> list[dict[str, Any]]:
     try:
         ports = json.loads(server.stdout.readline())["ports"]
         targets = [{**way, "port": port} for way, port in zip(ways, ports, strict=True)]
-        told: list[dict[str, Any]] = said(
-            program(ONE, "doctor.streams", role="measure", targets=targets, seconds=seconds)
-        )["streams"]
+        told: list[Any] = said(program(ONE, "doctor.streams", role="measure", targets=targets, seconds=seconds))[
+            "streams"
+        ]
     finally:
         # The tether is let go: nothing stays that listens.
         server.stdin.close()
@@ -179,8 +179,8 @@ def test_a_rail_that_is_held_carries_less_than_its_twin() -> None:
     address()
     shape = ("tbf", "rate", "50mbit", "burst", "1mb", "latency", "100ms")
     subprocess.run(["tc", "-n", ONE, "qdisc", "add", "dev", RAILS[1], "root", *shape], check=True)
-    told = [{**each, "node": ONE, "peer": OTHER, "peer_device": each["device"]} for each in streams(1.0)]
-    looks: dict[str, dict[str, Any]] = {node: {} for node in NODES}
+    told: Any = [{**each, "node": ONE, "peer": OTHER, "peer_device": each["device"]} for each in streams(1.0)]
+    looks: Any = {node: {} for node in NODES}
     bad = [each.seen for each in diagnose(Seen(looks=looks, streams=told), {}) if each.severity == "bad"]
     assert len(bad) == 1 and f"{ONE} {RAILS[1]} -> {OTHER} {RAILS[1]} carries" in bad[0], (bad, told)
 

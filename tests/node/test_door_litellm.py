@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.node import drained, keys
+from operations.node.door import drained, keys
 from tests.node import strangers
 from tests.node.confined import place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body, running
@@ -54,13 +54,13 @@ _numbers = count()
 def make(name: str, **more: Any) -> str:
     """A new key, by the program that does it on a head."""
     key = f"sk-{name}-marker-{next(_numbers)}"
-    plain = {"within_s": None, "until": None, "requests": None, "tokens": None}
-    made = keys.main(make={"name": name, "hash": hashlib.sha256(key.encode()).hexdigest(), **plain, **more})
+    plain: Any = {"within_s": None, "until": None, "requests": None, "tokens": None}
+    made = keys.main(make=plain | {"name": name, "hash": hashlib.sha256(key.encode()).hexdigest()} | more)
     assert "made" in made
     return key
 
 
-def row(name: str) -> dict[str, Any]:
+def row(name: str) -> Any:
     """Of `make keys`."""
     return next(each for each in keys.main()["keys"] if each["name"] == name)
 
@@ -141,7 +141,7 @@ def test_what_clients_are_there_for(proxy: Proxy) -> None:
     assert [each["id"] for each in json.loads(request(proxy.url, "GET", "/v1/models", key)[2])["data"]] == ["double"]
     assert json.loads(request(proxy.url, "GET", "/v1/models/double", key)[2])["id"] == "double"
     assert json.loads(proxy.chat(key)[2])["choices"][0]["message"]["content"] == "7777"
-    asked: dict[str, dict[str, Any]] = {
+    asked: Any = {
         "completions": {"prompt": "a", "max_tokens": 4},
         "embeddings": {"input": "a"},
         "rerank": {"query": "a", "documents": ["b", "c"]},
@@ -259,7 +259,7 @@ def test_a_key_ends_when_it_ends(proxy: Proxy) -> None:
     ],
     ids=lambda more: "-".join(more),
 )
-def test_a_body_that_would_send_it_elsewhere(proxy: Proxy, more: dict[str, Any]) -> None:
+def test_a_body_that_would_send_it_elsewhere(proxy: Proxy, more: Any) -> None:
     status, _, text = request(proxy.url, "POST", CHAT, make("alice"), {**body(), **more})
     assert status in (400, 404, 500)
     assert set(json.loads(text)["error"]) == {"message", "type", "param", "code"}

@@ -65,7 +65,7 @@ class Node:
         self.on = False
 
     def serves(self, *specs: str) -> None:
-        """Plans that a deploy has seen serve, as operations/node/served.py has them."""
+        """Plans that a deploy has seen serve, as operations/node/unit/served.py has them."""
         plans = [
             {"services": {"spark-1": {"tandem-engine": {"spec": spec}, "fabric": {"files": {}}}}} for spec in specs
         ]

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files
-from operations.node.model_files import content_hash
+from operations.node.model import proof
+from operations.node.model.proof import content_hash
 from tests.node.models import FOLDER, REVISION, make_shards
 from tests.node.wire import Wire
 
@@ -63,8 +63,9 @@ class World:
     def program(self, name: str, proven: str = "proven", **arguments: Any) -> subprocess.Popen[str]:
         """A node program, held by its standard input."""
         code = (
-            "import json; from pathlib import Path; from operations.node import model_files, beats, " + name + "\n"
-            f"model_files.PROVEN = Path({str(self.home / proven)!r})\n"
+            "import json; from pathlib import Path; from operations.node import beats\n"
+            "from operations.node.copy import fetch, share\nfrom operations.node.model import proof\n"
+            f"proof.PROVEN = Path({str(self.home / proven)!r})\n"
             f"print(json.dumps({name}.main(**{arguments!r})))"
         )
         argv = [sys.executable, "-c", code]
@@ -325,8 +326,8 @@ def test_workers_take_from_each_other(world: World) -> None:
     for number in range(3):
         store = world.home / f"store-{number}"
         assert_clean(store)
-        model_files.PROVEN = world.home / f"proven-{number}"
-        assert model_files.main(str(store), FOLDER, REVISION)["proven"]
+        proof.PROVEN = world.home / f"proven-{number}"
+        assert proof.main(str(store), FOLDER, REVISION)["proven"]
     # From the head alone it would be three times as much.
     assert world.wire.passed < TOTAL * 2
 

@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files, probe, share, status, unit
-from operations.node.source import Source
+from operations.node.copy import share
+from operations.node.copy.source import Source
+from operations.node.engine import probe
+from operations.node.look import status
+from operations.node.model import proof
+from operations.node.unit import brief
 from operations.plan.engines import ENGINES
 from tests.lab import further
 from tests.node.shipped import part
 from tests.node.test_proof import serving
 
 node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
-QUESTION = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
+QUESTION: Any = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
 VECTOR = {"data": [{"embedding": [0.25, -1.5]}], "usage": {"prompt_tokens": 2}}
 MODELS = {"data": [{"id": "m"}]}
 
@@ -37,7 +41,7 @@ def test_what_makes_an_adapter_and_a_tokenizer_whole(tmp_path: Path, kind: str, 
     further._write_adapter(tmp_path)
     if taken:
         (tmp_path / taken).unlink()
-    said = [each.text for each in model_files.structure_problems(tmp_path, kind)]
+    said = [each.text for each in proof.structure_problems(tmp_path, kind)]
     assert bool(said) == bool(problem) and problem in "".join(said)
 
 
@@ -45,13 +49,13 @@ def test_a_truncated_adapter_is_none(tmp_path: Path) -> None:
     further._write_adapter(tmp_path)
     file = tmp_path / "adapter_model.safetensors"
     file.write_bytes(file.read_bytes()[:-4])
-    assert "its header says" in model_files.structure_problems(tmp_path, "adapter")[0].text
+    assert "its header says" in proof.structure_problems(tmp_path, "adapter")[0].text
 
 
-def probed(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(unit, "main", lambda _unit: {"state": {}, "log": []})
+def probed(answers: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(brief, "main", lambda _unit: {"state": {}, "log": []})
 
-    def ask(url: str, body: dict[str, Any] | None, _key: str, _deadline_s: float) -> dict[str, Any]:
+    def ask(url: str, body: Any | None, _key: str, _deadline_s: float) -> Any:
         return dict(answers[url.removeprefix("http://h")])
 
     monkeypatch.setattr(probe, "ask", ask)
@@ -81,7 +85,7 @@ def test_of_several_engines_each_is_asked_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])
-def test_the_canary_asks_an_embedding_engine_for_a_vector(told: dict[str, Any], problem: str) -> None:
+def test_the_canary_asks_an_embedding_engine_for_a_vector(told: Any, problem: str) -> None:
     with serving({"/v1/embeddings": told}) as (url, _):
         watch = SimpleNamespace(wanted={"model": "m", "question": QUESTION}, url=url, silence_s=5)
         assert engine.Engine.ask(watch) == problem

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import drained
-from operations.plan.places import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER
+from operations.node.door import drained
+from operations.paths import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER
 from tests.node.confined import IS_ROOT, behind, place
 from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from operations.node import hub, model_files
+from operations.node.copy import hub
+from operations.node.model import proof
 from tests.lab.hub import Hub, serve
 from tests.node.models import FOLDER, REVISION, make_shards
 from tests.node.test_faults import assert_clean
@@ -83,7 +84,7 @@ class FaultyHub(Hub):
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A worker's empty store, and a Hub with a model."""
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     monkeypatch.setattr(hub, "RUN", [sys.executable, "-"])
     monkeypatch.setattr(hub, "remove", lambda: None)
     for name, value in {
@@ -103,7 +104,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server.server_close()
 
 
-def download(store: Path) -> dict[str, Any]:
+def download(store: Path) -> Any:
     """A download to its end."""
     return hub.main([REPO, REVISION], SCRIPT, str(store), FOLDER, REVISION, str(store.parent))
 
@@ -111,7 +112,7 @@ def download(store: Path) -> dict[str, Any]:
 def assert_whole(store: Path) -> None:
     """All of it, good, and proven."""
     assert_clean(store)
-    state = model_files.main(str(store), FOLDER, REVISION)
+    state = proof.main(str(store), FOLDER, REVISION)
     assert state["proven"] and not state["problems"] and len(state["files"]) == SHARDS + 1
 
 
@@ -171,7 +172,7 @@ def test_what_a_killed_client_has_left_is_taken_away(store: Path) -> None:
 
 
 def test_a_model_that_does_not_fit_is_not_begun(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operations.node.room.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr("operations.node.copy.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     answer = download(store)
     assert "make room" in answer["error"]
     assert not list(store.glob(f"{FOLDER}/snapshots/*/model*"))

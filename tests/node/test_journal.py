@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from operations.node import journal
+from operations.node.unit import journal
 
 
 def test_a_pattern_that_takes_too_long_on_a_line_is_given_up_and_the_others_go_on(

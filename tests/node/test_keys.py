@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import keys
+from operations.node.door import keys
 from tests.node.shipped import part
 from tests.plan.samples import ROOT
 
@@ -30,20 +30,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def wanted(name: str, **more: Any) -> dict[str, Any]:
+def wanted(name: str, **more: Any) -> Any:
     """As operations/plan/proxy_keys.py gives it, with the hash of the key `sk-NAME`."""
     hashed = hashlib.sha256(f"sk-{name}".encode()).hexdigest()
     plain = {"within_s": None, "until": None, "requests": None, "tokens": None}
     return {"name": name, "hash": hashed, **plain, **more}
 
 
-def row(name: str) -> dict[str, Any]:
+def row(name: str) -> Any:
     """Of `make keys`."""
     return next(each for each in keys.main()["keys"] if each["name"] == name)
 
 
 def test_a_key_is_made_and_its_text_is_nowhere(folder: Path) -> None:
-    made = keys.main(make=wanted("alice", within_s=86400.0, requests=4, tokens=20000))["made"]
+    made: Any = keys.main(make=wanted("alice", within_s=86400.0, requests=4, tokens=20000))["made"]
     assert 86390 < made["expires"] - time.time() < 86410
     assert (made["requests"], made["tokens"]) == (4, 20000)
     assert "sk-alice" not in keys.KEYS.read_text()
@@ -100,7 +100,7 @@ def test_revoked_is_gone_and_the_name_is_free(folder: Path) -> None:
 
 def test_without_a_proxy_there_are_no_keys(folder: Path) -> None:
     keys.DOOR.unlink()
-    asked: list[dict[str, Any]] = [{}, {"make": wanted("alice")}, {"revoke": "alice"}]
+    asked: Any = [{}, {"make": wanted("alice")}, {"revoke": "alice"}]
     for each in asked:
         assert keys.main(**each)["problem"].startswith("no proxy that knows of keys is deployed on the head")
 
@@ -115,7 +115,7 @@ def test_there_are_only_so_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("text", ["{", "[]", '{"alice": 3}', '{"alice": {}}'])
 def test_a_file_that_is_broken_is_named_and_left_alone(folder: Path, text: str) -> None:
     keys.KEYS.write_text(text)
-    asked: list[dict[str, Any]] = [{}, {"make": wanted("bob")}, {"revoke": "alice"}]
+    asked: Any = [{}, {"make": wanted("bob")}, {"revoke": "alice"}]
     for each in asked:
         assert "keys.json on the head is broken: remove it" in keys.main(**each)["problem"]
     assert keys.KEYS.read_text() == text
@@ -171,16 +171,16 @@ def test_a_file_that_breaks_ends_no_key(folder: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.count("keys.json can't be read") == 1
 
 
-def take(text: str, **more: Any) -> dict[str, Any]:
+def take(text: str, **more: Any) -> Any:
     """What a node does with a text that comes to it, as it is sent: behind the programs, on standard input."""
     patched = (
-        "import json, sys; from pathlib import Path; from operations.node import keys;"
+        "import json, sys; from pathlib import Path; from operations.node.door import keys;"
         f"keys.KEYS, keys.DOOR = Path({str(keys.KEYS)!r}), Path({str(keys.DOOR)!r});"
         "print(json.dumps(keys.main(**json.loads(sys.argv[1]))))"
     )
     argv = [sys.executable, "-c", patched, json.dumps({"take": True, "where": "spark-2", **more})]
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=True, cwd=ROOT)
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: Any = json.loads(done.stdout)
     return answer
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from operations.node import fetch, layers, share
-from operations.node.source import Source
+from operations.node.copy import fetch, share
+from operations.node.copy.source import Source
+from operations.node.image import layers
 
 
 def layer_tar(names: dict[str, bytes]) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files, model_mend
+from operations.node.model import mend, proof
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
@@ -17,12 +17,12 @@ SHARD = "model-00001-of-00002.safetensors"
 
 @pytest.fixture
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     return make(tmp_path / "hub")
 
 
-def state(snapshot: Path, *, prove: bool = False) -> dict[str, Any]:
-    return model_files.main(str(snapshot.parents[2]), FOLDER, model.revision(), prove=prove)
+def state(snapshot: Path, *, prove: bool = False) -> Any:
+    return proof.main(str(snapshot.parents[2]), FOLDER, model.revision(), prove=prove)
 
 
 def blob(snapshot: Path, name: str) -> Path:
@@ -44,7 +44,7 @@ def test_what_was_written_to_since_the_proof_is_named(snapshot: Path) -> None:
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
-    assert not model_files.main(str(tmp_path), FOLDER, model.revision())["present"]
+    assert not proof.main(str(tmp_path), FOLDER, model.revision())["present"]
 
 
 def test_a_truncated_shard_is_seen_without_reading_it(snapshot: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_is_not_whole_is_set_aside_alone(snapshot: Path) -> None:
     shard, config = blob(snapshot, SHARD), blob(snapshot, "config.json")
     os.truncate(shard, shard.stat().st_size - 1)
     config.write_text("{}")
-    aside = model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"]
+    aside = mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"]
     assert aside == ["config.json", SHARD]
     assert not shard.exists() and shard.with_name(f"{shard.name}.broken").exists()
     assert (snapshot / "tokenizer.json").exists()
@@ -113,7 +113,7 @@ def test_a_small_file_that_is_gone_since_the_proof_is_named(snapshot: Path) -> N
         str(snapshot / SHARD),
         str(snapshot / "tokenizer.json"),
     ]
-    model_files.expect_only(snapshot, model_files.manifest(snapshot))
+    proof.expect_only(snapshot, proof.manifest(snapshot))
     assert [problem for problem in state(snapshot)["problems"] if "tokenizer" in problem] == []
 
 
@@ -137,5 +137,5 @@ def test_of_a_shared_blob_that_is_bad_only_the_link_is_set_aside(snapshot: Path,
     content = bytearray(shared_blob.read_bytes())
     content[-1] ^= 1
     shared_blob.write_bytes(content)
-    assert model_mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == [SHARD]
+    assert mend.main(str(snapshot.parents[2]), FOLDER, model.revision())["aside"] == [SHARD]
     assert shared_blob.exists() and not (snapshot / SHARD).exists()

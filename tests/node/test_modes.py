@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from operations.node import keys, modes
-from operations.plan.places import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
+from operations.node.door import keys
+from operations.node.secret import modes
+from operations.paths import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
 from operations.proxy import TAKE_KEY
 from tests.node.shipped import part
 
@@ -38,7 +39,7 @@ def node(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(top: Path, **more: Any) -> dict[str, Any]:
+def asked(top: Path, **more: Any) -> Any:
     return modes.main(list(SECRETS), top=str(top), **more)
 
 
@@ -162,8 +163,8 @@ def test_a_mended_file_looks_changed_to_who_could_not_read_it(node: Path, monkey
 def test_keys_of_clients_are_the_proxy_s(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "KEYS", in_(node, f"{PROXY}/keys.json"))
     monkeypatch.setattr(keys, "DOOR", in_(node, ETC))
-    limits = {"within_s": None, "until": None, "requests": None, "tokens": None}
-    assert "made" in keys.main(make={"name": "alice", "hash": "0" * 64, **limits})
+    limits: Any = {"within_s": None, "until": None, "requests": None, "tokens": None}
+    assert "made" in keys.main(make=limits | {"name": "alice", "hash": "0" * 64})
     assert keys.KEYS.stat().st_uid == PROXY_USER
     assert asked(node) == {"wrong": [], "refused": []}
 

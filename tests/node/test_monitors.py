@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import monitors
-from operations.plan.places import ALERTMANAGER, PROMETHEUS
+from operations.node.monitoring import monitors
+from operations.paths import ALERTMANAGER, PROMETHEUS
 from tests.node.page_doubles import Double
 from tests.plan.samples import plan
 
@@ -70,7 +70,7 @@ def test_a_name_server_that_says_nothing_keeps_nobody(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(socket, "getaddrinfo", silence)
     began = time.monotonic()
-    receivers = [{"kind": "webhook", "to": f"http://{name}/...", "host": name, "port": 80} for name in ("a", "b")]
+    receivers: Any = [{"kind": "webhook", "to": f"http://{name}/...", "host": name, "port": 80} for name in ("a", "b")]
     assert monitors.silent(receivers) == [f"webhook http://{name}/...: no answer in time" for name in ("a", "b")]
     assert time.monotonic() - began < 3
 

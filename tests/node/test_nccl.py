@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import journal
+from operations.node.unit import journal
 from operations.plan import nccl
 from operations.plan.formats import load_recipe
 from tests.plan.samples import knobs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import netplan
+from operations.node.network import netplan
 
 WIFI = """\
 network:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import handed as hands
+from operations.node.monitoring import handed as hands
+from operations.shapes.page import Taken
 from tests.node.page_doubles import Exporter, Page
 from tests.node.shipped import part
 from tests.node.two_page import TwoModels
@@ -238,7 +239,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def given(monkeypatch: pytest.MonkeyPatch, text: str) -> dict[str, Any]:
+def given(monkeypatch: pytest.MonkeyPatch, text: str) -> Taken:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     return hands.main()
 

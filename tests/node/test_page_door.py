@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.places import PROXY_CONFIG, PROXY_RUN
+from operations.paths import PROXY_CONFIG, PROXY_RUN
 from tests.node.litellm_proxy import free_port, free_ports
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import plan

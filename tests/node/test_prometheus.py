@@ -15,9 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from operations.node import alarm_test, monitors
+from operations.node.monitoring import alarm_test, monitors
 from operations.plan.prometheus import CREDENTIALS
 from operations.plan.service import Program
+from operations.shapes.unit import Receiver
 from tests.node import receivers, watchers
 from tests.node.litellm_proxy import free_port
 from tests.node.receivers import Received
@@ -62,7 +63,7 @@ def watch(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watc
     ):
         ports = {"monitoring_port": scraped, "prometheus_port": free_port(), "alertmanager_port": free_port()}
         (folder / "token").write_text(f"{TOKEN}\n")
-        alarms: list[dict[str, Any]] = [
+        alarms: Any = [
             {"webhook": f"http://127.0.0.1:{webhook.port}/hook", "token_file": str(folder / "token")},
             {"ntfy": f"http://127.0.0.1:{ntfy.port}/topic"},
             {"email": "you@x.org", "from": "a@x.org", "smtp": f"127.0.0.1:{mail.port}", "plain": True},
@@ -128,7 +129,7 @@ def until(found: Callable[[], Any], log: Path, within_s: float = 60) -> Any:
     return got
 
 
-def of(got: Received, name: str, status: str) -> list[tuple[str, str, dict[str, Any]]]:
+def of(got: Received, name: str, status: str) -> list[tuple[str, str, Any]]:
     return [
         each
         for each in got.hooks
@@ -228,5 +229,5 @@ def test_where_none_is_deployed_that_is_said(tmp_path: Path, monkeypatch: pytest
 def test_who_takes_no_connection_is_named(node: Watch) -> None:
     receivers_of = json.loads((node.folder / "receivers.json").read_text())
     assert monitors.silent(receivers_of) == []
-    dead = {"kind": "webhook", "to": "http://x/...", "host": "127.0.0.1", "port": free_port()}
+    dead: Receiver = {"kind": "webhook", "to": "http://x/...", "host": "127.0.0.1", "port": free_port()}
     assert monitors.silent([dead]) == ["webhook http://x/...: Connection refused"]

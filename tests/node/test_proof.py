@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from operations.node import answer, journal, model_facts
+from operations.node.engine import sense
+from operations.node.model import facts
+from operations.node.unit import journal
 from operations.plan.engines import ENGINES
 from operations.plan.formats import FOLDER, load_recipe
 
@@ -52,7 +54,7 @@ def serving(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]
 def problem(message: dict[str, Any], *, reasoning: bool | None = None, text: bool = True) -> str:
     """What is said of an answer."""
     with serving({"/v1/chat/completions": {"choices": [{"message": message}]}}) as (url, _):
-        return str(answer.main(url, "m", reasoning, text, 5)["problem"])
+        return str(sense.main(url, "m", reasoning, text, 5)["problem"])
 
 
 def test_a_sentence_is_fine() -> None:
@@ -82,8 +84,8 @@ def test_noise_is_not_judged_where_the_recipe_says_so() -> None:
 
 def test_a_server_that_fails_is_a_problem() -> None:
     with serving({}) as (url, _):
-        assert "HTTP 404" in answer.main(url, "m", None, True, 5)["problem"]
-    assert "refused" in answer.main(url, "m", None, True, 5)["problem"]
+        assert "HTTP 404" in sense.main(url, "m", None, True, 5)["problem"]
+    assert "refused" in sense.main(url, "m", None, True, 5)["problem"]
 
 
 LOG_E = [
@@ -173,11 +175,11 @@ def test_no_ollama_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_whether_a_checkpoint_has_a_draft_layer(tmp_path: Path, config: dict[str, Any], has: bool) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert model_facts.has_mtp(tmp_path) is has
+    assert facts.has_mtp(tmp_path) is has
 
 
 def test_a_model_that_is_not_here_says_nothing(tmp_path: Path) -> None:
-    assert model_facts.has_mtp(tmp_path) is None
+    assert facts.has_mtp(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -199,21 +201,21 @@ def test_a_model_that_is_not_here_says_nothing(tmp_path: Path) -> None:
 )
 def test_what_ranks_are_cut_by(tmp_path: Path, config: dict[str, Any], heads: int, layers: int) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["XForCausalLM"]}))
-    said = model_facts.layout([tmp_path / "not-here", tmp_path])
+    said = facts.layout([tmp_path / "not-here", tmp_path])
     assert said == {"heads": heads, "layers": layers, "architectures": ["XForCausalLM"]}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
 def test_what_is_no_configuration_says_nothing_of_ranks(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
-    assert model_facts.layout([tmp_path, tmp_path / "not-here"]) == {}
-    assert model_facts.has_mtp(tmp_path) is None
+    assert facts.layout([tmp_path, tmp_path / "not-here"]) == {}
+    assert facts.has_mtp(tmp_path) is None
 
 
 def test_main_is_the_cache_s_then_the_hub_s(tmp_path: Path) -> None:
     with serving({"/api/models/org/m/revision/main": {"sha": "b" * 40}}) as (url, _):
-        assert model_facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "b" * 40
+        assert facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "b" * 40
         (tmp_path / "models--org--m/refs").mkdir(parents=True)
         (tmp_path / "models--org--m/refs/main").write_text("c" * 40)
-        assert model_facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "c" * 40
-    assert model_facts.main_commit(tmp_path, "models--org--n", "http://127.0.0.1:9", "org/n", "") == ""
+        assert facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "c" * 40
+    assert facts.main_commit(tmp_path, "models--org--n", "http://127.0.0.1:9", "org/n", "") == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import model_files
+from operations.node.model import proof as on_node
 from operations.plan.files import render
 from tests.node import models
 from tests.node.shipped import FILES, load
@@ -102,11 +102,11 @@ def test_starts_in_a_row_slow_down(tmp_path: Path, restarts: int, pause: str) ->
 def test_a_shard_that_was_written_to_since_it_was_proven_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(on_node, "PROVEN", tmp_path / "proven")
     snapshot = models.make_shards(tmp_path / "hub", 2, 1000)
     record = tmp_path / "proven" / snapshot.parents[1].name / f"{snapshot.name}.json"
     assert proof.changed(snapshot, record) == ""
-    model_files.keep_proof(snapshot, model_files.manifest(snapshot))
+    on_node.keep_proof(snapshot, on_node.manifest(snapshot))
     assert record.exists()
     assert proof.changed(snapshot, record) == ""
     shard = next(snapshot.glob("*.safetensors"))

@@ -128,7 +128,7 @@ def test_a_node_is_reached_at_its_first_rail_s_address_with_that_cable_out(cable
 
 
 def test_the_look_knows_the_addresses_and_routes_of_the_plan(cabled: None) -> None:
-    looks = "import json; from operations.node import links; print(json.dumps(links.routes()))"
+    looks = "import json; from operations.node.network import links; print(json.dumps(links.routes()))"
     for name, node in zip(NAMES, addressed(), strict=True):
         argv = ["ip", "netns", "exec", name, sys.executable, "-c", looks]
         routes = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import ADMIN, PROXY_USER, SHARED, folder_of
+from operations.paths import ADMIN, PROXY_USER, SHARED, folder_of
 from tests.node.confined import IS_ROOT, behind, owned, place
 from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import FILES, load

@@ -18,7 +18,12 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.node import archive, exported, files, links, secrets, services, status
+from operations.node.image import archive, content
+from operations.node.look import files
+from operations.node.monitoring import exported
+from operations.node.network import links
+from operations.node.secret import secrets
+from operations.node.unit import services
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
@@ -51,8 +56,8 @@ def image(**changes: Any) -> dict[str, Any]:
 
 
 def test_content_is_equal_where_the_image_id_is_not() -> None:
-    assert services.content_id(image(Id="2", Config={"Env": ["A=1"], "Cmd": [], "Entrypoint": ["run"]})) == (
-        services.content_id(image())
+    assert content.content_id(image(Id="2", Config={"Env": ["A=1"], "Cmd": [], "Entrypoint": ["run"]})) == (
+        content.content_id(image())
     )
 
 
@@ -60,7 +65,7 @@ def test_content_is_equal_where_the_image_id_is_not() -> None:
     "changes", [{"RootFS": {"Layers": ["sha256:2"]}}, {"Architecture": "amd64"}, {"Config": {"Env": ["A=2"]}}]
 )
 def test_another_content_is_another(changes: dict[str, Any]) -> None:
-    assert services.content_id(image(**changes)) != services.content_id(image())
+    assert content.content_id(image(**changes)) != content.content_id(image())
 
 
 @contextmanager
@@ -215,8 +220,8 @@ def test_what_is_deployed_is_read_from_what_lies_there(tmp_path: Path) -> None:
     run.write_text(
         "exec docker run --label tandem.recipe=x --label tandem.topology=replicas --gpus all tandem/engine:1\n"
     )
-    assert status.deployed(run) == "replicas"
-    assert status.deployed(tmp_path / "none") == ""
+    assert services.deployed(run) == "replicas"
+    assert services.deployed(tmp_path / "none") == ""
 
 
 def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
@@ -234,6 +239,6 @@ def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
-    sent = remote._asked("keys", "hashes of keys\n", {"take": True})["_stdin"]
+    sent = remote._asked("door.keys", "hashes of keys\n", {"take": True})["_stdin"]
     assert str.__str__(sent) == f"{str.__str__(remote.programs())}hashes of keys\n"
     assert f"{sent}" == "(programs)"

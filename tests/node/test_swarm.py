@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from operations.node.source import Source
-from operations.node.swarm import Swarm
+from operations.node.copy.source import Source
+from operations.node.copy.swarm import Swarm
 
 FILES = {f"model-{number}": f"blob-{number}" for number in range(6)}
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import model_files, model_verify, old_images
+from operations.node.model import proof, verify
+from operations.node.unit import old_images
 from operations.verbs.report import pruned_lines, verify_table
 from tests.lab import model
 from tests.node.models import FOLDER, make
@@ -20,14 +21,14 @@ SHARD = "model-00002-of-00002.safetensors"
 @pytest.fixture
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A whole model, proven."""
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     found = make(tmp_path / "hub")
     assert verified(found, deep=True)["proven"]
     return found
 
 
-def verified(snapshot: Path, *, deep: bool) -> dict[str, Any]:
-    state: dict[str, Any] = model_verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
+def verified(snapshot: Path, *, deep: bool) -> Any:
+    state: Any = verify.main(str(snapshot.parents[2]), [PLACE], deep)["models"][0]
     return state
 
 
@@ -55,11 +56,11 @@ def test_deep_finds_what_stamps_can_t_show(snapshot: Path) -> None:
 def test_deep_forgets_nothing_that_was_proven(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is what a unit waits for before it starts: a check that is broken off must not take it away."""
 
-    def broken_off(*_: object) -> list[model_files.Problem]:
+    def broken_off(*_: object) -> list[proof.Problem]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(model_files, "prove_content", broken_off)
+        patched.setattr(proof, "prove_content", broken_off)
         with pytest.raises(KeyboardInterrupt):
             verified(snapshot, deep=True)
     assert verified(snapshot, deep=False)["proven"]
@@ -72,7 +73,7 @@ def test_deep_forgets_nothing_that_was_proven(snapshot: Path, monkeypatch: pytes
 def test_a_store_whose_path_has_a_blank_is_verified_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_files, "PROVEN", tmp_path / "proven")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     snapshot = make(tmp_path / "my hub")
     assert verified(snapshot, deep=True)["proven"]
     (snapshot / "tokenizer.json").unlink()
@@ -95,8 +96,8 @@ def test_a_whole_model_is_a_row_for_each_node(snapshot: Path, capsys: pytest.Cap
 def test_what_is_wrong_is_named_with_node_file_and_remedy(snapshot: Path) -> None:
     head = verified(snapshot, deep=True)
     other = {**head, "files": {**head["files"], SHARD: {"size": 1, "blob": "x"}}}
-    absent = model_verify.main("/nowhere", [PLACE])
-    answers = {"spark-1": {"models": [head]}, "spark-2": {"models": [other]}, "spark-3": absent}
+    absent = verify.main("/nowhere", [PLACE])
+    answers: Any = {"spark-1": {"models": [head]}, "spark-2": {"models": [other]}, "spark-3": absent}
     told = verify_table([model.REPO], answers)
     assert f"spark-2: {SHARD} is not spark-1's" in told
     assert f"spark-3: /nowhere/{FOLDER}/snapshots/{model.revision()} is not there" in told

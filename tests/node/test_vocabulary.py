@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from operations import judging
-from operations.node import vocabulary
+from operations.node.image import vocabulary
 from operations.plan.lint.subject import FOLDER
 
 SCRIPT = Path(__file__).parents[2] / "files/engine/vocabulary.py"
@@ -112,9 +112,9 @@ class FrontendArgs:
 }
 
 
-def told(site: Path) -> dict[str, Any]:
+def told(site: Path) -> Any:
     done = subprocess.run([sys.executable, SCRIPT, site], capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: Any = json.loads(done.stdout)
     return found
 
 
@@ -194,7 +194,7 @@ def test_an_image_is_asked_once_by_the_first_name_under_which_it_is_here(
     monkeypatch.setenv("DOUBLE_IMAGE", str(tree(tmp_path / "image", TREE)))
     monkeypatch.setattr(vocabulary, "KEPT", tmp_path / "kept")
     names = ["tandem/engine:2", "tandem/engine:1"]
-    found = vocabulary.main(names, judging.script("vllm"))
+    found: Any = vocabulary.main(names, judging.script("vllm"))
     assert found["version"] == "1.2.3" and found["flags"]["port"] == {"takes": "int"}
     assert found["asked"] == "tandem/engine:1"
     assert vocabulary.main(names, "raise SystemExit('asked again')") == found

@@ -6,11 +6,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from operations.node import status
-from operations.node import walls as on_node
+from operations.node.look import status
+from operations.node.network import walls as on_node
 from tests.node.walled import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
 from tests.plan.samples import ROOT
 
@@ -105,7 +106,7 @@ def test_a_control_group_that_was_made_anew_is_a_change(site: Site) -> None:
 
 def test_the_node_says_what_it_can() -> None:
     unified()
-    program = "import json; from operations.node import walls; print(json.dumps(walls.able()))"
+    program = "import json; from operations.node.network import walls; print(json.dumps(walls.able()))"
     argv = ["unshare", "--mount", "sh", "-c", f"{MOUNT} && exec python3 -c '{program}'"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == '{"nft": true, "groups": true}\n', done.stderr
@@ -120,7 +121,7 @@ def test_a_node_without_what_it_takes_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_status_says_whether_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = {"ActiveState": "active", "SubState": "exited"}
+    state: Any = {"ActiveState": "active", "SubState": "exited"}
     for problem, health in (("", "they stand"), ("the walls are not as planned", "the walls are not as planned")):
         monkeypatch.setattr(on_node, "standing", lambda problem=problem: {"problem": problem})
         assert status._row("tandem-walls", state)["health"] == health

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.places import SLICE
+from operations.paths import SLICE
 from tests.node.spaces import Place, Space, wire
 from tests.plan.samples import plan
 

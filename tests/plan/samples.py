@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from operations.paths import SLICE, UNITS
 from operations.plan import plan as plans
 from operations.plan.declared import Declared, DeclaredModel
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
-from operations.plan.places import SLICE, UNITS
 from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import Recipe
 from operations.plan.ring import neighbours, subnets_of
@@ -94,7 +94,7 @@ def engine_of(planned: NodePlan) -> Service:
     return engine
 
 
-def survey(**changes: Any) -> dict[str, Any]:
+def survey(**changes: Any) -> Any:
     """A healthy DGX Spark with nothing deployed."""
     link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "mac": "", "driver": "mlx5_core", "rdma": None}
     found: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from operations.paths import ADDRESS, PROXY_CONFIG
 from operations.plan.address import check_address, vrid
 from operations.plan.formats import load_recipe
-from operations.plan.places import ADDRESS, PROXY_CONFIG
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, make_plan, nodes, plan
 

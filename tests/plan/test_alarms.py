@@ -102,9 +102,7 @@ def test_alarms_are_told_by_node_and_model_again_after_four_hours_and_when_they_
     ("smtp", "more", "starts_tls"),
     [("m.x.org:587", {}, True), ("m.x.org:25", {"plain": True}, False), ("[fd00::1]:465", {}, False)],
 )
-def test_a_connection_that_is_tls_already_is_not_asked_to_become_it(
-    smtp: str, more: dict[str, Any], starts_tls: bool
-) -> None:
+def test_a_connection_that_is_tls_already_is_not_asked_to_become_it(smtp: str, more: Any, starts_tls: bool) -> None:
     """Alertmanager sends nothing where it is to ask for STARTTLS and the server has none."""
     of = watching(alarms=[MAIL | {"smtp": smtp} | more])
     (owner,) = yaml.safe_load(file_of(of.head.alertmanager, "alertmanager.yml"))["receivers"]
@@ -156,7 +154,7 @@ def test_to_keep_metrics_restarts_nothing_else() -> None:
         assert mine and other and mine.spec == other.spec
 
 
-def found(said: dict[str, Any], index: int = 0, **changes: Any) -> str:
+def found(said: Any, index: int = 0, **changes: Any) -> str:
     of = watching(**changes)
     node = of.nodes[index].node
     return str(Refusal(*check_survey(node, said, said, of.on(node.name), of.knobs, 2)))

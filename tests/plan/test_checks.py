@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.node import netplan
+from operations.node.network import netplan
 from operations.plan.checks import check_survey, is_for
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs
@@ -25,21 +25,21 @@ def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
     return served_models(one(load_recipe(wanted.recipe), wanted), on, [node.name for node in on], {})
 
 
-def findings(found: dict[str, Any], index: int = 0, count: int = 2, **changes: Any) -> str:
+def findings(found: Any, index: int = 0, count: int = 2, **changes: Any) -> str:
     wanted = knobs(**changes)
     node, here = nodes(count, wanted)[index], [] if wanted.topology == "solo" and index else models(wanted, count)
     said = check_survey(node, found, survey(), here, wanted, count)
     return "\n".join(f"{finding.problem} -> {finding.remedy}" for finding in said)
 
 
-def links(**changes: Any) -> dict[str, Any]:
+def links(**changes: Any) -> Any:
     found = survey()
     for name, change in changes.items():
         found["state"]["links"][name] |= change
     return found
 
 
-def listener(port: int, *, ours: bool = False) -> dict[str, Any]:
+def listener(port: int, *, ours: bool = False) -> Any:
     return survey(ports=[{"port": port, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": ours}])
 
 
@@ -88,7 +88,7 @@ def test_a_healthy_node_has_no_findings() -> None:
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
-def test_a_finding_is_named_with_its_remedy(found: dict[str, Any], said: str) -> None:
+def test_a_finding_is_named_with_its_remedy(found: Any, said: str) -> None:
     assert said in findings(found, model_from="/models")
 
 
@@ -144,7 +144,7 @@ def test_a_cable_that_was_moved_is_told_with_the_ports_that_have_one() -> None:
     assert "with carrier: enp1s0f1np1, enP2p1s0f1np1" in findings(found)
 
 
-RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
+RAIL: Any = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ RAIL = {"mac": "30:c5:99:00:00:01", "driver": "mlx5_core"}
     ],
     ids=str,
 )
-def test_a_netplan_entry_is_for_what_its_match_selects(entry: dict[str, Any], fits: bool) -> None:
+def test_a_netplan_entry_is_for_what_its_match_selects(entry: Any, fits: bool) -> None:
     assert is_for(entry, "enp1s0f0np0", RAIL) == fits
 
 
@@ -208,13 +208,13 @@ def test_what_network_manager_saves_for_other_interfaces_stands_in_nobody_s_way(
         survey(netplan=[{"file": "/etc/netplan/9.yaml", "unread": "it is torn"}]),
     ],
 )
-def test_in_solo_an_idle_node_is_checked_for_nothing(found: dict[str, Any]) -> None:
+def test_in_solo_an_idle_node_is_checked_for_nothing(found: Any) -> None:
     assert findings(found, index=1, topology="solo") == ""
     assert findings(found, index=1, topology="replicas")
 
 
 @pytest.mark.parametrize("found", [{"sudo": False}, {"python": False}], ids=str)
-def test_what_an_older_plan_has_left_on_an_idle_node_can_be_taken_away(found: dict[str, Any]) -> None:
+def test_what_an_older_plan_has_left_on_an_idle_node_can_be_taken_away(found: Any) -> None:
     assert findings(found, index=1, topology="solo")
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from operations.paths import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
 from operations.plan.formats import load_recipe
-from operations.plan.places import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
 from operations.plan.service import Program, confined, lessened
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 

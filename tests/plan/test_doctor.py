@@ -21,12 +21,12 @@ NODES = ("spark-1", "spark-2")
 PORTS = {"spark-1": {8001: "engine_port", 8000: "proxy_port"}, "spark-2": {8001: "engine_port"}}
 
 
-def gpu(**changes: Any) -> dict[str, Any]:
+def gpu(**changes: Any) -> Any:
     told = {"name": "NVIDIA GB10", "driver": "580.95.05", "pstate": "P0", "utilization": 96.0, "sm_mhz": 2281.0}
     return {**told, "power_w": 92.5, "celsius": 62.0, "reasons": 0, **changes}
 
 
-def look(index: int) -> dict[str, Any]:
+def look(index: int) -> Any:
     """A healthy Spark."""
     port = {"mbit_s": 200_000, "firmware": "28.45.4028 (NVD0000000087)", "driver": "mlx5_core", "errors": 0}
     pcie = {"gt_s": 32.0, "width": 4}
@@ -86,10 +86,10 @@ def look(index: int) -> dict[str, Any]:
 def healthy() -> Seen:
     """Two Sparks on one cable, deployed, nothing wrong."""
 
-    def hears(other: str) -> dict[str, Any]:
+    def hears(other: str) -> Any:
         return {"ports": list(RAILS), "heard": [{"device": rail, "node": other, "from": rail} for rail in RAILS]}
 
-    streams = [
+    streams: list[Any] = [
         {"node": "spark-1", "peer": "spark-2", "device": rail, "peer_device": rail, "way": way, "gbit_s": 80.0}
         for rail in RAILS
         for way in ("out", "in")
@@ -101,7 +101,7 @@ def healthy() -> Seen:
         cables={"spark-1": hears("spark-2"), "spark-2": hears("spark-1")},
         mtu={"spark-1": [], "spark-2": []},
         streams=streams,
-        rdma=[{**stream, "gbit_s": 95.0} for stream in streams],
+        rdma=[stream | {"gbit_s": 95.0} for stream in streams],
         loads={name: {"by": "own", "samples": [gpu()] * 3, "tflops": 91.6} for name in NODES},
     )
 
@@ -138,7 +138,8 @@ def event(kind: str, case: str) -> Change:
 
 def stream(place: int, **changes: Any) -> Change:
     def change(seen: Seen) -> None:
-        seen.streams[place] |= changes
+        found: Any = seen.streams[place]
+        found.update(changes)
 
     return change
 
@@ -346,10 +347,15 @@ CASES: list[tuple[str, Change, str, str]] = [
     ),
     ("unequal twins", stream(2, gbit_s=38.0), REMARK, f"spark-1 {RAILS[1]} -> spark-2 {RAILS[1]} carries 38.0 Gbit/s"),
     ("nothing through", stream(0, problem="timed out"), BAD, "no TCP gets through (timed out)"),
-    ("slow RDMA", lambda seen: seen.rdma[0].update(gbit_s=13.2), BAD, "carries 13.2 Gbit/s; a GB10's rail 92 to 97"),
+    (
+        "slow RDMA",
+        lambda seen: seen.rdma[0].update({"gbit_s": 13.2}),
+        BAD,
+        "carries 13.2 Gbit/s; a GB10's rail 92 to 97",
+    ),
     (
         "no RDMA",
-        lambda seen: seen.rdma[0].update(problem="ib_write_bw gave no figure"),
+        lambda seen: seen.rdma[0].update({"problem": "ib_write_bw gave no figure"}),
         BAD,
         "ib_write_bw gave no figure",
     ),
@@ -391,7 +397,12 @@ CASES: list[tuple[str, Change, str, str]] = [
         UNASKED,
         "no RDMA device is here",
     ),
-    ("no perftest", lambda seen: seen.rdma[0].update(missing=True), UNASKED, "no ib_write_bw (apt install perftest)"),
+    (
+        "no perftest",
+        lambda seen: seen.rdma[0].update({"missing": True}),
+        UNASKED,
+        "no ib_write_bw (apt install perftest)",
+    ),
     ("a look that failed", at("heat", {"failed": "OSError: no"}), UNASKED, "heat: OSError: no"),
 ]
 
@@ -447,6 +458,7 @@ def test_where_rdma_is_right_slow_tcp_says_nothing_of_the_port() -> None:
 def test_an_unused_port_is_nobody_s_fault() -> None:
     """The second port of a Spark has no cable, and no carrier."""
     seen = healthy()
+    told: Any
     for told in seen.looks.values():
         told["links"]["enp1s0f1np1"] = {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": "r"}
     assert diagnose(seen, PORTS) == []
@@ -473,9 +485,7 @@ INNER = range(8010, 8015)
         ({"topology": "cluster", "executor": "mp"}, {8000, 8001, *INNER, COPY + 1, MEETING, MASTER}, {8000, *INNER}),
     ],
 )
-def test_a_node_is_watched_where_it_listens_and_nowhere_else(
-    changes: dict[str, Any], head: set[int], worker: set[int]
-) -> None:
+def test_a_node_is_watched_where_it_listens_and_nowhere_else(changes: Any, head: set[int], worker: set[int]) -> None:
     wanted = knobs(**changes)
     ports = ports_by_node(one(load_recipe(wanted.recipe), wanted), ["spark-1", "spark-2"])
     assert set(ports["spark-1"]) == head and set(ports["spark-2"]) == worker

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from operations.node import images, old_images, served
+from operations.node.image import origin
+from operations.node.unit import old_images, served
 from operations.plan import engine_service
 from operations.plan.declared import Declared
 from operations.plan.files import render
@@ -28,13 +29,13 @@ def contents(of: Plan, content: str = "c1") -> dict[str, str]:
     return dict.fromkeys(needed(of.declared.pairs), content)
 
 
-def kept(of: Plan, content: str = "c1") -> dict[str, Any]:
+def kept(of: Plan, content: str = "c1") -> Any:
     """A plan as it is remembered, read back from its file."""
-    read: dict[str, Any] = json.loads(json.dumps(record(of, contents(of, content))))
+    read: Any = json.loads(json.dumps(record(of, contents(of, content))))
     return read
 
 
-def of_old(of: Plan) -> dict[str, Any]:
+def of_old(of: Plan) -> Any:
     """A record as Tandem wrote it before it knew what images hold."""
     written = kept(of)
     return {**{key: written[key] for key in ("knobs", "recipe")}, "id": "of-old", "images": needed(of.declared.pairs)}
@@ -93,7 +94,7 @@ def test_a_remark_that_is_worded_otherwise_makes_no_other_plan() -> None:
 @pytest.mark.parametrize(
     "told", [{"known": ("CVE-1 (below 0.18): a hole",)}, {"figures": ()}], ids=lambda told: next(iter(told))
 )
-def test_what_others_have_measured_or_found_since_makes_no_other_plan(told: dict[str, Any]) -> None:
+def test_what_others_have_measured_or_found_since_makes_no_other_plan(told: Any) -> None:
     of = plan(topology="solo")
     newer = with_recipe(of, **told)
     assert kept(newer)["id"] == kept(of)["id"] and kept(newer)["way"] == kept(of)["way"]
@@ -214,10 +215,10 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
 
 def test_what_a_rollback_can_t_tell_apart_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "served.json")
-    monkeypatch.setattr(images, "image_states", lambda names: {names[0]: {"content": "c1"}})
+    monkeypatch.setattr(origin, "image_states", lambda names: {names[0]: {"content": "c1"}})
     of = plan(recipe="lab-tiny-llama")
-    served.main(keep={**kept(of), "images": ["with-mods", "base"]})
-    served.main(keep={**kept(of), "id": "with other files", "images": ["with-mods"]})
+    served.main(keep=kept(of) | {"images": ["with-mods", "base"]})
+    served.main(keep=kept(of) | {"id": "with other files", "images": ["with-mods"]})
     told = served.main(archives={"another": ""})
     assert [(each["id"], each["images"]) for each in told["plans"]] == [("with other files", ["with-mods", "base"])]
     assert {name: bool(state["image"]) for name, state in told["images"].items()} == {

@@ -115,7 +115,7 @@ def test_what_nobody_has_judged_counts_as_reachable() -> None:
     )
 
 
-CONDITIONS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+CONDITIONS: list[tuple[Any, Any, Any, str]] = [
     # condition, knobs and recipe for which it holds, those for which it does not, and what is said then
     ({"topology": ["cluster"]}, {"topology": "cluster"}, {"topology": "solo"}, "topology=solo"),
     ({"executor": "ray"}, {"executor": "ray"}, {"executor": "mp"}, "executor=mp"),
@@ -141,10 +141,8 @@ CONDITIONS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("when", "holds", "fails", "why"), CONDITIONS, ids=lambda each: str(each)[:30])
-def test_each_condition_asks_the_plan(
-    when: dict[str, Any], holds: dict[str, Any], fails: dict[str, Any], why: str
-) -> None:
-    def obstacle(changes: dict[str, Any]) -> str:
+def test_each_condition_asks_the_plan(when: Any, holds: Any, fails: Any, why: str) -> None:
+    def obstacle(changes: Any) -> str:
         words = {key: changes[key] for key in ("topology", "executor", "proxy_bind", "proxy_address") if key in changes}
         of = recipe(changes.get("recipe", MARLIN), **{key: changes[key] for key in ("flags", "env") if key in changes})
         return reach._obstacle(when, reach.Situation(of, knobs(**words), changes.get("version", "")))

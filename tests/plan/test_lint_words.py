@@ -11,8 +11,9 @@ from operations.plan.formats import load_recipe
 from operations.plan.formats.serve import served
 from operations.plan.lint.judge import lint
 from operations.plan.lint.near import distance, hint, slip
-from operations.plan.lint.subject import Vocabulary, releases
+from operations.plan.lint.subject import releases
 from operations.plan.refusal import Remark
+from operations.shapes.model import Vocabulary
 from tests.plan.samples import knobs
 
 PLAIN = load_recipe("nemotron-3-super-nvfp4-marlin").model_copy(update={"engine_version": None, "env": {}})
@@ -109,7 +110,7 @@ def test_a_build_may_have_words_of_its_own_as_long_as_its_version_is_not_known(w
 
 
 def test_the_image_that_has_a_word_of_its_own_is_believed() -> None:
-    told = releases("vllm")["0.32.0"]
+    told: Any = releases("vllm")["0.32.0"]
     told = told | {"flags": told["flags"] | {"mxfp4-backend": {"takes": "word", "choices": ["CUTLASS"]}}}
     assert not said("--mxfp4-backend CUTLASS", image=told)
     found = said("--mxfp4-backend CUTLAS", image=told)

@@ -169,7 +169,7 @@ def test_a_file_beside_the_recipe_is_part_of_the_engine_s_spec(tmp_path: Path) -
     other = planned(eugr(tmp_path, "--chat-template ./chat.jinja"))
     assert engine_of(one.head).spec != engine_of(other.head).spec
     # What served is remembered with it, whatever becomes of the file.
-    kept = {"knobs": one.knobs.model_dump(), "recipe": one.models[0].recipe.model_dump(mode="json"), "serves": {}}
+    kept: Any = {"knobs": one.knobs.model_dump(), "recipe": one.models[0].recipe.model_dump(mode="json"), "serves": {}}
     back = restore(kept, {}, {})
     assert back.knobs == one.knobs and back.first.recipe.attached == {"chat.jinja": "{{ one }}\n"}
 
@@ -226,7 +226,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("repo", "flags", "answers"), ANSWERS)
-def test_what_a_model_is_there_for(tmp_path: Path, repo: str, flags: dict[str, Any], answers: str) -> None:
+def test_what_a_model_is_there_for(tmp_path: Path, repo: str, flags: Any, answers: str) -> None:
     recipe = own(tmp_path, model={"repo": repo, "revision": COMMIT}, flags=flags)
     assert recipe.answers == answers
     assert bool(errors(recipe)) == (answers in ("classify", "reward", "transcription"))

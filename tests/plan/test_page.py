@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from operations.node import handed
+from operations.node.monitoring import handed
+from operations.paths import PAGE, PROXY_CONFIG
 from operations.plan.checks import listens
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
 from operations.plan.page import STATIC
 from operations.plan.panels import dashboard, panels
-from operations.plan.places import PAGE, PROXY_CONFIG
 from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal
 from tests.node.page_doubles import sources

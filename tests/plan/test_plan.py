@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from operations.paths import FABRIC
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
 from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
 from operations.plan.nodes import Link, choose_rails, on_fabric
-from operations.plan.places import FABRIC
 from operations.plan.plan import NodePlan
 from operations.plan.refusal import Refusal
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan

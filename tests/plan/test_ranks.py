@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from operations.paths import ENGINE
 from operations.plan.formats import load_recipe
 from operations.plan.lint.judge import lint
-from operations.plan.places import ENGINE
 from operations.plan.plan import NodePlan
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe, flag

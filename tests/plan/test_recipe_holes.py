@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.node import runtimes
+from operations.node.machine import runtimes
 from operations.plan.formats import FOLDER, load_recipe
 from operations.verbs import recipe_holes
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.paths import CANARY, PAGE, WALLS
 from operations.plan import ring
 from operations.plan.checks import check_survey
 from operations.plan.doctor import ways
@@ -17,8 +18,9 @@ from operations.plan.environment import rank_environment
 from operations.plan.fabric import fabric_files, rails_of
 from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
-from operations.plan.places import CANARY, PAGE, WALLS
 from operations.plan.plan import Plan
+from operations.shapes.doctor import HeardFrame
+from operations.shapes.fabric import Links
 from tests.plan.samples import engine_of, knobs, nodes, plan, ring_plan, survey
 from tests.plan.samples import ring as ring_of
 
@@ -29,9 +31,9 @@ RAILS = knobs().rail_subnets
 RING: dict[str, Any] = {"pipeline_parallel": 3, "executor": "mp"}
 
 
-def heard(*cables: tuple[tuple[int, int], tuple[int, int]]) -> dict[str, list[dict[str, str]]]:
+def heard(*cables: tuple[tuple[int, int], tuple[int, int]]) -> dict[str, list[HeardFrame]]:
     """What is heard over cables between (node, port) and (node, port): on either half what either half has said."""
-    found: dict[str, list[dict[str, str]]] = {name: [] for name in NAMES}
+    found: dict[str, list[HeardFrame]] = {name: [] for name in NAMES}
     for one, other in cables:
         for (at, port), (of, far) in ((one, other), (other, one)):
             here, there = ([each for each in DEVICES if each.endswith(PORTS[number])] for number in (port, far))
@@ -76,11 +78,20 @@ def test_a_ring_with_a_cable_missing_is_refused() -> None:
     assert ring.found(heard(*FORWARD[:2]), EVERY) == {} and ring.gap(heard(*FORWARD), NAMES) == []
 
 
-def links(node: Node | None, carrier: tuple[str, ...] = PORTS) -> dict[str, dict[str, Any]]:
+def links(node: Node | None, carrier: tuple[str, ...] = PORTS) -> Links:
     """Of a node as the deploy has left it; None: as it is delivered."""
     addresses = {rail.device: [rail.address] for rail in rails_of(knobs(), node)} if node else {}
     return {
-        device: {"addresses": addresses.get(device, []), "carrier": device.endswith(carrier), "rdma": None}
+        device: {
+            "carrier": device.endswith(carrier),
+            "up": True,
+            "mtu": 9000,
+            "addresses": addresses.get(device, []),
+            "routes": [],
+            "mac": "",
+            "driver": "mlx5_core",
+            "rdma": None,
+        }
         for device in DEVICES
     }
 

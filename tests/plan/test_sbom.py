@@ -14,10 +14,11 @@ from cyclonedx.validation.json import JsonStrictValidator
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
+from operations.shapes.model import ModelFile
 from tests.plan.samples import ROOT, knobs
 
 SCRIPT = ROOT / "files/sbom/packages.py"
-TOLD: dict[str, Any] = {
+TOLD: Any = {
     "id": "sha256:1",
     "content": "c1",
     "system": {"ID": "ubuntu", "VERSION_ID": "24.04"},
@@ -32,10 +33,13 @@ TOLD: dict[str, Any] = {
         {"name": "torch", "version": "2.13.0+cpu", "place": "/opt/venv/lib/python3.12/site-packages"},
     ],
 }
-FILES = {"config.json": {"size": 10, "blob": "a" * 40}, "model.safetensors": {"size": 99, "blob": "b" * 64}}
+FILES: dict[str, ModelFile] = {
+    "config.json": {"size": 10, "blob": "a" * 40},
+    "model.safetensors": {"size": 99, "blob": "b" * 64},
+}
 
 
-def bom(when: str = "2026-11-22T10:00:00+00:00", **told: Any) -> dict[str, Any]:
+def bom(when: str = "2026-11-22T10:00:00+00:00", **told: Any) -> Any:
     wanted, recipe = knobs(), load_recipe("nemotron-3-super-nvfp4-marlin")
     images = {image.role: image for image in (engine_image(recipe, wanted), proxy_image(recipe, wanted))}
     return document("spark-1", recipe, wanted, images, told or {"engine": TOLD, "proxy": TOLD}, FILES, when)
@@ -46,7 +50,7 @@ def test_the_document_is_valid_cyclonedx() -> None:
 
 
 def test_every_part_has_a_name_of_its_own() -> None:
-    def references(parts: list[dict[str, Any]]) -> list[str]:
+    def references(parts: list[Any]) -> list[str]:
         return [name for part in parts for name in (part["bom-ref"], *references(part.get("components", [])))]
 
     names = references(bom()["components"])
@@ -100,9 +104,9 @@ def tree(root: Path) -> Path:
     return root
 
 
-def listed(*arguments: str) -> dict[str, Any]:
+def listed(*arguments: str) -> Any:
     done = subprocess.run([sys.executable, "-", *arguments], input=SCRIPT.read_text(), capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: Any = json.loads(done.stdout)
     return found
 
 

@@ -13,7 +13,7 @@ from bench.advise.kv import context, room
 from bench.advise.load import Load
 from bench.advise.measured import drafts
 from bench.advise.models import kv_bytes
-from operations.node import bench_facts
+from operations.node.look import bench_facts
 from operations.plan.engines import ENGINES, counters
 from operations.plan.formats import load_file
 from operations.plan.lint.judge import judge_of, lint
@@ -183,7 +183,7 @@ def test_weights_that_leave_no_room_are_told(tmp_path: Path) -> None:
 
 def test_it_is_judged_by_the_list_of_one_release(tmp_path: Path) -> None:
     assert judge_of(own(tmp_path), knobs()) == "the flags of SGLang 0.5.23"
-    known = releases("sglang")["0.5.23"]["flags"]
+    known: Any = releases("sglang")["0.5.23"]["flags"]
     assert set(RUNS.SEVERAL) == {name for name, facts in known.items() if "many" in facts}
     assert len(known) > 500 and {"tp-size", "mem-fraction-static", "enable-metrics", "lora-paths"} <= known.keys()
     assert json.dumps(known["enable-metrics"]) == '{"takes": "bare"}'

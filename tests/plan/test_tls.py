@@ -128,7 +128,7 @@ def test_names_of_a_node_s_own() -> None:
 
 
 def test_when_a_node_needs_another_one() -> None:
-    here = {"hash": "h", "names": ["a", "b"], "ends": 40 * 86400.0, "authority": "ours", "own": "", "newer": False}
+    here: Any = {"hash": "h", "names": ["a", "b"], "ends": 40 * 86400.0, "authority": "ours", "own": "", "newer": False}
     for changes, authority, why in (
         ({}, "ours", ""),
         ({"hash": ""}, "ours", "it has none"),
@@ -137,4 +137,4 @@ def test_when_a_node_needs_another_one() -> None:
         ({"ends": 29 * 86400.0}, "ours", "the one that it has ends soon"),
         ({"names": ["a"]}, "ours", "the one that it has is not for b"),
     ):
-        assert tls.is_due({**here, **changes}, ["a", "b"], authority, 0.0) == why
+        assert tls.is_due(here | changes, ["a", "b"], authority, 0.0) == why

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from operations.paths import ENGINE, SLICE, WALLS
 from operations.plan.formats import load_recipe
 from operations.plan.nodes import engine_group
-from operations.plan.places import ENGINE, SLICE, WALLS
 from operations.plan.plan import Plan
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 

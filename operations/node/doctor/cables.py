@@ -12,10 +12,10 @@ import select
 import socket
 import time
 from contextlib import ExitStack
-from typing import Any
 
-from operations.node import links
 from operations.node.commands import output
+from operations.node.network import links
+from operations.shapes.doctor import Cables, HeardFrame
 
 #: IEEE 802's first ethertype for experiments within one site. Switches flood the frame, nobody else takes it.
 ETHERTYPE = 0x88B5
@@ -24,7 +24,7 @@ PAUSE_S = 0.1
 MAGIC = "tandem-doctor"
 
 
-def main(node: str, run: str, seconds: float, wake: bool = False) -> dict[str, Any]:
+def main(node: str, run: str, seconds: float, wake: bool = False) -> Cables:
     """Send and listen for so long. `ports`: those that take part; `heard`: [{device, node, from}], each once.
 
     `run`: a word that only frames of this look have. A node hears itself where two of its ports are joined. `wake`: all
@@ -42,9 +42,9 @@ def main(node: str, run: str, seconds: float, wake: bool = False) -> dict[str, A
             output("ip", "link", "set", device, "down")
 
 
-def listen(ports: list[str], node: str, run: str, seconds: float) -> list[dict[str, str]]:
+def listen(ports: list[str], node: str, run: str, seconds: float) -> list[HeardFrame]:
     """Needs root. A port that goes away meanwhile hears nothing more."""
-    heard: dict[tuple[str, str, str], dict[str, str]] = {}
+    heard: dict[tuple[str, str, str], HeardFrame] = {}
     with ExitStack() as stack:
         sockets: dict[socket.socket, str] = {}
         for device in ports:
@@ -61,7 +61,7 @@ def listen(ports: list[str], node: str, run: str, seconds: float) -> list[dict[s
             # Without a port this is a pause.
             for one in select.select(list(sockets), [], [], PAUSE_S)[0]:
                 if word := _hear(one, run):
-                    entry = {"device": sockets[one], "node": word["node"], "from": word["from"]}
+                    entry: HeardFrame = {"device": sockets[one], "node": word["node"], "from": word["from"]}
                     heard[entry["device"], entry["node"], entry["from"]] = entry
     return sorted(heard.values(), key=lambda entry: (entry["device"], entry["node"], entry["from"]))
 

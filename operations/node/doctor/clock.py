@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from operations.node.commands import output
+from operations.shapes.doctor import ClockService, Now
 
 #: Programs that keep a clock; a system has one of them.
 SERVICES = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp", "ntpd", "openntpd")
 _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,ConditionResult,InactiveEnterTimestampMonotonic"
 
 
-def main() -> dict[str, Any]:
+def main() -> Now:
     """`now`: seconds since the epoch, at once."""
     return {"now": time.time()}
 
 
-def service() -> dict[str, Any]:
+def service() -> ClockService:
     """`running`: who keeps the clock; `stopped`: who could and does not; `spared`: whom a condition of the unit keeps
     from it (a container has its host's clock); `synchronized`: the kernel's word, None when nobody could be asked.
     """
@@ -32,7 +32,12 @@ def service() -> dict[str, Any]:
         # An alias (chronyd is chrony) is told under its real name.
         told[kind] += [] if name in told[kind] else [name]
     synchronized = output("timedatectl", "show", "--property=NTPSynchronized", "--value").strip()
-    return {**told, "synchronized": synchronized == "yes" if synchronized else None}
+    return {
+        "running": told["running"],
+        "stopped": told["stopped"],
+        "spared": told["spared"],
+        "synchronized": synchronized == "yes" if synchronized else None,
+    }
 
 
 def _why_not(unit: dict[str, str]) -> str:

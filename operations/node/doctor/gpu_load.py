@@ -9,15 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
-from operations.node import lock, services, status
+from operations.node import lock
 from operations.node.commands import docker_inspect
-from operations.node.doctor import container, gpu, memory
-from operations.node.probe import ask
-from operations.node.services import unit_states
-
-ENGINE = "tandem-engine"
+from operations.node.doctor import memory
+from operations.node.engine.probe import ask
+from operations.node.image import container
+from operations.node.look import status
+from operations.node.machine import gpu
+from operations.node.unit import services
+from operations.node.unit.services import unit_states
+from operations.paths import ENGINE
+from operations.shapes import Json
+from operations.shapes.doctor import Gpu, GpuLoad
 
 #: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
 LOOK_S = 3
@@ -50,7 +54,7 @@ print(2 * n**3 * count / (time.monotonic() - begun) / 1e12)
 """
 
 
-def main(image: str) -> dict[str, Any]:
+def main(image: str) -> GpuLoad:
     """`by`: `engine`, `own` or empty, then `why` not; `samples`: what gpu.state says of the first GPU, again and again;
     `tflops`: of our own load. {}: no GPU.
     """
@@ -95,9 +99,9 @@ def _in_the_midst(unit: str, labels: dict[str, str] | None) -> str:
     return ""
 
 
-def _while_computing(image: str) -> dict[str, Any]:
+def _while_computing(image: str) -> GpuLoad:
     """Run the script, and look at the GPU until it has ended."""
-    samples: list[dict[str, Any]] = []
+    samples: list[Gpu] = []
 
     def sample() -> None:
         samples.extend(gpu.state()[:1])
@@ -112,20 +116,20 @@ def _while_computing(image: str) -> dict[str, Any]:
     return {"by": "", "why": f"a program on it failed: {why}", "samples": []}
 
 
-def _while_engine_answers(labels: dict[str, str]) -> list[dict[str, Any]]:
+def _while_engine_answers(labels: dict[str, str]) -> list[Gpu]:
     """What the GPU does while its engine is asked for tokens; a rank without an address works when the head does."""
     url, model = labels.get("tandem.url", ""), labels.get("tandem.model", "")
     if url:
         body = {"model": model, "messages": [{"role": "user", "content": "Count to a thousand."}], "max_tokens": 256}
         threading.Thread(target=_asked, args=(f"{url}/v1/chat/completions", body), daemon=True).start()
-    samples, end = [], time.monotonic() + LOOK_S
+    samples, end = list[Gpu](), time.monotonic() + LOOK_S
     while time.monotonic() < end:
         samples += gpu.state()[:1]
         time.sleep(PAUSE_S)
     return samples
 
 
-def _asked(url: str, body: dict[str, Any]) -> None:
+def _asked(url: str, body: Json) -> None:
     # What it answers is not the question here; whether it answers is what `make status` says.
     with suppress(OSError, ValueError):
         ask(url, body, "", START_S)

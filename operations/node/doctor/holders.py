@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import output, read
-from operations.node.doctor import gpu
-from operations.node.survey import listeners
+from operations.node.look.survey import listeners
+from operations.node.machine import gpu
+from operations.shapes.doctor import Holders
 
 
-def main(watched: list[int]) -> dict[str, Any]:
+def main(watched: list[int]) -> Holders:
     """`ports`: listeners on the watched ports that are not Tandem's; `gpu`: processes on the GPU that are not."""
     containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
     return {

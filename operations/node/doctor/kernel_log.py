@@ -7,7 +7,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable
-from typing import Any
+
+from operations.shapes.doctor import KernelEvent, KernelLog
 
 #: How far back.
 SINCE = "-24 hours"
@@ -23,7 +24,7 @@ PATTERNS = {
 }
 
 
-def main() -> dict[str, Any]:
+def main() -> KernelLog:
     """`readable`: the journal has words of the kernel; `events`: [{kind, case, count, last}], `last` is a line;
     `cut`: there was more than can be read in PATIENCE_S.
     """
@@ -52,10 +53,10 @@ def _has_any() -> bool:
         return False
 
 
-def parse(lines: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
+def parse(lines: Iterable[str]) -> tuple[int, list[KernelEvent]]:
     """How many lines there were, and the events in them."""
     number = 0
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], KernelEvent] = {}
     for line in lines:
         number += 1
         for kind, pattern in PATTERNS.items():

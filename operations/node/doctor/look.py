@@ -7,16 +7,20 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from operations.node import certificate, links, look
-from operations.node.doctor import clock, disk, gpu, heat, holders, kernel_log, memory, ports, software
+from operations.node.doctor import clock, disk, holders, kernel_log, memory, ports, software
+from operations.node.door import certificate
+from operations.node.login import expand
+from operations.node.machine import gpu, heat
+from operations.node.network import links
+from operations.shapes.doctor import DoctorLook
 
 #: Seconds for all topics together; the longest, a container, has 60.
 PATIENCE_S = 100.0
 
 
-def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
+def main(store: str, image: str, watched: list[int]) -> DoctorLook:
     """Each topic by its name; one that could not be looked at is {"failed": why}.
 
     `image`: the engine's, by its local name, or nothing; `watched`: the ports that Tandem wants.
@@ -25,7 +29,7 @@ def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
         "gpu": gpu.main,
         "kernel_log": kernel_log.main,
         "clock": clock.service,
-        "disk": partial(disk.main, look.expand(store)),
+        "disk": partial(disk.main, expand(store)),
         "heat": heat.main,
         "memory": memory.main,
         "links": links.links,
@@ -36,7 +40,7 @@ def main(store: str, image: str, watched: list[int]) -> dict[str, Any]:
     }
     end = time.monotonic() + PATIENCE_S
     tasks = {name: _begun(topic) for name, topic in topics.items()}
-    return {name: _result(task, end) for name, task in tasks.items()}
+    return cast("DoctorLook", {name: _result(task, end) for name, task in tasks.items()})
 
 
 def _begun(topic: Callable[[], Any]) -> Future[Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import read
+from operations.shapes.doctor import MemoryGib
 
 PROC = Path("/proc")
 KIB_OF_GIB = 1 << 20
 
 
-def main() -> dict[str, Any]:
+def main() -> MemoryGib:
     """`total_gib`, `available_gib`, `cache_gib` (the kernel could give it back); `swaps`: [{name, gib, used_gib}]."""
     kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB", read(PROC / "meminfo"), re.MULTILINE)}
     swaps = [line.split() for line in read(PROC / "swaps").splitlines()[1:]]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
-from operations.node import links
 from operations.node.commands import output, read
+from operations.node.network import links
+from operations.shapes.doctor import PcieLink, Port
 
 
-def main() -> dict[str, dict[str, Any]]:
+def main() -> dict[str, Port]:
     """By netdev: `mbit_s` (None: no carrier, or a virtual one, which says anything), `pcie` and `pcie_max` as
     {gt_s, width} (None: not on PCIe), `firmware`, `driver`, `errors` (received frames that were broken).
     """
     return {device: _port(links.NET / device) for device in links.links()}
 
 
-def _port(folder: Path) -> dict[str, Any]:
+def _port(folder: Path) -> Port:
     has_hardware = (folder / "device").exists()
     speed = read(folder / "speed")
     told = dict(re.findall(r"^(driver|firmware-version): (.+)$", output("ethtool", "-i", folder.name), re.MULTILINE))
@@ -33,14 +33,14 @@ def _port(folder: Path) -> dict[str, Any]:
     }
 
 
-def _link(device: Path, which: str) -> dict[str, float] | None:
+def _link(device: Path, which: str) -> PcieLink | None:
     speed = re.match(r"[\d.]+", read(device / f"{which}_link_speed"))
     width = read(device / f"{which}_link_width")
     return {"gt_s": float(speed[0]), "width": int(width)} if speed and width.isdigit() else None
 
 
-def _least(own: dict[str, float] | None, slot: dict[str, float] | None) -> dict[str, float] | None:
+def _least(own: PcieLink | None, slot: PcieLink | None) -> PcieLink | None:
     """What both ends of a PCIe link can: a chip with 16 lanes sits on four in a GB10."""
     if own is None or slot is None:
         return own
-    return {key: min(own[key], slot[key]) for key in own}
+    return {"gt_s": min(own["gt_s"], slot["gt_s"]), "width": min(own["width"], slot["width"])}

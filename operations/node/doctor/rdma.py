@@ -11,6 +11,7 @@ from typing import Any
 
 from operations.node import beats
 from operations.node.commands import output
+from operations.shapes.doctor import Rdma
 
 TOOL = "ib_write_bw"
 #: Seconds that one try may take besides its own time.
@@ -19,7 +20,7 @@ GRACE_S = 6
 PAUSE_S = 1.0
 
 
-def main(role: str, **arguments: Any) -> dict[str, Any]:
+def main(role: str, **arguments: Any) -> Rdma:
     """`serve` (device, address, port, seconds) or `measure` (device, own, address, port, seconds)."""
     return _serve(**arguments) if role == "serve" else _measure(**arguments)
 
@@ -35,7 +36,7 @@ def _argv(device: str, own: str, port: int, seconds: int) -> list[str] | None:
     return [*argv, "--bind_source_ip", own]
 
 
-def _serve(device: str, address: str, port: int, seconds: int) -> dict[str, Any]:
+def _serve(device: str, address: str, port: int, seconds: int) -> Rdma:
     argv = _argv(device, address, port, seconds)
     if argv is None:
         return {"ready": False}
@@ -52,7 +53,7 @@ def _serve(device: str, address: str, port: int, seconds: int) -> dict[str, Any]
     return {}
 
 
-def _measure(device: str, own: str, address: str, port: int, seconds: int) -> dict[str, Any]:
+def _measure(device: str, own: str, address: str, port: int, seconds: int) -> Rdma:
     """{gbit_s}; {"missing": true} without the tool; {"problem": ...}."""
     argv = _argv(device, own, port, seconds)
     if argv is None:

@@ -8,7 +8,8 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import Any
+
+from operations.shapes.doctor import Reading
 
 BLOCK = 4 << 20
 #: Whichever comes first ends it.
@@ -19,7 +20,7 @@ READERS = 4
 LEAST = 64 << 20
 
 
-def main(store: Path) -> dict[str, Any]:
+def main(store: Path) -> Reading:
     """`gb_s` of the largest model file (`file`), and the `disk` under it; {}: no file, or no way around the cache."""
     files = [path for path in store.glob("models--*/blobs/*") if path.is_file()]
     largest = max(files, key=lambda path: path.stat().st_size, default=None)

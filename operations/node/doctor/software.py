@@ -6,10 +6,11 @@ import json
 import platform
 import re
 from pathlib import Path
-from typing import Any
 
 from operations.node.commands import docker_inspect, output, read
-from operations.node.doctor import container
+from operations.node.image import container
+from operations.shapes import Json
+from operations.shapes.doctor import Nccl, Software
 
 DMI = Path("/sys/class/dmi/id")
 #: Seconds; a start of Python in a container.
@@ -42,7 +43,7 @@ print(json.dumps(told))
 """
 
 
-def main(image: str) -> dict[str, Any]:
+def main(image: str) -> Software:
     """See the keys; an empty text: not known. `nccl`: {} without an image, {"error": ...} when it can't be asked."""
     docker = json.loads(output("docker", "info", "--format", "{{json .}}") or "{}")
     system = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(Path("/etc/os-release")), re.MULTILINE))
@@ -59,7 +60,7 @@ def main(image: str) -> dict[str, Any]:
     }
 
 
-def store(info: dict[str, Any]) -> str:
+def store(info: Json) -> str:
     """Where Docker keeps images: `overlay2`, or containerd's store under it."""
     kinds = [value for key, value in info.get("DriverStatus") or [] if key == "driver-type"]
     return (
@@ -69,13 +70,13 @@ def store(info: dict[str, Any]) -> str:
     )
 
 
-def nccl(image: str) -> dict[str, Any]:
+def nccl(image: str) -> Nccl:
     """`wheel`, `system`: versions that the image has; `version`, `file`, `size`: of the one that is loaded."""
     if not image or not docker_inspect("image", image):
         return {}
     try:
         said = container.run(image, NCCL_SCRIPT, PATIENCE_S).stdout
-        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        found: Nccl = json.loads(said.splitlines()[-1])
     except (OSError, ValueError, IndexError) as error:
         return {"error": str(error)}
     return found

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from operations.node import beats
+from operations.shapes.doctor import Stream, Streams
+from operations.shapes.fabric import Way
 
 #: One core does not fill a rail of 100 Gbit/s.
 CONNECTIONS = 4
@@ -19,12 +21,12 @@ GRACE_S = 5.0
 _SEND, _TAKE = b"S", b"T"
 
 
-def main(role: str, **arguments: Any) -> dict[str, Any]:
+def main(role: str, **arguments: Any) -> Streams:
     """`serve` (addresses) or `measure` (targets, seconds)."""
     return _serve(**arguments) if role == "serve" else {"streams": measure(**arguments)}
 
 
-def _serve(addresses: list[str]) -> dict[str, Any]:
+def _serve(addresses: list[str]) -> Streams:
     """Print {"ports": one for each address} and serve until the tether ends. Listens on rails alone."""
     try:
         servers = [serve(address) for address in addresses]
@@ -62,14 +64,14 @@ def _answer(connection: socket.socket) -> None:
             pass
 
 
-def measure(targets: list[dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
+def measure(targets: list[Way], seconds: float) -> list[Stream]:
     """`targets`: [{own, address, port, device}]. For each, first to it and then from it:
     {device, address, way: out | in, gbit_s}, or `problem` where nothing came through.
     """
-    told = []
+    told = list[Stream]()
     for target in targets:
         for way, wish in (("out", _SEND), ("in", _TAKE)):
-            entry: dict[str, Any] = {"device": target["device"], "address": target["address"], "way": way}
+            entry: Stream = {"device": target["device"], "address": target["address"], "way": way}
             try:
                 entry["gbit_s"] = _stream(target, wish, seconds)
             except OSError as error:
@@ -78,7 +80,7 @@ def measure(targets: list[dict[str, Any]], seconds: float) -> list[dict[str, Any
     return told
 
 
-def _stream(target: dict[str, Any], wish: bytes, seconds: float) -> float:
+def _stream(target: Way, wish: bytes, seconds: float) -> float:
     where = (target["address"], target["port"])
     connections = [
         socket.create_connection(where, timeout=GRACE_S, source_address=(target["own"], 0)) for _ in range(CONNECTIONS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_interface
 from itertools import combinations
-from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
 from operations.plan.nodes import port_of
+from operations.shapes.doctor import Cables
+from operations.shapes.fabric import Link, Links
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -46,7 +47,7 @@ def _pair(one: str, other: str, heard: Heard, seen: Seen) -> Iterator[Symptom]:
                 yield Symptom(BAD, (at, of), told, "frames go one way only", "reseat the cable, or take another")
 
 
-def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterator[Symptom]:
+def _ports(node: str, told: Cables, heard: Heard, seen: Seen) -> Iterator[Symptom]:
     for device in told["ports"]:
         others = {(of, source) for at, port, of, source in heard if (at, port) == (node, device)}
         reaches = any(of != node for of, _source in others)
@@ -67,7 +68,7 @@ def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterato
             )
 
 
-def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom]:
+def _crossed(node: str, links: dict[str, Links], heard: Heard) -> Iterator[Symptom]:
     """A port whose subnet is on another port of the node at the other end than the one that it is joined to."""
     for device, link in links.get(node, {}).items():
         own = _networks(link)
@@ -75,7 +76,7 @@ def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom
             met = {source for at, port, of, source in heard if (at, port, of) == (node, device, peer)}
             theirs = links.get(peer, {})
             meant = [name for name, other in theirs.items() if own & _networks(other)]
-            if own and meant and not met & set(meant) and any(_networks(theirs.get(name, {})) for name in met):
+            if own and meant and not met & set(meant) and any(_networks(theirs.get(name)) for name in met):
                 yield Symptom(
                     BAD,
                     (node, peer),
@@ -86,8 +87,8 @@ def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom
                 )
 
 
-def _networks(link: dict[str, Any]) -> set[str]:
-    return {str(ip_interface(address).network) for address in link.get("addresses", [])}
+def _networks(link: Link | None) -> set[str]:
+    return {str(ip_interface(address).network) for address in (link["addresses"] if link else ())}
 
 
 def figures(seen: Seen) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
-from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Look, Seen, Symptom
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.shapes.doctor import Gpu, GpuLoad
 
 #: SM clock under load: 2,281 MHz [J] to about 2,400 [K] where all is well, 500 to 850 where power is held back [J, K];
 #: an owner's own limit (nvidia-smi -lgc) is seldom below 2,000.
@@ -53,7 +53,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     yield from _unequal(seen)
 
 
-def _at_rest(node: str, gpu: dict[str, Any]) -> Iterator[Symptom]:
+def _at_rest(node: str, gpu: Gpu) -> Iterator[Symptom]:
     celsius = gpu["celsius"] or 0
     if celsius >= WARM:
         yield Symptom(
@@ -85,7 +85,7 @@ def _counted(node: str, counters: dict[str, float]) -> Iterator[Symptom]:
         )
 
 
-def _under_load(node: str, name: str, load: Look) -> Iterator[Symptom]:
+def _under_load(node: str, name: str, load: GpuLoad) -> Iterator[Symptom]:
     if not load.get("by"):
         yield Symptom(UNASKED, (node,), f"the GPU's clock under load: {load.get('why', 'nothing was told')}")
         return
@@ -150,14 +150,14 @@ def reasons(bits: int) -> list[str]:
     return [text for bit, text in HELD_BACK.items() if bits & bit]
 
 
-def _busy(load: Look) -> list[dict[str, Any]]:
+def _busy(load: GpuLoad) -> list[Gpu]:
     samples = load.get("samples", [])
     return [each for each in samples if (each["utilization"] or 0) >= BUSY_PERCENT and each["sm_mhz"]]
 
 
-def _clock(busy: list[dict[str, Any]]) -> float:
-    return float(median(each["sm_mhz"] for each in busy))
+def _clock(busy: list[Gpu]) -> float:
+    return float(median(each["sm_mhz"] or 0 for each in busy))
 
 
-def _power(busy: list[dict[str, Any]]) -> float:
+def _power(busy: list[Gpu]) -> float:
     return float(median([each["power_w"] for each in busy if each["power_w"] is not None] or [0]))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.shapes.doctor import KernelEvent
 
 #: Xids that a program causes (NVIDIA's catalogue of Xids); the others are the driver's or the hardware's.
 OF_PROGRAMS = {"13", "31", "43", "45"}
@@ -34,7 +34,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
             yield _symptom(node, event)
 
 
-def _symptom(node: str, event: dict[str, Any]) -> Symptom:
+def _symptom(node: str, event: KernelEvent) -> Symptom:
     kind, case, times = event["kind"], event["case"], f"{event['count']} times in 24 hours"
     if kind == "xid":
         seen = f"Xid {case}, {times}, the last: {event['last']}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.shapes.doctor import Disk, DiskHealth, Holders, MemoryGib
 
 #: Swap in use that is no leftover, in GiB.
 SWAPPING_GIB = 1.0
@@ -21,26 +21,26 @@ SLOW_GB_S = 1.0
 
 def judge(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> Iterator[Symptom]:
     """`ports`: by node, what Tandem wants to listen on there, with the knob that says so."""
-    for node, told in seen.topic("memory"):
-        yield from _memory(node, told)
-    for node, told in seen.topic("heat"):
-        for zone in told["zones"]:
+    for node, memory in seen.topic("memory"):
+        yield from _memory(node, memory)
+    for node, heat in seen.topic("heat"):
+        for zone in heat["zones"]:
             if zone["celsius"] >= HOT:
                 remedy = "give it air, look at the fan"
                 yield Symptom(BAD, (node,), f"{zone['name']} has {zone['celsius']:.0f} °C", "it slows down", remedy)
-    for node, told in seen.topic("disk"):
-        yield from _disk(node, told)
+    for node, disk in seen.topic("disk"):
+        yield from _disk(node, disk)
     speeds = {node: told["read"]["gb_s"] for node, told in seen.topic("disk") if told["read"]}
     if speeds and min(speeds.values()) < 0.5 * max(speeds.values()):
         told_speeds = ", ".join(f"{node} {speed:.1f} GB/s" for node, speed in speeds.items())
         yield Symptom(
             REMARK, tuple(speeds), f"disks read unequally: {told_speeds}", "all wait for the slowest load", ""
         )
-    for node, told in seen.topic("holders"):
-        yield from _holders(node, told, ports.get(node, {}))
+    for node, holders in seen.topic("holders"):
+        yield from _holders(node, holders, ports.get(node, {}))
 
 
-def _memory(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
+def _memory(node: str, told: MemoryGib) -> Iterator[Symptom]:
     for swap in told["swaps"]:
         swapping = swap["used_gib"] >= SWAPPING_GIB
         yield Symptom(
@@ -60,7 +60,7 @@ def _memory(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
         )
 
 
-def _disk(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
+def _disk(node: str, told: Disk) -> Iterator[Symptom]:
     for place in told["room"]:
         share, left = place["free_gib"] / place["gib"] if place["gib"] else 1.0, place["free_gib"]
         full = share < FULL_SHARE or (left < FULL_GIB and share < 2 * NARROW_SHARE)
@@ -88,7 +88,7 @@ def _disk(node: str, told: dict[str, Any]) -> Iterator[Symptom]:
         yield Symptom(REMARK, (node,), f"{told['read']['disk']} reads {speed:.2f} GB/s", means, remedy)
 
 
-def _health(node: str, disk: dict[str, Any]) -> Iterator[Symptom]:
+def _health(node: str, disk: DiskHealth) -> Iterator[Symptom]:
     told = []
     if disk["warning"]:
         told.append(f"critical warning {disk['warning']:#x}")
@@ -106,7 +106,7 @@ def _health(node: str, disk: dict[str, Any]) -> Iterator[Symptom]:
         yield Symptom(REMARK, (node,), f"{disk['disk']} has {disk['celsius']} °C", means, "give it air")
 
 
-def _holders(node: str, told: dict[str, Any], ports: Mapping[int, str]) -> Iterator[Symptom]:
+def _holders(node: str, told: Holders, ports: Mapping[int, str]) -> Iterator[Symptom]:
     for listener in (each for each in told["ports"] if each["port"] in ports):
         who = listener["process"] or "another program"
         pid = f" (pid {listener['pid']})" if listener["pid"] else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.shapes.doctor import Measured, Port
+from operations.shapes.fabric import Link
 
 #: Mbit/s of a GB10's port, and the least with which a cluster is worth it.
 FULL_MBIT, LEAST_MBIT = 200_000, 100_000
@@ -45,7 +46,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     yield from _rdma(seen, ports)
 
 
-def _port(node: str, rail: str, link: dict[str, Any] | None, port: dict[str, Any], seen: Seen) -> Iterator[Symptom]:
+def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> Iterator[Symptom]:
     if link is None:
         yield Symptom(
             BAD,
@@ -89,7 +90,7 @@ def _port(node: str, rail: str, link: dict[str, Any] | None, port: dict[str, Any
         yield Symptom(REMARK, (node,), seen_errors, "the cable or a plug is bad", "reseat the cable, or take another")
 
 
-def _streams(seen: Seen, ports: dict[str, Any]) -> Iterator[Symptom]:
+def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     if not seen.streams and len(seen.looks) > 1:
         why = "left out (NET=0)" if "net" in seen.skipped else "no two nodes have addresses on one rail; make apply"
         yield Symptom(UNASKED, tuple(seen.looks), f"what the rails carry: {why}")
@@ -123,7 +124,7 @@ def _streams(seen: Seen, ports: dict[str, Any]) -> Iterator[Symptom]:
             )
 
 
-def _rdma(seen: Seen, ports: dict[str, Any]) -> Iterator[Symptom]:
+def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     links = dict(seen.topic("links"))
     devices = {
         node: [links[node][rail]["rdma"] for rail in rails if rail in links.get(node, {})]
@@ -149,7 +150,7 @@ def _rdma(seen: Seen, ports: dict[str, Any]) -> Iterator[Symptom]:
             yield Symptom(BAD, where, told, "the ConnectX-7 has initialised badly", REVIVE)
 
 
-def capacity(ports: dict[str, Any], stream: dict[str, Any]) -> float:
+def capacity(ports: dict[str, dict[str, Port]], stream: Measured) -> float:
     """Gbit/s that the slower end of a stream's way can do: its port, and the PCIe link behind it; 0: not known."""
     ends = ((stream["node"], stream["device"]), (stream["peer"], stream["peer_device"]))
     known = []
@@ -163,7 +164,7 @@ def capacity(ports: dict[str, Any], stream: dict[str, Any]) -> float:
     return min(known, default=0.0)
 
 
-def _way(stream: dict[str, Any]) -> str:
+def _way(stream: Measured) -> str:
     here, there = f"{stream['node']} {stream['device']}", f"{stream['peer']} {stream['peer_device']}"
     return f"{here} -> {there}" if stream.get("way") != "in" else f"{there} -> {here}"
 

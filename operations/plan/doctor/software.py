@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, differing
 
@@ -37,7 +38,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     """What differs, and NCCL."""
     told = dict(seen.topic("software"))
     for key, (severity, name, means, remedy) in ALIKE.items():
-        if unlike := differing({node: software[key] for node, software in told.items()}):
+        if unlike := differing({node: cast("Mapping[str, str]", software)[key] for node, software in told.items()}):
             remedy += UPDATE if remedy.startswith("sudo") else ""
             yield Symptom(severity, tuple(told), f"{name} differ: {unlike}", means, remedy)
     firmware = {

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, cast, overload
 
 from operations.plan.absence import Absence
+from operations.shapes.doctor import (
+    Cables,
+    ClockService,
+    Disk,
+    DoctorLook,
+    GpuLoad,
+    Gpus,
+    Heat,
+    Holders,
+    KernelLog,
+    Measured,
+    MemoryGib,
+    Port,
+    Skew,
+    Software,
+)
+from operations.shapes.fabric import Links
+from operations.shapes.look import CertificateLeft
 
 #: The service suffers from it, or will.
 BAD = "bad"
@@ -15,8 +33,6 @@ REMARK = "remark"
 #: Could not be looked at on that machine; `seen` says why.
 UNASKED = "not asked"
 SEVERITIES = (BAD, REMARK, UNASKED)
-
-Look = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,29 +56,52 @@ class Seen:
     `loads`: gpu_load.main. `skipped`: what the owner left out.
     """
 
-    looks: dict[str, Look] = field(default_factory=dict)
+    looks: dict[str, DoctorLook] = field(default_factory=dict)
     dead: dict[str, Absence] = field(default_factory=dict)
     rails: dict[str, tuple[str, ...]] = field(default_factory=dict)
     needs_rails: bool = True
     wanted_mtu: int = 9000
-    clocks: dict[str, dict[str, float]] = field(default_factory=dict)
-    cables: dict[str, Look] = field(default_factory=dict)
+    clocks: dict[str, Skew] = field(default_factory=dict)
+    cables: dict[str, Cables] = field(default_factory=dict)
     mtu: dict[str, list[str]] = field(default_factory=dict)
-    streams: list[dict[str, Any]] = field(default_factory=list)
-    rdma: list[dict[str, Any]] = field(default_factory=list)
-    loads: dict[str, Look] = field(default_factory=dict)
+    streams: list[Measured] = field(default_factory=list)
+    rdma: list[Measured] = field(default_factory=list)
+    loads: dict[str, GpuLoad] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
+    @overload
+    def topic(self, name: Literal["gpu"]) -> Iterator[tuple[str, Gpus]]: ...
+    @overload
+    def topic(self, name: Literal["kernel_log"]) -> Iterator[tuple[str, KernelLog]]: ...
+    @overload
+    def topic(self, name: Literal["clock"]) -> Iterator[tuple[str, ClockService]]: ...
+    @overload
+    def topic(self, name: Literal["disk"]) -> Iterator[tuple[str, Disk]]: ...
+    @overload
+    def topic(self, name: Literal["heat"]) -> Iterator[tuple[str, Heat]]: ...
+    @overload
+    def topic(self, name: Literal["memory"]) -> Iterator[tuple[str, MemoryGib]]: ...
+    @overload
+    def topic(self, name: Literal["links"]) -> Iterator[tuple[str, Links]]: ...
+    @overload
+    def topic(self, name: Literal["ports"]) -> Iterator[tuple[str, dict[str, Port]]]: ...
+    @overload
+    def topic(self, name: Literal["holders"]) -> Iterator[tuple[str, Holders]]: ...
+    @overload
+    def topic(self, name: Literal["software"]) -> Iterator[tuple[str, Software]]: ...
+    @overload
+    def topic(self, name: Literal["certificate"]) -> Iterator[tuple[str, CertificateLeft]]: ...
     def topic(self, name: str) -> Iterator[tuple[str, Any]]:
         """What each node says of a topic; those that could not look at it are left out."""
-        for node, look in self.looks.items():
+        for node, told in self.looks.items():
+            look = cast("Mapping[str, Any]", told)
             if name in look and not _failed(look[name]):
                 yield node, look[name]
 
     def failed(self) -> Iterator[Symptom]:
         """Topics that a node could not look at."""
         for node, look in self.looks.items():
-            for topic, told in look.items():
+            for topic, told in cast("Mapping[str, Any]", look).items():
                 if _failed(told):
                     yield Symptom(UNASKED, (node,), f"{topic}: {told['failed']}")
 

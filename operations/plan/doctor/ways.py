@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import ip_interface
-from typing import Any
 
-#: By netdev: what operations/node/links.py says.
-Links = dict[str, dict[str, Any]]
+from operations.shapes.fabric import Links, Way
 
 
-def between(one: Links, other: Links) -> list[dict[str, Any]]:
+def between(one: Links, other: Links) -> list[Way]:
     """{device, own, address, peer_device, rdma, peer_rdma} for each subnet that both have on a port with carrier."""
     there = [
         (ip_interface(address), device, link)

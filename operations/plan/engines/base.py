@@ -134,7 +134,7 @@ class Engine(Protocol):
     METRICS: str
     #: What the panels of files/monitoring/panels.yml call its metrics -> the metrics; what is absent is not drawn.
     PANELS: Mapping[str, str]
-    #: Counters of ours (operations/node/bench_facts.py) -> its own, without `_total`, the newest name first.
+    #: Counters of ours (operations/node/look/bench_facts.py) -> its own, without `_total`, the newest name first.
     COUNTERS: Mapping[str, tuple[str, ...]]
     #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.
     VOCABULARY: tuple[str, ...]

@@ -296,7 +296,7 @@ def _tokens(recipe: Recipe) -> int:
 def _names(of: Subject) -> Iterator[Remark]:
     """Flags that it does not have. The list is one release's: of a word that is no slip another may know."""
     last = of.vocabularies[-1]
-    known, who = last["flags"], f"SGLang {last['version']}"
+    known, who = last["flags"] or {}, f"SGLang {last['version']}"
     for each in of.recipe.flags:
         head = each.words[0].partition("=")[0]
         name = head.lstrip("-")

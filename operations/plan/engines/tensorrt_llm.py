@@ -18,6 +18,7 @@ from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
 from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
 from operations.plan.refusal import Remark, nearest
+from operations.shapes import Json
 
 OPTIONS = "extra-llm-api-config.yml"
 #: Without it /metrics is an empty list. Its TensorRT backend counts always, and does not know the option.
@@ -200,7 +201,7 @@ class TensorRtLlm:
         """A list in this file."""
         return "the flags of trtllm-serve 1.3"
 
-    def _options(self, recipe: Recipe, place: Place) -> dict[str, Any]:
+    def _options(self, recipe: Recipe, place: Place) -> Json:
         statistics = {} if recipe.flag("backend") == "tensorrt" else _STATISTICS
         said = dict(recipe.config or {})
         if isinstance(drafting := said.get("speculative_config"), dict):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from operations.plan.engines.named import Named, Place, by_name
 from operations.plan.recipe import MODEL, Answers, Flag, Kind, Recipe
+from operations.shapes import Json
 
 #: Flags with one name, and what that has to be.
 _NAMING: dict[str, Kind | Literal["file"]] = {
@@ -61,9 +62,9 @@ def adapters(recipe: Recipe) -> tuple[str, ...]:
     return tuple(str(each.get("name", "")) for each in modules if each.get("name"))
 
 
-def speculative(recipe: Recipe) -> dict[str, Any] | None:
+def speculative(recipe: Recipe) -> Json | None:
     """The speculative configuration, from JSON and from dotted flags; None: there is none."""
-    config: dict[str, Any] | None = None
+    config: Json | None = None
     for flag in recipe.flags:
         if flag.name in ("speculative-config", "sc"):
             key, value = _key(flag), "" if flag.value is True else str(flag.value)
@@ -137,12 +138,12 @@ def _speculation(recipe: Recipe, key: str, value: str, named: Callable[..., str]
     return _dumped(value, config, {"model": named("model", model, str(config.get("revision") or ""))})
 
 
-def _modules(flag: Flag) -> list[dict[str, Any]]:
+def _modules(flag: Flag) -> list[Json]:
     values = [str(flag.value)] if "=" in flag.words[0] else list(flag.words[1:])
     return [module for value in values for module, _ in _spelt(value)]
 
 
-def _spelt(value: str) -> list[tuple[dict[str, Any], str]]:
+def _spelt(value: str) -> list[tuple[Json, str]]:
     """Modules in one word, each with how it is spelt alone: `name=path`, JSON, or (a recipe's list) a list of both."""
     if value.startswith("["):
         try:
@@ -157,14 +158,14 @@ def _spelt(value: str) -> list[tuple[dict[str, Any], str]]:
     return [(_mapping(value), value)]
 
 
-def _module(module: dict[str, Any], value: str, named: Callable[..., str]) -> str:
+def _module(module: Json, value: str, named: Callable[..., str]) -> str:
     if not isinstance(module.get("path"), str):
         return value
     path = named("adapter", module["path"])
     return _dumped(value, module, {"path": path}) if value.startswith("{") else f"{module['name']}={path}"
 
 
-def _mapping(text: str) -> dict[str, Any]:
+def _mapping(text: str) -> Json:
     try:
         found = json.loads(text)
     except ValueError:
@@ -172,7 +173,7 @@ def _mapping(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _dumped(value: str, old: dict[str, Any], new: dict[str, Any]) -> str:
+def _dumped(value: str, old: Json, new: Json) -> str:
     """JSON with some values replaced, else as it was written."""
     text = value
     for key, each in new.items():

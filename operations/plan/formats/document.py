@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -13,6 +12,7 @@ from operations.plan.formats.kinds import NoRecipe, kind
 from operations.plan.formats.loader import Loader
 from operations.plan.formats.source import read_text
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes import Json
 
 #: Keys that eugr's tool has and sparkrun has not, or reads for its sake.
 _EUGRS = ("name", "build_args", "solo_only", "cluster_only")
@@ -29,7 +29,7 @@ class Document:
     """A file's content. `twice`: keys that are given twice in one place, each with whether the values differ."""
 
     path: Path
-    data: dict[str, Any]
+    data: Json
     twice: dict[str, bool] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from operations.plan.formats import foreign, given
 from operations.plan.formats.document import Document
@@ -12,6 +11,7 @@ from operations.plan.formats.serve import Served, served
 from operations.plan.formats.template import fill_like_format
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark, nearest
+from operations.shapes import Json
 
 KEYS = (
     *("name", "recipe_version", "container", "command", "description", "model", "mods"),
@@ -75,9 +75,7 @@ def recipe(document: Document) -> Recipe:
     )
 
 
-def _of_a_pair(
-    template: str, defaults: dict[str, Any], beside: dict[str, Any], command: Served, env: dict[str, str]
-) -> str:
+def _of_a_pair(template: str, defaults: Json, beside: Json, command: Served, env: dict[str, str]) -> str:
     """A flag of the recipe's own that would be another one on a node alone, where run-recipe.py says 1; or nothing."""
     if template.count("{tensor_parallel") < 2 or defaults.get("tensor_parallel") == 1:
         return ""
@@ -97,7 +95,7 @@ def _gpus(template: str, command: Served, solo_only: bool) -> int:
     return command.gpus
 
 
-def _variables(env: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _variables(env: Json) -> tuple[Json, Json]:
     """Variables that name others, which run-recipe.py exports in the container's shell, and all others."""
     named = {name: value for name, value in env.items() if re.search(r"\$\{?[A-Za-z_]", str(value))}
     named = {name: value for name, value in named.items() if not re.search(r"\$\(|`|\n", str(value))}

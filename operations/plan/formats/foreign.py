@@ -17,6 +17,7 @@ from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 from operations.plan.secret import instead, is_secret
+from operations.shapes import Json
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30
@@ -30,7 +31,7 @@ def duplicates(document: Document) -> list[Remark]:
     ]
 
 
-def as_dict(document: Document, key: str) -> dict[str, Any]:
+def as_dict(document: Document, key: str) -> Json:
     """A mapping of the file; empty when absent; raises Refusal when it is something else."""
     value = document.data.get(key) or {}
     if not isinstance(value, dict):
@@ -85,7 +86,7 @@ def version_of(image: str, engine: str) -> str | None:
     return tagged.group(2) if tagged and tagged.group(1) in ENGINES[engine].IMAGES else None
 
 
-def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -> dict[str, Any]:
+def mods(document: Document, remarks: list[Remark], names: Iterable[str] = ()) -> Json:
     """The recipe's mods by path, and when each acts, as fields of a Recipe; `names`: variables that it sets."""
     listed = as_list(document, "mods")
     if not listed and isinstance(nested := document.data.get("runtime_config"), dict):

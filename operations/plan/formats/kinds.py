@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes import Json
 
 #: Each is a recipe's in some format: a file with none of them is no recipe, whatever else it has.
 _RECIPE = {"command", "container", "defaults", "engine", "flags", "image", "model", "recipe_version", "runtime"}
 #: By the keys of sparkrun's registries ([F]), and of what is often kept beside them.
-_KINDS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
+_KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("a registry of sparkrun's", lambda data: isinstance(data.get("registries"), list)),
     ("a benchmark of sparkrun's", lambda data: "framework" in data and "args" in data and "command" not in data),
     ("a benchmark of sparkrun's", lambda data: isinstance(data.get("benchmark"), dict) and not _RECIPE & data.keys()),

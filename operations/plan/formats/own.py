@@ -12,6 +12,7 @@ from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.secret import instead, is_secret
+from operations.shapes import Json
 
 #: What readers set, and no file may.
 _INTERNAL = (
@@ -75,7 +76,7 @@ def _misplaced(file: str, flags: dict[Any, Any], engine: str) -> list[Finding]:
     return found
 
 
-def _findings(file: str, errors: list[dict[str, Any]]) -> list[Finding]:
+def _findings(file: str, errors: list[Json]) -> list[Finding]:
     """One for each fault, and one for all keys that are missing."""
     missing = [_key(error) for error in errors if error["type"] == "missing"]
     keys = ", ".join(f"`{key}`" for key in missing)
@@ -84,11 +85,11 @@ def _findings(file: str, errors: list[dict[str, Any]]) -> list[Finding]:
     return [*([Finding(file, said, _keys())] if missing else []), *others]
 
 
-def _key(error: dict[str, Any]) -> str:
+def _key(error: Json) -> str:
     return ".".join(str(part) for part in error["loc"])
 
 
-def _finding(file: str, error: dict[str, Any]) -> Finding:
+def _finding(file: str, error: Json) -> Finding:
     key = _key(error)
     if error["type"] == "extra_forbidden":
         return Finding(file, f"unknown key `{key}`", _keys())

@@ -16,6 +16,7 @@ from operations.plan.formats.sparkrun_flags import CONSUMED, left_out, words
 from operations.plan.formats.template import fill
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
+from operations.shapes import Json
 
 _READ = (
     *("recipe_version", "sparkrun_version", "name", "description", "model", "model_revision", "runtime", "mods"),
@@ -111,7 +112,7 @@ def _engine(document: Document) -> str:
     raise given.refuse(document, f"its runtime is `{runtime}`", remedy)
 
 
-def _other_keys(data: dict[str, Any], made: Sparkrun) -> list[Remark]:
+def _other_keys(data: Json, made: Sparkrun) -> list[Remark]:
     remarks = [Remark(True, f"`{key}`", why) for key, why in _REFUSED.items() if data.get(key)]
     for key, value in data.items():
         if key in _READ or key in _REFUSED or key == "runtime_config" or not value:
@@ -132,7 +133,7 @@ def _unescaped(value: Any) -> Any:
     return value
 
 
-def _filled(document: Document, command: str, defaults: dict[str, Any], remarks: list[Remark]) -> str:
+def _filled(document: Document, command: str, defaults: Json, remarks: list[Remark]) -> str:
     model = document.data.get("model") or ""
     # Those of the plan's own flags: what a recipe says of them does not matter.
     beside = {"port": 8000, "host": "0.0.0.0", "tensor_parallel": 1, "pipeline_parallel": 1}
@@ -150,9 +151,7 @@ def _before(document: Document, hook: str, env: dict[str, str], command: Served)
         raise given.refuse(document, f"pre_exec: {error}", "close it") from None
 
 
-def _from_defaults(
-    model: str, engine: str, defaults: dict[str, Any], env: dict[str, str], remarks: list[Remark]
-) -> Served:
+def _from_defaults(model: str, engine: str, defaults: Json, env: dict[str, str], remarks: list[Remark]) -> Served:
     """The command that sparkrun would generate."""
     found = Served(engine=engine)
     made = ENGINES[engine].SPARKRUN
@@ -162,7 +161,7 @@ def _from_defaults(
     return found
 
 
-def _without_effect(runtime_config: dict[str, Any]) -> list[Remark]:
+def _without_effect(runtime_config: Json) -> list[Remark]:
     """sparkrun reads four names of `runtime_config` and makes flags of none."""
     return [
         Remark(False, f"`{key}` under `runtime_config` is no flag that sparkrun makes: left out", "see `defaults`")
@@ -190,9 +189,9 @@ def _nodes(document: Document, remarks: list[Remark]) -> tuple[bool, bool, int]:
     return is_solo, is_cluster, least
 
 
-def _options(defaults: dict[str, Any], made: Sparkrun) -> dict[str, Any]:
+def _options(defaults: Json, made: Sparkrun) -> Json:
     """The engine's own file of options."""
-    options: dict[str, Any] = {}
+    options: Json = {}
     for key, (section, name) in made.options.items():
         if defaults.get(key) is not None:
             (options.setdefault(section, {}) if section else options)[name] = defaults[key]

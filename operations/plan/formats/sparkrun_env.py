@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from operations.plan.refusal import Remark
+from operations.shapes import Json
 
 _TEMPLATE = re.compile(r"(?<![${])\{(config|launch)\.([A-Za-z_]\w*)\}")
 
 
-def filled(env: Mapping[str, Any], defaults: Mapping[str, Any], remarks: list[Remark]) -> dict[str, Any]:
+def filled(env: Mapping[str, Any], defaults: Mapping[str, Any], remarks: list[Remark]) -> Json:
     """The variables with `defaults` filled in; what only sparkrun's launch knows is an error."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, value in env.items():
         found[name] = value
         if not isinstance(value, str) or not _TEMPLATE.search(value):

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from packaging.version import Version
+
+from operations.shapes.holes import About
 
 FOLDER = Path(__file__).parents[3] / "files/holes"
 ADVISORIES, REACH, ABOUT = FOLDER / "advisories.jsonl", FOLDER / "reach.json", FOLDER / "about.json"
@@ -139,7 +141,6 @@ def by_package() -> Mapping[str, tuple[Advisory, ...]]:
 
 
 @cache
-def about() -> Mapping[str, Any]:
-    """`date`: when the list was renewed, `sources`, `packages`: what was looked up at all."""
-    found: dict[str, Any] = json.loads(ABOUT.read_text())
-    return found
+def about() -> About:
+    """The file."""
+    return cast("About", json.loads(ABOUT.read_text()))

@@ -18,6 +18,7 @@ from packaging.specifiers import SpecifierSet
 from operations.plan.holes.advisory import REACH, number
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
+from operations.shapes.holes import Judgement, ReachTable
 
 #: Who has to be there, in words.
 WHO = {
@@ -172,11 +173,10 @@ _IMPLIED: dict[str, Mapping[str, Any]] = {
 
 
 @cache
-def _table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(REACH.read_text())
+def _table() -> ReachTable:
+    found: ReachTable = json.loads(REACH.read_text())
     return found
 
 
-def _judged() -> dict[str, dict[str, Any]]:
-    judged: dict[str, dict[str, Any]] = _table()["judged"]
-    return judged
+def _judged() -> dict[str, Judgement]:
+    return _table()["judged"]

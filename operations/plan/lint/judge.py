@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from operations.plan.engines import ENGINES
 from operations.plan.knobs import Knobs
 from operations.plan.lint import letters
-from operations.plan.lint.subject import Subject, Vocabulary, shipped
+from operations.plan.lint.subject import Subject, shipped
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
+from operations.shapes.model import Vocabulary
 
 
 def lint(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
+from operations.shapes import Json
+from operations.shapes.model import Vocabulary
 
 FOLDER = Path(__file__).parents[3] / "files/vocabularies"
-#: As files/engine/vocabulary.py prints it.
-Vocabulary = dict[str, Any]
 Version = tuple[int, ...]
 
 
@@ -106,7 +107,7 @@ def life(engine: str, kind: str, name: str) -> tuple[str, str]:
     it; empty: none of them has it, or the newest has it still.
     """
     every = list(releases(engine).items())
-    having = [at for at, (_, words) in enumerate(every) if name in (words.get(kind) or {})]
+    having = [at for at, (_, words) in enumerate(every) if name in (cast("Mapping[str, Json]", words).get(kind) or {})]
     if not having:
         return "", ""
     return every[having[0]][0], "" if having[-1] == len(every) - 1 else every[having[-1] + 1][0]

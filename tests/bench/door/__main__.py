@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from operations.plan.places import PROXY_RUN
+from operations.paths import PROXY_RUN
 from tests.bench.door.client import together
 from tests.bench.routing import doors
 from tests.plan.samples import plan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from bench.client.load import session
-from operations.node.bench_facts import parse, sums
+from operations.node.look.bench_facts import parse, sums
 from operations.plan.engines import counters as names
 
 #: Seconds between two looks at how busy they are.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from operations.plan.recipe import Flag
+from operations.shapes.model import FlagFacts
 
 #: What people write for nothing, and for yes and no.
 _NOTHING = ("none", "null", "nil", "undefined", "~")
@@ -41,7 +42,7 @@ class Fault:
     choices: tuple[str, ...] = ()
 
 
-def fault(name: str, facts: Mapping[str, Any], flag: Flag) -> Fault | None:
+def fault(name: str, facts: FlagFacts, flag: Flag) -> Fault | None:
     """What the engine's parser would say against a flag; None: nothing, or it is not known what it takes."""
     first, equals, rest = flag.words[0].partition("=")
     takes, values = facts.get("takes"), [rest] if equals else list(flag.words[1:])
@@ -77,7 +78,7 @@ def _of_switch(name: str, values: list[str], *, has_no: bool) -> Fault:
     return Fault(f"{name} is a switch and takes no value, not `{said}`", remedy)
 
 
-def _of_value(name: str, facts: Mapping[str, Any], value: str) -> Fault | None:
+def _of_value(name: str, facts: FlagFacts, value: str) -> Fault | None:
     takes, choices = facts.get("takes"), facts.get("choices")
     if facts.get("none") and value in ("", "None"):
         return None

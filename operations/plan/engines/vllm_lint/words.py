@@ -7,16 +7,16 @@ of them has may be a build's own: then it is an error only as a slip of one that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from operations.plan.engines.vllm_lint.rules import PLUGIN_PARSERS
 from operations.plan.engines.vllm_lint.values import Fault, fault
 from operations.plan.engines.vllm_lint.versions import elsewhere, gone
 from operations.plan.lint.near import hint, slip
-from operations.plan.lint.subject import Subject, Vocabulary
+from operations.plan.lint.subject import Subject
 from operations.plan.recipe import Flag
 from operations.plan.refusal import Remark
+from operations.shapes.model import FlagFacts, Vocabulary
 
 _OWN = "or it is one of this image's own"
 
@@ -32,7 +32,7 @@ def flags(of: Subject) -> Iterator[Remark]:
             continue
         found = [facts for one in every if (facts := facts_of(one, each)) is not None]
         if not found:
-            names = names or list(dict.fromkeys(name for one in reversed(every) for name in one["flags"]))
+            names = names or list(dict.fromkeys(name for one in reversed(every) for name in one["flags"] or ()))
             yield from _unknown(of, each, every, names)
             continue
         if facts_of(every[-1], each) is None:
@@ -42,9 +42,9 @@ def flags(of: Subject) -> Iterator[Remark]:
             yield _outside(of, each.name, last, found) if last.choices else _refused(of, last)
 
 
-def facts_of(vocabulary: Vocabulary, flag: Flag) -> Mapping[str, Any] | None:
+def facts_of(vocabulary: Vocabulary, flag: Flag) -> FlagFacts | None:
     """What a flag takes, `no-` in front of a switch among them; None: there is no such flag."""
-    known: Mapping[str, Mapping[str, Any]] = vocabulary["flags"]
+    known = vocabulary["flags"] or {}
     if flag.name in known:
         return known[flag.name]
     if not flag.words[0].startswith("--"):
@@ -69,7 +69,7 @@ def _unknown(of: Subject, flag: Flag, every: Sequence[Vocabulary], known: Sequen
 
 def _abbreviated(flag: Flag, every: Sequence[Vocabulary]) -> str:
     """The one flag whose name begins with this: vLLM's parser takes it for that; empty: none, or several."""
-    begins = [{name for name in one["flags"] if name.startswith(flag.name)} for one in every]
+    begins = [{name for name in one["flags"] or () if name.startswith(flag.name)} for one in every]
     found = set().union(*(names for names in begins if len(names) == 1))
     is_one = flag.words[0].startswith("--") and len(found) == 1
     return next(iter(found)) if is_one and all(len(names) < 2 for names in begins) else ""
@@ -83,7 +83,7 @@ def _refused(of: Subject, what: Fault) -> Remark:
     return Remark(True, f"{what.problem} ({of.who})", what.remedy)
 
 
-def _outside(of: Subject, name: str, what: Fault, found: Sequence[Mapping[str, Any]]) -> Remark:
+def _outside(of: Subject, name: str, what: Fault, found: Sequence[FlagFacts]) -> Remark:
     """A value that is none of a flag's choices in any release that has the flag."""
     choices = list(dict.fromkeys(choice for facts in reversed(found) for choice in facts.get("choices", ())))
     never_changed = all(set(facts.get("choices", ())) == set(choices) for facts in found)
@@ -124,13 +124,16 @@ def _is_number(kind: str | list[str] | None, value: str) -> bool | None:
 
 def parsers(of: Subject) -> Iterator[Remark]:
     """Parser names that are not registered, unless a plugin file brings them."""
-    for flag, table in (("reasoning-parser", "reasoning_parsers"), ("tool-call-parser", "tool_parsers")):
-        name = of.recipe.flag(flag)
-        every = [each for each in of.vocabularies if each.get(table)]
-        known = list(dict.fromkeys(word for each in reversed(every) for word in each[table]))
+    for flag in ("reasoning-parser", "tool-call-parser"):
+        name, every = of.recipe.flag(flag), list[Vocabulary]()
+        known = dict[str, None]()
+        for each in reversed(of.vocabularies):
+            if words := each.get("reasoning_parsers") if flag == "reasoning-parser" else each.get("tool_parsers"):
+                every.insert(0, each)
+                known |= dict.fromkeys(words)
         if not isinstance(name, str) or not known or name in known or name in PLUGIN_PARSERS:
             continue
-        facts = (each["flags"].get(flag, {}) for each in every if each.get("flags"))
+        facts = (known_flags.get(flag, {}) for each in every if (known_flags := each.get("flags")))
         if name.lower() == "none" and any("takes" not in each or each.get("none") for each in facts):
             continue
         plugin = "reasoning-parser-plugin" if flag == "reasoning-parser" else "tool-parser-plugin"

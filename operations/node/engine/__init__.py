@@ -1,0 +1,1 @@
+"""Asking an engine for an answer."""

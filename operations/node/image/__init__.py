@@ -1,0 +1,1 @@
+"""Images on this node: by content, by layer, and what has been read inside them."""

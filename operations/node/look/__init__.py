@@ -1,0 +1,1 @@
+"""What is asked of a node as a whole: by a deploy, by a person, by a bench."""

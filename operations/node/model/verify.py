@@ -1,0 +1,23 @@
+"""The models on this node, for `make verify`."""
+
+from __future__ import annotations
+
+import time
+
+from operations.node.login import expand
+from operations.node.model import proof
+from operations.shapes.model import ModelVerified, Verified
+
+
+def main(store: str, models: list[dict[str, str]], deep: bool = False) -> Verified:
+    """`models`: of each what model.proof says, `path`, and how long it took; `deep` hashes every file, also those that
+    were proven before.
+    """
+    return {"models": [_verified(expand(store), model, deep) for model in models]}
+
+
+def _verified(store: str, model: dict[str, str], deep: bool) -> ModelVerified:
+    start = time.monotonic()
+    state = proof.main(store, **model, prove=deep, again=deep)
+    path = f"{store}/{model['folder']}/snapshots/{model['revision']}"
+    return {**state, "path": path, "seconds": time.monotonic() - start}

@@ -1,0 +1,1 @@
+"""Prometheus and Alertmanager on the head."""

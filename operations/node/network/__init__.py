@@ -1,0 +1,1 @@
+"""Netdevs of this node, their addresses, and the walls."""

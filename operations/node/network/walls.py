@@ -1,0 +1,72 @@
+"""Tandem's table of nftables on this node: whether it stands, and what the node can tell packets apart by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from operations.paths import WALLS, folder_of
+from operations.shapes.look import Problem, Walls
+
+SCRIPT = f"{folder_of(WALLS)}/walls.sh"
+#: Where nft looks for control groups, whatever is mounted elsewhere.
+CGROUPS = Path("/sys/fs/cgroup")
+#: In a network of its own, and in the control group that is its argument: listens, connects to itself, and ends with 0
+#: when a rule for the group has counted the packet.
+_PROBE = """
+import socket, subprocess, sys
+group = sys.argv[1]
+open(f"/sys/fs/cgroup/{group}/cgroup.procs", "w").write("0")
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+rules = 'table inet probe { counter seen {}; chain input { type filter hook input priority 0; '
+rules += f'socket cgroupv2 level 1 "{group}" counter name seen; ct direction reply accept; }}; }}'
+subprocess.run(["nft", "--file", "-"], input=rules, text=True, check=True)
+server = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(server.getsockname(), 10).close()
+listed = subprocess.run(["nft", "list", "counters"], capture_output=True, text=True, check=True).stdout
+sys.exit("packets 0 " in listed)
+"""
+
+
+def standing() -> Problem:
+    """`problem`: why the walls that lie here do not stand; empty: they do."""
+    try:
+        done = subprocess.run([SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
+    except FileNotFoundError:
+        return {"problem": "no walls are here"}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"problem": f"{SCRIPT}: {error}"}
+    return {"problem": (done.stdout or done.stderr).strip()}
+
+
+def able() -> Walls:
+    """`nft`: whether nftables can be set here; `groups`: whether a rule can tell a socket by its control group."""
+    try:
+        has_nft = (
+            subprocess.run(["nft", "list", "tables"], capture_output=True, timeout=20, check=False).returncode == 0
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        has_nft = False
+    # Twice: what a node can is part of its engine's command line, and a hiccup shall restart none.
+    return {"nft": has_nft, "groups": has_nft and (_tells_groups() or _tells_groups())}
+
+
+def _tells_groups() -> bool:
+    """Tried, because nothing else says it: it takes cgroup v2, a kernel with CONFIG_NFT_SOCKET, and, where the node is
+    itself a container, Linux 6.11, which counts the levels of groups from the container's own.
+    """
+    if not (CGROUPS / "cgroup.controllers").exists():
+        return False
+    group = CGROUPS / f"tandem-probe-{os.getpid()}"
+    try:
+        group.mkdir()
+        argv = ["unshare", "--net", "python3", "-c", _PROBE, group.name]
+        return subprocess.run(argv, capture_output=True, timeout=20, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    finally:
+        # It may never have been made.
+        with suppress(OSError):
+            group.rmdir()

@@ -1,0 +1,115 @@
+"""Tandem's units and containers as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from operations.node.commands import docker_inspect, output, read
+from operations.paths import ADDRESS, DOWNLOAD, ENGINE, ETC, LITELLM, PROGRAMS, PROXY, SLOT, SYSTEMD, folder_of
+from operations.shapes import Json
+from operations.shapes.unit import Services, UnitState
+
+#: In the order in which people are told of them.
+UNITS = (ENGINE, ADDRESS, PROXY, *LITELLM, *PROGRAMS)
+#: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/copy/hub.py).
+_NAMES = (*UNITS, DOWNLOAD)
+#: Which ports an engine has that is one of several.
+_SLOTS = Path(ETC)
+_UNIT_FILES = Path(SYSTEMD)
+#: What the engine is started by; of several models each has its own.
+_RUN = Path(folder_of(ENGINE)) / "run.sh"
+#: Where a program that takes no word of ours has its spec.
+_SPEC = "TANDEM_SPEC="
+_PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
+
+
+def main(units: Sequence[str], every_engine: bool = False) -> Services:
+    """Of these units, and with `every_engine` of all engines that lie here. `units`: name -> systemd's properties, with
+    the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
+    of Tandem's, or under its names, that no unit has.
+    """
+    units = list(dict.fromkeys([*units, *(engines() if every_engine else [])]))
+    containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
+    states = unit_states(units)
+    for unit, state in states.items():
+        waits = _spec_of(state.get("ControlPID", "0"))
+        if unit in containers and not waits:
+            state.update(_started_from(containers[unit]))
+        else:
+            state.update(waits or _spec_of(state.get("MainPID", "0")))
+    own = {unit for unit, state in states.items() if state.get("UnitFileState")}
+    return {"units": states, "strays": sorted(set(containers) - own)}
+
+
+def engines() -> list[str]:
+    """Units of engines that lie here, of whatever plan."""
+    return sorted(file.stem for file in _UNIT_FILES.glob(f"{ENGINE}*.service"))
+
+
+def with_engines(planned: Sequence[str] = ()) -> tuple[str, ...]:
+    """Tandem's units, those of engines that are planned or lie here among them."""
+    more = [unit for unit in dict.fromkeys([*planned, *engines()]) if unit != ENGINE]
+    return (UNITS[0], *more, *UNITS[1:])
+
+
+def slots() -> dict[str, int]:
+    """Which ports the models have whose engines lie here, by the models' names."""
+    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _SLOTS.glob(f"engine-*/{SLOT}")}
+    return {name: int(text) for name, text in found.items() if text.isdecimal()}
+
+
+def deployed(run: Path = _RUN) -> str:
+    """The topology of the engine that lies here, whether it runs or not."""
+    found = re.search(r"tandem\.topology=(\w+)", read(run))
+    return found.group(1) if found else ""
+
+
+def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
+    """systemd's view of each unit."""
+    names = [unit if unit.endswith(".slice") else f"{unit}.service" for unit in units]
+    blocks = output("systemctl", "show", *names, f"--property={_PROPERTIES}").strip().split("\n\n")
+    return {
+        unit: cast("UnitState", dict(line.split("=", 1) for line in block.splitlines() if "=" in line))
+        for unit, block in zip(units, [*blocks, *[""] * len(units)], strict=False)
+    }
+
+
+def _spec_of(pid: str) -> UnitState:
+    """`spec`, where a process of a unit has one: behind ready.sh or a program, in the label that `docker run` will give
+    its container, or in its environment. Empty: this process has none.
+    """
+    words = read(Path(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0")
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("tandem.spec="):
+            return {"spec": word.partition("=")[2]}
+        if word.endswith((".py", "/ready.sh")):
+            return {"spec": following}
+    # What takes no word of ours has it in its environment.
+    environment = read(Path(f"/proc/{pid}/environ")).split("\0")
+    spec = next((each.removeprefix(_SPEC) for each in environment if each.startswith(_SPEC)), "")
+    return {"spec": spec} if spec else {}
+
+
+#: Labels of Tandem's containers.
+_LABELS = ("spec", "topology", "group", "recipe", "url", "model", "pulse", "address")
+
+
+def _started_from(container: Json) -> UnitState:
+    labels = container["Config"]["Labels"] or {}
+    said = cast("UnitState", {key: labels.get(f"tandem.{key}", "") for key in _LABELS})
+    return {
+        **said,
+        "image": container["Image"],
+        "image_name": container["Config"]["Image"],
+    }
+
+
+def _our_containers() -> list[str]:
+    """Names of those with Tandem's label, and of those under its names; whatever else is called tandem-something is the
+    owner's.
+    """
+    lines = output("docker", "ps", "--all", "--format", '{{.Names}}\t{{.Label "tandem.spec"}}').splitlines()
+    return [name for name, _, spec in (line.partition("\t") for line in lines) if spec or name in _NAMES]

@@ -1,0 +1,115 @@
+"""Names and paths of what Tandem puts on a node: what the plan and the programs that run there both know.
+
+It is sent to nodes with these programs, so it needs nothing but the standard library, and Python 3.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from operations.shapes.look import SecretFolder
+
+ETC = "/etc/tandem"
+VAR = "/var/lib/tandem"
+SYSTEMD = "/etc/systemd/system"
+NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
+NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
+#: What says how the rails are to be, for whoever renders netplan.
+FABRIC = (NETPLAN, NETWORK_MANAGER)
+
+#: The engine; of a model among several its name begins so (operations/plan/served_model.py).
+ENGINE = "tandem-engine"
+#: HAProxy, which clients reach, and the two LiteLLM behind it.
+PROXY = "tandem-proxy"
+LITELLM = ("tandem-litellm-a", "tandem-litellm-b")
+#: The container that downloads a model, while it does.
+DOWNLOAD = "tandem-download"
+#: keepalived, for the virtual address.
+ADDRESS = "tandem-address"
+#: Which ports a model among several has, in its engine's folder: it keeps them.
+SLOT = "slot"
+#: What engines have compiled, by image.
+CACHE = f"{VAR}/cache"
+
+#: What has one node of a cluster serve alone, and the drop-in of the engine's unit that is there while it does
+#: (files/fallback/fallback.py).
+FALLBACK = "tandem-fallback"
+ALONE = f"/run/systemd/system/{ENGINE}.service.d/tandem-alone.conf"
+#: Since when, and why; there as long.
+ALONE_SINCE = "/run/tandem/alone.json"
+
+#: What says how a node is, for Prometheus (files/exporter).
+EXPORTER = "tandem-exporter"
+#: On the head: what keeps what the exporters say, and what sends its alarms.
+PROMETHEUS = "tandem-prometheus"
+ALERTMANAGER = "tandem-alertmanager"
+#: Passwords and tokens of those whom alarms are sent to (operations/prometheus.py).
+ALARM_SECRETS = f"{ETC}/alertmanager/secrets"
+#: What tells it to people, behind the proxy at /tandem/ (files/page).
+PAGE = "tandem-page"
+#: What it is told of benches and advice (operations/node/monitoring/handed.py).
+ADVICE = f"{VAR}/page/advice.json"
+CANARY = "tandem-canary"
+GUARD = "tandem-guard"
+WALLS = "tandem-walls"
+#: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
+SLICE = "tandem.slice"
+#: Units without a container.
+PROGRAMS = (CANARY, GUARD, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, WALLS)
+#: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
+UNITS = (PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+
+
+def unit_file(unit: str) -> str:
+    """Where systemd finds a unit of ours."""
+    return f"{SYSTEMD}/{unit}.service"
+
+
+def units_of(engines: Iterable[str]) -> tuple[str, ...]:
+    """The same, with these units of engines in the place of the one."""
+    return tuple(unit for each in UNITS for unit in (engines if each == ENGINE else (each,)))
+
+
+#: Stamps of model files whose content was proven (operations/node/model/proof.py writes them).
+PROVEN = f"{VAR}/models"
+UNIT_FILES = tuple(map(unit_file, UNITS))
+
+#: What all engines may read.
+ENGINE_SECRETS = f"{ETC}/engine/secrets"
+RAY_TOKEN = f"{ENGINE_SECRETS}/ray.token"
+PROXY_KEY = f"{ETC}/proxy/secrets/master.key"
+#: Who runs the containers of HAProxy and LiteLLM, user and group: nobody else on a node. Debian and systemd both keep
+#: 65520 to 65533 free.
+PROXY_USER = 65530
+#: Hashes of keys of clients (operations/node/door/keys.py).
+CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
+PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
+#: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
+PROXY_RUN = "/run/tandem/proxy"
+ADMIN = f"{PROXY_RUN}/admin.sock"
+#: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its
+#: folder: root writes it, and would follow a link that HAProxy could put there.
+PROXY_LOADED = "/run/tandem/proxy.loaded"
+#: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
+SHARED = "/run/tandem/litellm"
+#: What each key of a client's has used (the proxy writes it, operations/node/door/keys.py reads it).
+KEYS_USED = f"{VAR}/keys"
+#: The proxy's key and certificate (operations/node/door/certificate.py).
+TLS = f"{ETC}/tls"
+#: On the head, the authority that signs the certificates of all nodes.
+AUTHORITY = f"{ETC}/ca"
+#: Folders with what one program alone may read, with the user whose they and all files in them are. One has to be where
+#: another is (`where`): counts beside keys (operations/node/secret/modes.py).
+SECRETS: tuple[SecretFolder, ...] = (
+    {"path": ENGINE_SECRETS, "user": 0},
+    {"path": f"{ETC}/proxy/secrets", "user": PROXY_USER},
+    {"path": TLS, "user": PROXY_USER},
+    {"path": AUTHORITY, "user": 0},
+    {"path": ALARM_SECRETS, "user": 0},
+    {"path": KEYS_USED, "user": PROXY_USER, "where": f"{ETC}/proxy/secrets"},
+)
+
+
+def folder_of(unit: str) -> str:
+    """Where a unit's scripts and configuration lie."""
+    return f"{ETC}/{unit.removeprefix('tandem-')}"

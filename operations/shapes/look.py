@@ -1,0 +1,202 @@
+"""What a node is and has: the survey before a deploy, and the look that every phase compares with the plan."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office
+from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
+from operations.shapes.unit import Alone, Services
+
+
+class FileState(TypedDict):
+    """A file: hash of its content, mode in octal; `text` where that was asked for (operations/node/look/files.py)."""
+
+    sha256: str
+    mode: str
+    text: NotRequired[str]
+
+
+class SecretFolder(TypedDict):
+    """A folder of secrets: the number of the user whose it is, and a path where it has to be."""
+
+    path: str
+    user: int
+    where: NotRequired[str]
+
+
+class Modes(TypedDict):
+    """What is wrong with secrets (operations/node/secret/modes.py): what a deploy puts right, in words, and [problem,
+    remedy] of what it leaves to the owner.
+    """
+
+    wrong: list[str]
+    refused: list[list[str]]
+
+
+class ProxyState(TypedDict):
+    """What the proxy has read (operations/node/door/proxy.py): hashes of configurations, of HAProxy and by LiteLLM;
+    those LiteLLM that are `older` than the key, and those that are sent nothing more.
+    """
+
+    loaded: str
+    engines: dict[str, str]
+    drained: list[str]
+    page_is_older: bool
+    older: list[str]
+
+
+class Certificate(TypedDict, total=False):
+    """What HAProxy shows (operations/node/door/certificate.py): hashes, names, its end in seconds since 1970. Or
+    `asks`, the question to the authority alone, or its answer, `chain`.
+    """
+
+    hash: str
+    names: list[str]
+    ends: float
+    authority: str
+    own: str
+    newer: bool
+    asks: str
+    chain: str
+
+
+class CertificateLeft(TypedDict, total=False):
+    """Days until the certificate ends; empty: there is none."""
+
+    days: float
+
+
+class Problem(TypedDict):
+    """Why something does not stand; empty: it does."""
+
+    problem: str
+
+
+class LookArguments(TypedDict):
+    """What operations/node/look/look.py has to know; see there."""
+
+    store: str
+    models: dict[str, dict[str, str]]
+    archives: dict[str, str]
+    paths: list[str]
+    folders: list[SecretFolder]
+    engines: list[str]
+
+
+class Look(TypedDict):
+    """Tandem's own state on a node (operations/node/look/look.py).
+
+    `images` by local name, `files` by path, `links` by netdev, `models` by their keys; `slots`: ports of models, by
+    name; `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `missing`: packages; `refused`:
+    apt was asked for them within a day.
+    """
+
+    services: Services
+    images: dict[str, ImageState]
+    files: dict[str, FileState]
+    links: Links
+    models: dict[str, ModelState]
+    slots: dict[str, int]
+    secrets: dict[str, str]
+    modes: Modes
+    served: str
+    walls: Problem
+    proxy: ProxyState
+    certificate: Certificate
+    missing: list[str]
+    refused: bool
+    alone: Alone
+
+
+class Listener(TypedDict):
+    """Who listens on a TCP port; `ours`: a program or a container of Tandem's."""
+
+    port: int
+    address: str
+    process: str
+    pid: str
+    ours: bool
+
+
+class Docker(TypedDict):
+    """Docker's version, empty where it does not answer, and its runtimes."""
+
+    version: str
+    runtimes: list[str]
+
+
+class Walls(TypedDict, total=False):
+    """Whether nftables can be set, whether a rule can tell a socket by its control group; Docker's cgroup driver."""
+
+    nft: bool
+    groups: bool
+    driver: str
+
+
+class Memory(TypedDict):
+    """MiB; `ollama_mib`: what an engine's start unloads."""
+
+    total_mib: int
+    available_mib: int
+    ollama_mib: NotRequired[int]
+
+
+class Free(TypedDict):
+    """Free bytes where a path is or would be made; `device`: of the file system; `kept`: bytes there already."""
+
+    path: str
+    free: int
+    device: int
+    kept: NotRequired[int]
+
+
+class Disks(TypedDict):
+    """Where a deploy writes."""
+
+    store: Free
+    docker: Free
+    files: Free
+    metrics: Free
+
+
+class Survey(TypedDict, total=False):
+    """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
+
+    `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `archives`
+    and `source`: what is wrong with them; `foreign`: places that are not the login's; `vocabulary` and `inside` by the
+    images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit.
+    """
+
+    python: bool
+    sudo: bool
+    home: str
+    management: str
+    office: Office
+    claimed: Claimed | None
+    deaf: list[str]
+    ssh_port: int
+    machine: str
+    kernel: str
+    peers: list[str]
+    openssl: bool
+    walls: Walls
+    docker: Docker
+    software: dict[str, str]
+    nvidia: str
+    cdi: bool
+    memory: Memory
+    disks: Disks
+    ports: list[Listener]
+    netplan: list[NetplanEntry]
+    archives: dict[str, str]
+    source: list[str]
+    token: str
+    foreign: list[str]
+    lock: str
+    vocabulary: dict[str, Vocabulary]
+    inside: dict[str, dict[str, str]]
+    mtp: dict[str, bool | None]
+    layout: dict[str, Layout]
+    main: dict[str, str]
+    state: Look

@@ -1,0 +1,169 @@
+"""What the programs of files/ read beside them: written by the plan (operations/plan), read on the node."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from operations.shapes.monitoring import Panel
+from operations.shapes.unit import Question
+
+
+class Signs(TypedDict):
+    """Where an engine says what it has done, and what a line of that looks like."""
+
+    path: str
+    pattern: str
+
+
+class Meeting(TypedDict):
+    """The file that is there when all ranks have met, and the names of their nodes."""
+
+    mark: str
+    ranks: list[str]
+
+
+class Asked(TypedDict, total=False):
+    """What an engine is asked that is not asked for a token."""
+
+    question: Question
+
+
+class CanaryEngine(Asked):
+    """An engine that the canary looks at; seconds. `acts`: whether it is killed here; `peers`: node -> address."""
+
+    url: str
+    model: str
+    acts: bool
+    deadline_s: float
+    silence_s: float
+    mute_s: float
+    start_s: float
+    signs: Signs
+    meeting: Meeting | None
+    peers: dict[str, str]
+
+
+class Rail(TypedDict):
+    """An address with its prefix, and bytes."""
+
+    address: str
+    mtu: int
+
+
+class CanaryAlone(TypedDict):
+    """The engines while this node serves alone."""
+
+    engines: dict[str, CanaryEngine]
+
+
+class CanarySpec(TypedDict):
+    """canary.json. `engines` by unit, `litellm`: unit -> URL, `rails` by device."""
+
+    engines: dict[str, CanaryEngine]
+    proxy: str
+    litellm: dict[str, str]
+    rails: dict[str, Rail]
+    alone: NotRequired[CanaryAlone]
+
+
+class GuardSpec(TypedDict):
+    """guard.json: MiB that have to be available; unit -> where its container's id lies, whom to kill first."""
+
+    floor_mib: int
+    containers: dict[str, str]
+
+
+class PlanRow(TypedDict):
+    """What is declared for a node, of one model."""
+
+    recipe: str
+    topology: str
+    model: str
+    spec: str
+    unit: str
+
+
+class ExporterFacts(TypedDict):
+    """What the exporter says itself. `starts`: of a unit until it stays down; `certificate`: a path, or empty."""
+
+    units: list[str]
+    store: str
+    rails: list[str]
+    floor_mib: int
+    starts: int
+    plans: list[PlanRow]
+    certificate: str
+
+
+class Passed(TypedDict):
+    """Metrics that it passes on: those whose names match; `model`: what clients call it."""
+
+    url: str
+    names: str
+    model: NotRequired[str]
+
+
+class ExporterSpec(TypedDict):
+    """exporter.json; `passed` by the name of the source."""
+
+    address: str
+    port: int
+    facts: ExporterFacts
+    passed: dict[str, Passed]
+
+
+class PageModel(TypedDict):
+    """A model on the page. `nodes`: those that it lies on, rank 0 first; `answers`: those whose engine answers."""
+
+    topology: str
+    executor: str
+    recipe: str
+    model: str
+    spec: str
+    load_minutes: float
+    unit: str
+    nodes: list[str]
+    answers: list[str]
+
+
+class PageNode(TypedDict):
+    """A node that serves, and where its exporter is."""
+
+    name: str
+    url: str
+    rails: list[str]
+
+
+class PageSpec(TypedDict):
+    """page.json. `prometheus`: its URL, or empty; `advice`: the file that a bench or a deploy hands over; `static`:
+    what a browser gets.
+    """
+
+    port: int
+    name: str
+    models: list[PageModel]
+    nodes: list[PageNode]
+    prometheus: str
+    advice: str
+    panels: list[Panel]
+    static: list[str]
+
+
+class FallbackRank(TypedDict):
+    """A node of the cluster, and its address on the fabric."""
+
+    name: str
+    address: str
+
+
+class FallbackSpec(TypedDict):
+    """fallback.json. `rank`: this node's; seconds without a node after which it serves alone."""
+
+    rank: int
+    ranks: list[FallbackRank]
+    port: int
+    engine_port: int
+    meeting: str
+    spec: str
+    after_s: float
+    returns: str
