@@ -11,7 +11,7 @@ from functools import partial
 
 from pyinfra import host
 
-from bench.against import against
+from bench.advise.against import against
 from operations import (
     engine,
     fabric,

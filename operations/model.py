@@ -119,7 +119,7 @@ def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
     return _followed(
-        f"{label} from {source}", "model_install", **model.place, store=store, source=source, plain=is_served
+        f"{label} from {source}", "copy.install", **model.place, store=store, source=source, plain=is_served
     )
 
 

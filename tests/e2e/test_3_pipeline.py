@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat, model
+from tests.lab import chat, cluster, model
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LINKS, LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

@@ -17,11 +17,10 @@ import pytest
 
 from operations.paths import ENGINE, PROMETHEUS
 from tests.chaos import client
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.test_3_monitoring import metrics
 from tests.e2e.watched import Watched, bring_programs, take_programs_away, wait_for, watching
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
 from tests.node.browser import CHROMIUM, Door, browse, text_of, values

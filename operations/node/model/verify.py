@@ -10,7 +10,7 @@ from operations.node.model import proof
 
 
 def main(store: str, models: list[dict[str, str]], deep: bool = False) -> dict[str, Any]:
-    """`models`: of each what model_files says, `path`, and how long it took; `deep` hashes every file, also those that
+    """`models`: of each what proof.py says, `path`, and how long it took; `deep` hashes every file, also those that
     were proven before.
     """
     return {"models": [_verified(expand(store), model, deep) for model in models]}
