@@ -11,8 +11,8 @@ from functools import partial
 
 from pyinfra import host
 
-from bench.against import against
-from bench.for_page import for_page
+from bench.advise.against import against
+from bench.advise.for_page import for_page
 from operations import (
     engine,
     fabric,

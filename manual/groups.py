@@ -43,7 +43,7 @@ BEFORE = Group(
         "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/secrecy.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
         "A recipe's words": (
-            *("operations/plan/lint/", "operations/plan/engines/", "operations/judging.py"),
+            *("operations/plan/lint/", "operations/plan/engines/", "operations/plan/judge.py", "operations/judging.py"),
             "operations/node/image/vocabulary.py",
         ),
         "Mods": ("operations/plan/mods.py",),

@@ -17,8 +17,8 @@ from operations.plan import holes
 from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
 from operations.plan.images import Image, engine_image
+from operations.plan.judge import judge_of, lint
 from operations.plan.knobs import Knobs
-from operations.plan.lint.judge import judge_of, lint
 from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, Remark, as_table

@@ -52,6 +52,7 @@ ADVICE = f"{VAR}/page/advice.json"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 WALLS = "tandem-walls"
+WALLS_SCRIPT = "/etc/tandem/walls/walls.sh"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: Units without a container.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operations.paths import ETC, SLICE, WALLS, folder_of, unit_file
+from operations.paths import ETC, SLICE, WALLS, WALLS_SCRIPT, folder_of, unit_file
 from operations.plan.checks import listens
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
@@ -43,7 +43,7 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
         WALLS,
         [
             File(f"{folder}/tandem.nft", rules),
-            File(f"{folder}/walls.sh", as_is("walls/walls.sh"), "755"),
+            File(WALLS_SCRIPT, as_is("walls/walls.sh"), "755"),
             File(
                 unit_file(WALLS),
                 render("walls/tandem-walls.service.j2", etc=ETC, group=group),

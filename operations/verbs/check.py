@@ -2,7 +2,7 @@
 
 from pyinfra import host, inventory
 
-from bench.against import against
+from bench.advise.against import against
 from operations import judging, preflight, reach
 from operations.verbs.report import absent_lines, say
 

@@ -18,8 +18,8 @@ from rich.table import Table
 from operations.plan import mods
 from operations.plan.formats import FOLDER, load_file
 from operations.plan.formats.kinds import NoRecipe
+from operations.plan.judge import lint
 from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.lint.judge import lint
 from operations.plan.plain import plain
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark

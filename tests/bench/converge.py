@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.e2e import cluster
+from tests.lab import cluster
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 RESULT = cluster.ROOT / "bench-converge.json"

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from operations.node.copy.swarm import STREAMS
 from operations.remote import command, programs
-from tests.e2e import cluster
-from tests.lab import node
+from tests.lab import cluster, node
 from tests.lab.settings import LabNode
 
 HUB, FOLDER, REVISION = "/var/lib/tandem-bench/hub", "models--bench--model", "b" * 40

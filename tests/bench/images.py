@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.bench.copies import SSH, WORKERS, fabric, fetch_image
 from tests.bench.runs import Runs, Way
-from tests.e2e import cluster
-from tests.lab import cgroup
+from tests.lab import cgroup, cluster
 from tests.lab.settings import LabNode
 
 #: Of a core, for each worker alone, where images to more workers are compared: seven leave the head half a core.

@@ -11,8 +11,7 @@ from operations.node.copy.swarm import STREAMS
 from tests.bench import copies
 from tests.bench.copies import FOLDER, HUB, SSH, WORKERS, fabric, fetch_model
 from tests.bench.runs import Runs, Way
-from tests.e2e import cluster
-from tests.lab import network
+from tests.lab import cluster, network
 from tests.lab.settings import LabNode
 
 SHARDS = 16

@@ -19,7 +19,7 @@ import sys
 from tests.bench import images, models
 from tests.bench.copies import FOLDER, KEY, WORKERS
 from tests.bench.runs import report
-from tests.e2e import cluster
+from tests.lab import cluster
 from tests.lab.settings import SSH_KEY, LabNode, known_nodes
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))

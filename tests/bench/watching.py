@@ -19,10 +19,9 @@ from rich.table import Table
 
 from operations.paths import ALERTMANAGER, EXPORTER, PAGE, PROMETHEUS
 from tests.chaos import client
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.watched import asked, bring_programs, take_programs_away
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import LabNode
 
 #: Rounds of both, and seconds for which units are looked at.

@@ -11,7 +11,7 @@ import pytest
 
 from bench.advise import page
 from bench.advise.choose import TYPICAL
-from bench.for_page import for_page
+from bench.advise.for_page import for_page
 from operations.plan.history import record
 from tests.benchmark_report import made_up
 from tests.benchmark_report.made_up import RECIPE, made_up_run

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.chaos.scene import Scene, at_once
-from tests.e2e import cluster
-from tests.e2e.cluster import lab, on
+from tests.lab import cluster
+from tests.lab.cluster import lab, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
 

@@ -11,8 +11,8 @@ from operations import remote
 from operations.paths import NETPLAN
 from tests.chaos.acts import Act, power
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, lab, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER, lab, on
 from tests.lab.node import boot_id, ssh_argv
 from tests.lab.settings import LINKS, LabNode
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.chaos.acts import Act
-from tests.e2e import cluster
-from tests.lab import model
+from tests.lab import cluster, model
 
 ALL = ("replicas", "cluster/ray", "cluster/mp", "solo")
 #: Some rows once more: with the routing that is the default (the others name simple-shuffle); where the rails hang on a

@@ -7,7 +7,7 @@ import time
 import openai
 
 from tests.chaos.scene import Scene
-from tests.e2e.cluster import on
+from tests.lab.cluster import on
 from tests.lab.settings import LabNode
 
 #: Digits are one token each.

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.chaos import markdown
 from tests.chaos.row import Row
-from tests.e2e.cluster import ROOT
+from tests.lab.cluster import ROOT
 
 PATH, PAGE = ROOT / "docs/faults.json", ROOT / "docs/faults.md"
 

@@ -11,8 +11,8 @@ from tests.chaos.client import Seen
 from tests.chaos.fault import Fault
 from tests.chaos.passing import passing
 from tests.chaos.scene import Scene
-from tests.e2e.cluster import Deploy
 from tests.lab import chat
+from tests.lab.cluster import Deploy
 
 CLIENTS = 8
 #: Seconds that a cluster may need beyond a cold start.

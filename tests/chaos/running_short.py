@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.chaos.acts import Act, sh
 from tests.chaos.deploying import changed_recipe
 from tests.chaos.scene import Scene
-from tests.e2e.cluster import HEAD, WORKER, on
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import LabNode
 
 

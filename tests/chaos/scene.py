@@ -13,8 +13,8 @@ from typing import Any
 
 from operations.paths import ADDRESS, ENGINE, LITELLM, PROXY
 from tests.chaos import client
-from tests.e2e.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab import chat
+from tests.lab.cluster import HEAD, WORKER, Deploy, deploy, lab, on
 from tests.lab.desk import Desk
 from tests.lab.settings import MANAGEMENT_NET, LabNode
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import cluster
-from tests.lab import cgroup, chat
+from tests.lab import cgroup, chat, cluster
 from tests.lab.settings import known_nodes
 
 

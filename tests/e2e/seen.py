@@ -9,10 +9,10 @@ from typing import Any
 
 import requests
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER
 from tests.e2e.test_3_monitoring import metrics, own_metrics
 from tests.e2e.watched import Watched
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER
 from tests.lab.settings import LabNode
 from tests.node.browser import Door, browse, text_of
 

@@ -18,9 +18,8 @@ from tests.chaos.deploying import changed_recipe
 from tests.chaos.fault import Fault
 from tests.chaos.faults import fast
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, begin, deploy, on
-from tests.lab import model
+from tests.lab import cluster, model
+from tests.lab.cluster import HEAD, WORKER, begin, deploy, on
 from tests.lab.hub import Hub, serve
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import ARTEFACTS, MANAGEMENT_NET

@@ -13,9 +13,8 @@ from tests.chaos.deploying import broken_recipe, cut_management_off
 from tests.chaos.fault import Fault
 from tests.chaos.faults import fast
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import model
+from tests.lab import cluster, model
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.node import boot_id
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]

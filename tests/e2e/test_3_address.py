@@ -11,9 +11,8 @@ from tests.chaos import row
 from tests.chaos.fault import Fault
 from tests.chaos.faults.address import ADDRESS
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import MANAGEMENT_NET
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

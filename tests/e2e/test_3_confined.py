@@ -21,8 +21,8 @@ from operations.paths import (
     SHARED,
     WALLS,
 )
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]

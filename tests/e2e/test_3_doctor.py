@@ -13,8 +13,8 @@ import pytest
 
 from tests.chaos.running_short import full, room_again
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, INVENTORY, WORKER, deploy, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, INVENTORY, WORKER, deploy, on
 from tests.lab.settings import LINKS
 
 pytestmark = pytest.mark.lab

@@ -12,8 +12,8 @@ import pytest
 from tests.chaos.acts import alone, off, power_again, until_alone
 from tests.chaos.faults.absent import ALONE_S
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from operations.paths import SLICE
-from tests.e2e.cluster import ROOT, WORKER, on
+from tests.lab.cluster import ROOT, WORKER, on
 
 pytestmark = pytest.mark.lab
 

@@ -18,9 +18,8 @@ import pytest
 from operations.paths import CLIENT_KEYS
 from tests.chaos import client
 from tests.chaos.scene import Scene
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.node import strangers
 from tests.node.strangers import in_openai_form, request

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.e2e import cluster
-from tests.e2e.cluster import Deploy, deploy, on
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import Deploy, deploy, on
 from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
 from tests.e2e.test_3_monitoring import metrics
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat, deeper, model
+from tests.lab import chat, cluster, deeper, model
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LINKS, PORT_0, PORT_1, LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

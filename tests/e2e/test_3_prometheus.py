@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, ENGINE, PROMETHEUS
-from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.watched import TOKEN, Watched, asked, bring_programs, take_programs_away, wait_for, watching
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.settings import MANAGEMENT_NET
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]

@@ -16,9 +16,8 @@ import yaml
 from operations.plan.formats import FOLDER
 from operations.plan.lint.subject import FOLDER as VOCABULARIES
 from tests.chaos import client
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat, further, model
+from tests.lab import chat, cluster, further, model
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 MODS = Path(__file__).parents[1] / "lab/mods"

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import model
+from tests.lab import cluster, model
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import FABRIC_NAMESPACE
 

@@ -12,11 +12,10 @@ import pytest
 
 from operations.paths import ENGINE, PROMETHEUS
 from tests.chaos import client
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.seen import Seen, counters, grown
 from tests.e2e.watched import bring_programs, take_programs_away, wait_for, watching
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.lab.node import power_off, power_on, wait_until_up
 from tests.lab.settings import LabNode
 from tests.node.browser import CHROMIUM, Door, values

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from operations.paths import ENGINE
-from tests.e2e.cluster import HEAD, WORKER, on
 from tests.e2e.seen import Seen
 from tests.e2e.test_3_monitoring import metrics
 from tests.e2e.watched import Watched, bring_programs, take_programs_away, wait_for, watching
 from tests.lab import chat
+from tests.lab.cluster import HEAD, WORKER, on
 from tests.node.browser import CHROMIUM, Door, values
 
 pytestmark = [

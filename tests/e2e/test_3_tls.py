@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
-from tests.lab import chat
+from tests.lab import chat, cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 
 pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.usefixtures("lab")]
 

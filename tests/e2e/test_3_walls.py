@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.scan import open_ports
 from tests.lab.settings import LINKS, MANAGEMENT_BRIDGE, LabNode
 

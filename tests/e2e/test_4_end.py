@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER, deploy, on
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import HOME, MANAGEMENT_BRIDGE
 
 pytestmark = pytest.mark.lab

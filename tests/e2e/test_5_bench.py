@@ -12,8 +12,8 @@ import pytest
 
 from bench.figures import figures
 from bench.folder import read
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, INVENTORY, deploy
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, INVENTORY, deploy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 

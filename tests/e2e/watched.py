@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, Deploy, deploy, on
-from tests.lab import node
+from tests.lab import cluster, node
+from tests.lab.cluster import HEAD, Deploy, deploy, on
 from tests.lab.settings import MANAGEMENT_NET
 from tests.node import receivers, watchers
 from tests.node.receivers import Received

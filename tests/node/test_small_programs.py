@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import time
 import zipfile
@@ -236,6 +237,17 @@ def test_a_program_reads_what_is_handed_to_it_behind_the_programs() -> None:
     run = remote.command("echo", {"word": "it's"}).get_raw_value()
     done = subprocess.run(run, shell=True, input=f"{programs}\n{text}", capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {"word": "it's", "read": text}
+
+
+def test_all_that_programs_import_is_sent_with_them(tmp_path: Path) -> None:
+    sent = tmp_path / "sent.zip"
+    sent.write_bytes(base64.b64decode(remote.programs()))
+    names = [name.removesuffix(".py").replace("/", ".") for name in zipfile.ZipFile(sent).namelist()]
+    assert "operations.node.look.survey" in names and len(names) > 50
+    code = f"import importlib, sys; sys.path.insert(0, {str(sent)!r}); [*map(importlib.import_module, {names!r})]"
+    # Isolated, and without the packages that the tests have.
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:

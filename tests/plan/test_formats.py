@@ -17,7 +17,7 @@ import pytest
 
 from operations.plan.formats import load_file, load_recipe
 from operations.plan.formats.shell import split
-from operations.plan.lint.judge import lint
+from operations.plan.judge import lint
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
 from operations.verbs import recipes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.lint.judge import lint
+from operations.plan.judge import lint
 from operations.plan.plan import Plan
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring_plan
 

@@ -9,7 +9,7 @@ import pytest
 
 from operations.plan.engines.vllm_flags import SEVERAL
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.lint.judge import lint
+from operations.plan.judge import lint
 from operations.plan.lint.subject import parse, releases, shipped
 from operations.plan.recipe import flag
 from tests.plan.samples import knobs

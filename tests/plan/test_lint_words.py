@@ -9,7 +9,7 @@ import pytest
 
 from operations.plan.formats import load_recipe
 from operations.plan.formats.serve import served
-from operations.plan.lint.judge import lint
+from operations.plan.judge import lint
 from operations.plan.lint.near import distance, hint, slip
 from operations.plan.lint.subject import releases
 from operations.plan.refusal import Remark

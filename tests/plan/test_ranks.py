@@ -9,7 +9,7 @@ import pytest
 
 from operations.paths import ENGINE
 from operations.plan.formats import load_recipe
-from operations.plan.lint.judge import lint
+from operations.plan.judge import lint
 from operations.plan.plan import NodePlan
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe, flag

@@ -16,7 +16,7 @@ from bench.advise.models import kv_bytes
 from operations.node.look import bench_facts
 from operations.plan.engines import ENGINES, counters
 from operations.plan.formats import load_file
-from operations.plan.lint.judge import judge_of, lint
+from operations.plan.judge import judge_of, lint
 from operations.plan.lint.subject import releases
 from operations.plan.litellm import Behind, proxy_config
 from operations.plan.panels import dashboard, panels

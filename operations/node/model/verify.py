@@ -10,7 +10,7 @@ from operations.shapes.model import ModelVerified, Verified
 
 
 def main(store: str, models: list[dict[str, str]], deep: bool = False) -> Verified:
-    """`models`: of each what model.proof says, `path`, and how long it took; `deep` hashes every file, also those that
+    """`models`: of each what proof.py says, `path`, and how long it took; `deep` hashes every file, also those that
     were proven before.
     """
     return {"models": [_verified(expand(store), model, deep) for model in models]}

@@ -7,10 +7,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from operations.paths import WALLS, folder_of
+from operations.paths import WALLS_SCRIPT
 from operations.shapes.look import Problem, Walls
 
-SCRIPT = f"{folder_of(WALLS)}/walls.sh"
 #: Where nft looks for control groups, whatever is mounted elsewhere.
 CGROUPS = Path("/sys/fs/cgroup")
 #: In a network of its own, and in the control group that is its argument: listens, connects to itself, and ends with 0
@@ -33,11 +32,11 @@ sys.exit("packets 0 " in listed)
 def standing() -> Problem:
     """`problem`: why the walls that lie here do not stand; empty: they do."""
     try:
-        done = subprocess.run([SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([WALLS_SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
     except FileNotFoundError:
         return {"problem": "no walls are here"}
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"problem": f"{SCRIPT}: {error}"}
+        return {"problem": f"{WALLS_SCRIPT}: {error}"}
     return {"problem": (done.stdout or done.stderr).strip()}
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from operations.plan.engines import ENGINES
+from operations.plan.formats.served_command import Served
 from operations.plan.formats.shell import Word
 from operations.plan.refusal import Remark
-
-if TYPE_CHECKING:
-    from operations.plan.formats.serve import Served
 
 #: What is done with other commands; how many of them are named.
 ONCE = "do it once, in a mod (files/mods): a start runs the engine and nothing else"

@@ -7,7 +7,8 @@ import re
 from operations.plan.formats import foreign, given
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
-from operations.plan.formats.serve import Served, served
+from operations.plan.formats.serve import served
+from operations.plan.formats.served_command import Served
 from operations.plan.formats.template import fill_like_format
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark, nearest

@@ -12,7 +12,8 @@ from operations.plan.engines import ENGINES, addresses
 from operations.plan.formats import given, mod_places, parallel
 from operations.plan.formats.document import Document
 from operations.plan.formats.given import refuse
-from operations.plan.formats.serve import Served, programs
+from operations.plan.formats.serve import programs
+from operations.plan.formats.served_command import Served
 from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark

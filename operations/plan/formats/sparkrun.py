@@ -10,7 +10,8 @@ from operations.plan.engines.base import Sparkrun
 from operations.plan.formats import foreign, given, parallel, serve, sparkrun_env, variables
 from operations.plan.formats.document import Document
 from operations.plan.formats.filling import filled
-from operations.plan.formats.serve import Served, served, take_apart
+from operations.plan.formats.serve import served, take_apart
+from operations.plan.formats.served_command import Served
 from operations.plan.formats.shell import Word
 from operations.plan.formats.sparkrun_flags import CONSUMED, left_out, words
 from operations.plan.formats.template import fill

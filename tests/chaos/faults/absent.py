@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import all_of, off, on_lab, pause, power_again, reboot, shut_down, status_says, until_alone
 from tests.chaos.fault import FALLBACK, OTHER_KIND, Fault
-from tests.e2e.cluster import HEAD, WORKER
+from tests.lab.cluster import HEAD, WORKER
 from tests.lab.settings import LabNode
 
 CLUSTERS = ("cluster/ray", "cluster/mp")

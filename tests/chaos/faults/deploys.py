@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.chaos.acts import sh
 from tests.chaos.deploying import deploy_killed_at, management_cut_in_a_deploy, rolled, rolled_back
 from tests.chaos.fault import BALANCED, EITHER, Fault
-from tests.e2e.cluster import WORKER
+from tests.lab.cluster import WORKER
 
 #: Where a deploy is killed, and how many seconds into it.
 PHASES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import all_of, sh
 from tests.chaos.fault import EITHER, KILL, SHARD, START, STOP, Fault
-from tests.e2e.cluster import HEAD, WORKER
+from tests.lab.cluster import HEAD, WORKER
 
 UNNAME = "docker rmi --force $(docker inspect --format '{{.Config.Image}}' tandem-engine)"
 BY_HAND = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.chaos.acts import on_lab, sh
 from tests.chaos.deploying import netplan_unconfirmed
 from tests.chaos.fault import BALANCED, EITHER, PAIRS, SWITCH, Fault
-from tests.e2e.cluster import WORKER
+from tests.lab.cluster import WORKER
 
 NETWORK = [
     Fault(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import all_of, power, reboot
 from tests.chaos.fault import BACK, BALANCED, EITHER, PAIRS, SWITCH, Fault
-from tests.e2e.cluster import HEAD, WORKER
+from tests.lab.cluster import HEAD, WORKER
 
 NODES = [
     Fault("reboot worker", reboot(WORKER), BACK, (*PAIRS, *SWITCH, *BALANCED)),

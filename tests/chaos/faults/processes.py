@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.acts import all_of, send, sh, until_all_answer
 from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, KILL, PAIRS, Fault
-from tests.e2e.cluster import HEAD, WORKER
+from tests.lab.cluster import HEAD, WORKER
 
 PROCESSES = [
     Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED), fast=("cluster/ray",)),

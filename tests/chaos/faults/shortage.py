@@ -6,8 +6,8 @@ from tests.chaos.acts import all_of, sh
 from tests.chaos.deploying import never_loads
 from tests.chaos.fault import EITHER, KILL, SHARD, START, STOP, Fault
 from tests.chaos.running_short import deploy_on_a_full_disk, full, memory_hog, room_again
-from tests.e2e import cluster
-from tests.e2e.cluster import HEAD, WORKER
+from tests.lab import cluster
+from tests.lab.cluster import HEAD, WORKER
 
 #: Another program on the engine's port.
 SQUATTER = (

@@ -1,0 +1,31 @@
+"""`make imports`: draw which room imports which, and say what else is counted of the code."""
+
+from __future__ import annotations
+
+import sys
+
+from manual.drawing import drawing
+from manual.modules import ROOT
+from manual.pages import DOCS
+from manual.rooms import faults, modules
+
+PICTURE = DOCS / "assets/imports.svg"
+_LOOSE = "dict[str, Any]"
+
+
+def counted() -> list[str]:
+    """The longest file, and how often something has no type but the loosest."""
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in modules().values()}
+    longest = max(texts, key=lambda path: (texts[path].count("\n"), path))
+    loose = {path: text.count(_LOOSE) for path, text in texts.items() if not path.startswith(("tests/", "manual/"))}
+    tests = sum(text.count(_LOOSE) for path, text in texts.items() if path.startswith("tests/"))
+    return [
+        f"longest file: {longest}, {texts[longest].count(chr(10))} lines",
+        f"{_LOOSE}: {sum(loose.values())}, and {tests} in tests/",
+    ]
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(drawing())
+    print(f"drawn: {PICTURE.relative_to(ROOT)}", *counted(), *faults(), sep="\n")
+    sys.exit(bool(faults()))
