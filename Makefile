@@ -135,7 +135,7 @@ test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, Netwo
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
 
-test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts, some recipes (root); takes the lab down at the end
+test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root); takes the lab down at the end
 	@$(BIN)/pytest -m long --durations=12 tests/e2e
 
 lint: $(VENV)/.dev ## ruff and mypy --strict

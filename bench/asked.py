@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 #: As it is given in TOPOLOGIES -> the knobs of that setup.
 SETUPS = {
-    "solo": {"topology": "solo", "pipeline_parallel": "1"},
-    "cluster": {"topology": "cluster"},
-    "cluster/mp": {"topology": "cluster", "executor": "mp"},
-    "cluster/ray": {"topology": "cluster", "executor": "ray"},
-    "replicas": {"topology": "replicas", "pipeline_parallel": "1"},
+    "solo": {"topology": "solo", "pipeline_parallel": "1", "nodes_per_replica": "1"},
+    "cluster": {"topology": "cluster", "nodes_per_replica": "1"},
+    "cluster/mp": {"topology": "cluster", "executor": "mp", "nodes_per_replica": "1"},
+    "cluster/ray": {"topology": "cluster", "executor": "ray", "nodes_per_replica": "1"},
+    "replicas": {"topology": "replicas", "pipeline_parallel": "1", "nodes_per_replica": "1"},
 }
 _TARGETS = ("proxy", "engines")
 _FROM = ("controller", "head")

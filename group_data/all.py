@@ -12,7 +12,8 @@ recipe = "nemotron-3-super-nvfp4-auto"
 # How engines lie on nodes.
 #   solo      one engine, on the head
 #   cluster   one engine across all nodes, each of which has a part of the model: the fastest answer to one user
-#   replicas  one engine on each node behind the proxy: the most answers a second, and one node may fail
+#   replicas  one engine on each node, or group of nodes (`nodes_per_replica`), behind the proxy: the most answers a
+#             second, and one node may fail
 topology = "cluster"
 
 # What joins the ranks of a cluster.
@@ -22,8 +23,8 @@ executor = "mp"
 
 # Several models, by names of your own; none: the one that `recipe`, `topology` and `executor` declare. Each has a
 # recipe, and what it does not say is as it is said in this file.
-#   recipe, topology, executor, pipeline_parallel, canary_deadline, engine_image_from, model_from, model_revision,
-#   model_revisions
+#   recipe, topology, executor, pipeline_parallel, nodes_per_replica, canary_deadline, engine_image_from, model_from,
+#   model_revision, model_revisions
 #   nodes         those that it lies on, its first rank's first; without it solo lies on the head, all else on all nodes
 #   memory_gib    what it may have of each of these nodes; models of one node that do not fit together are refused
 #   served_name   what clients call it, in place of the recipe's name
@@ -41,6 +42,12 @@ models = {}
 # Each stage has as many nodes, neighbours in the inventory: 2 on four nodes are two stages of two nodes. A model whose
 # attention heads the number of nodes does not divide needs a stage for each node: 3 on three nodes.
 pipeline_parallel = 1
+
+# Of how many nodes each engine of `replicas` is made.
+#   1   one: an engine on each node
+#   N   so many: each group of N neighbours in the inventory is a cluster by itself, with `executor` and, of its own N
+#       nodes, `pipeline_parallel`; 2 on four nodes are two pairs. The first node of a group answers for it
+nodes_per_replica = 1
 
 # How the proxy chooses among engines.
 #   balanced        the one with the fewest requests under way; a conversation goes where its beginning is cached, as
@@ -86,7 +93,8 @@ cluster_ports = 26000
 
 # Solo has no fabric, and leaves the network as it is.
 # A subnet for each rail, two different ones. The head gets .11, the next node .12, and so on.
-# The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that.
+# The interfaces are found on each node; `fabric_interfaces` in the inventory overrides that. Of three nodes in a ring,
+# which is found too, each cable has a quarter of each of them (docs/network.md): a /26 or wider then.
 fabric_subnets = "192.168.177.0/24,192.168.178.0/24"
 
 # 9000 wants a link (and a switch, if there is one) that carries it; the deploy proves that it does.

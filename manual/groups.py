@@ -28,6 +28,7 @@ BEFORE = Group(
             "operations/plan/proxy.py",
         ),
         "The nodes themselves": ("operations/plan/checks.py", "operations/preflight.py", "operations/node/archive.py"),
+        "Three nodes without a switch": ("operations/plan/ring.py",),
         "The virtual address": ("operations/plan/address.py",),
         "Certificates of your own": ("operations/plan/tls.py",),
         "Alarms": ("operations/plan/alarms.py", "operations/plan/prometheus.py", "operations/node/monitors.py"),

@@ -19,6 +19,7 @@ from operations.plan.places import ALONE, ALONE_SINCE, RAY_TOKEN
 from operations.plan.plan import Plan
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.verify import await_engine, has_proven_itself, is_live, was_started
+from operations.watching import parts
 
 #: Nodes and units of engines that serve as this plan has them, found when another was about to stop. There is one run
 #: in a process.
@@ -55,14 +56,22 @@ def retire(plan: Plan, first: bool) -> Iterator[PyinfraCommand]:
 
 def _has_to_stop(plan: Plan, model: ServedModel, found: dict[str, Any]) -> bool:
     """Whether what runs of a model on this node is not the plan's, and does not wait for its turn."""
-    # The label of its container: a unit that only waits has none.
-    is_a_replica = units.of(found, model.unit).get("topology") == "replicas"
+    # The labels of its container: a unit that only waits has none. In groups of other nodes than now it is another
+    # layout, whose ranks would go one by one.
+    runs = units.of(found, model.unit)
+    is_a_replica = runs.get("topology") == "replicas" and runs.get("group", "") == model.group
     # What serves alone is no rank, whatever it was started from.
     is_stale = bool(found["alone"]) or units.is_stale(found, plan.of(host.name).engines[model.unit])
-    waits_for_its_turn = model.knobs.topology == "replicas" and is_a_replica
-    if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, model, host):
+    waits_for_its_turn = model.takes_turns and is_a_replica
+    if is_stale and waits_for_its_turn and state.is_executing and not is_live(plan, model, _answers_for(model)):
         waits_for_its_turn = False
     return is_stale and not waits_for_its_turn
+
+
+def _answers_for(model: ServedModel) -> Host:
+    """The node that answers for the engine which this one has a part of."""
+    found: Host = state.inventory.get_host(model.ranks(model.on(host.name))[0].name)
+    return found
 
 
 @looking.step
@@ -125,8 +134,7 @@ def stand_in(plan: Plan, model: ServedModel, turn: str) -> Iterator[PyinfraComma
     host.noop(f"it is the turn of {turn}")
     if host.name != turn or not state.is_executing:
         return
-    service, found = plan.of(turn).engines[model.unit], looking.at(host, plan)
-    if not units.is_stale(found, service) or not units.has_container(found, model.unit):
+    if not _is_stale(plan, model, host) or not units.has_container(looking.at(host, plan), model.unit):
         return
     others = [state.inventory.get_host(name) for name in model.endpoints if name != turn]
     renewed = [other for other in others if _is_as_planned(plan, model, other)]
@@ -155,26 +163,33 @@ def all_are_new(plan: Plan) -> bool:
 
 
 def _is_as_planned(plan: Plan, model: ServedModel, where: Host) -> bool:
-    service = plan.of(where.name).engines[model.unit]
-    return has_proven_itself(model, where.name) or not units.is_stale(looking.at(where, plan), service)
+    return has_proven_itself(model, where.name) or not _is_stale(plan, model, where)
+
+
+def _is_stale(plan: Plan, model: ServedModel, where: Host) -> bool:
+    """Whether a rank of the engine that answers on this node is not the plan's."""
+    ranks = parts(model, where)
+    return any(units.is_stale(looking.at(each, plan), plan.of(each.name).engines[model.unit]) for each in ranks)
 
 
 @looking.step
 def renew(plan: Plan, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
-    """In replicas: restart the engine of the node whose turn it is, and wait for its answer before the next one's."""
-    if host.name != turn:
+    """In replicas: restart the engine of the node whose turn it is, and wait for its answer before the next one's. All
+    ranks of a group at once: they meet anew, whoever comes first.
+    """
+    answers = state.inventory.get_host(turn)
+    if host.name not in [each.name for each in parts(model, answers)]:
         host.noop(f"it is the turn of {turn}")
         return
-    found = looking.at(host, plan)
-    if not units.is_stale(found, plan.of(turn).engines[model.unit]):
+    if not _is_stale(plan, model, answers):
         host.noop("is as planned")
         return
-    if units.has_container(found, model.unit):
+    if units.has_container(looking.at(host, plan), model.unit):
         yield quietly(lambda _, host: _let_cooldowns_end(host))
     yield units.stop(model.unit)
     yield from units.start(model.unit)
     was_started(model, host.name)
-    if problem := await_engine(plan, model, host):
+    if host.name == turn and (problem := await_engine(plan, model, host)):
         yield fail(rollback.after(plan, problem))
 
 

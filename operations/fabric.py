@@ -7,14 +7,16 @@ from typing import Any
 
 import gevent
 from pyinfra import host, state
-from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import held, looking, tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
+from operations.plan.fabric import rails_of, strays
 from operations.plan.files import File
+from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 
@@ -34,6 +36,8 @@ def rails(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     for line in drift:
         host.log(line)
+    for device, address in strays(plan.knobs, plan.of(host.name).node, looking.at(host, plan)["links"]):
+        yield StringCommand("ip address del", address, "dev", device)
     for file in changed:
         show_diff(file)
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
@@ -79,26 +83,33 @@ def _apply(paths: list[str]) -> Any:
 
 
 def _drift(plan: Plan) -> list[str]:
-    """What the links themselves lack, whatever the file says: MTU and addresses are lost without a trace in it."""
+    """What the links themselves lack, whatever the file says: MTU, addresses and routes are lost without a trace."""
     node = plan.of(host.name).node
     links = looking.at(host, plan)["links"]
     lines = []
-    for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
-        link = links.get(rail) or {}
-        if f"{address}/{subnet.prefixlen}" not in link.get("addresses", []):
-            lines.append(f"{rail} has not the address {address}/{subnet.prefixlen}")
+    for rail in rails_of(plan.knobs, node):
+        link = links.get(rail.device) or {}
+        if rail.address not in link.get("addresses", []):
+            lines.append(f"{rail.device} has not the address {rail.address}")
+        if rail.route and " via ".join(rail.route) not in link.get("routes", []):
+            lines.append(f"{rail.device} has not the route to {' via '.join(rail.route)}")
         if link.get("mtu") != plan.knobs.fabric_mtu:
-            lines.append(f"{rail} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+            lines.append(f"{rail.device} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+    lines += [
+        f"{device} has the address {address} of another wiring" for device, address in strays(plan.knobs, node, links)
+    ]
     return lines
 
 
 @looking.step
 def prove(plan: Plan) -> Iterator[PyinfraCommand]:
-    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
+    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through. In a
+    ring over the two rails of the cable between them, and to the address by which the other one is called.
+    """
     mine = plan.of(host.name).node
     if state.is_executing and mine.rails:
         peers = {
-            other.node.name: [list(pair) for pair in zip(mine.rails, other.node.rail_addresses, strict=True)]
+            other.node.name: [list(way) for way in _ways(mine, other.node)]
             for other in plan.nodes
             if other.node.name != host.name
         }
@@ -110,6 +121,13 @@ def prove(plan: Plan) -> Iterator[PyinfraCommand]:
             )
             return
     host.noop("both rails carry full frames to every node")
+
+
+def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
+    """(device, address) of each way to another node, and the one that it is called by, where a route leads there."""
+    direct = mine.toward(other)
+    is_routed = bool(direct) and other.fabric not in [address for _, address in direct]
+    return [*direct, (direct[0][0], other.fabric)] if is_routed else direct
 
 
 def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:

@@ -47,7 +47,7 @@ def understood(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("the head's image is asked")
         return
     found = []
-    for model in plan.models:
+    for model in (each.engines[0] for each in plan.models):
         can_be_asked = ENGINES[model.recipe.engine].VOCABULARY and model.image.local not in _known
         told = vocabulary(host, model.image, model.recipe) if can_be_asked and state.is_executing else {}
         if "error" in told:
@@ -115,10 +115,11 @@ def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, dict[str, An
 
 def checked(where: Host, plan: Plan) -> list[str]:
     """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
-    return [line for model in plan.models for line in _checked(where, model)]
+    return [line for model in plan.models for line in _checked(where, model.engines[0], len(model.engines))]
 
 
-def _checked(where: Host, model: ServedModel) -> list[str]:
+def _checked(where: Host, model: ServedModel, times: int) -> list[str]:
+    """Of one engine of a model, which has as many groups of nodes."""
     recipe, knobs, runs, told = model.recipe, model.knobs, ENGINES[model.recipe.engine], {}
     if runs.VOCABULARY:
         told = _known.get(model.image.local) or vocabulary(where, model.image, recipe)
@@ -128,5 +129,6 @@ def _checked(where: Host, model: ServedModel) -> list[str]:
     by = judge_of(recipe, knobs)
     if told.get("version"):
         by = f"the image itself ({runs.TITLE} {told['version']})"
-    lines = [f"{recipe.name}, {knobs.topology} on {len(model.nodes)} node(s): ok by {by}"]
+    over = f"{len(model.nodes)} node(s)" if times == 1 else f"{times} groups of {len(model.nodes)} nodes"
+    lines = [f"{recipe.name}, {model.topology} on {over}: ok by {by}"]
     return [*lines, *(f"remark: {remark}" for remark in remarks)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.context import ctx_state
 
-from operations import judging, lock, looking, reach, rollback
+from operations import judging, lock, looking, reach, rollback, wiring
 from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
@@ -32,7 +32,8 @@ from operations.plan.prometheus import monitoring_remarks
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
-from operations.plan.served_model import ServedModel
+from operations.plan.ring import neighbours, ring_remarks, subnets_of
+from operations.plan.served_model import ServedModel, on
 from operations.remote import Survey, programs
 from operations.sharing import head_of
 
@@ -85,11 +86,12 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
             "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
         )
     surveys = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
-    nodes = [_node(everyone.index(host), host, knobs, surveys[host]) for host in hosts]
+    ring = wiring.rails(everyone, surveys, knobs)
+    nodes = [_node(everyone, host, knobs, surveys[host], ring) for host in hosts]
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
     # Two models may have the same recipe, and each its own knobs.
-    remarks = [(model.recipe.name, _judged(hosts[0], head, model)) for model in models]
+    remarks = [(model.recipe.name, _judged(hosts[0], head, model.engines[0])) for model in models]
     for line in dict.fromkeys(f"{name}: {remark}" for name, each in remarks for remark in each if not remark.error):
         logger.warning(line)
     for host, survey in surveys.items():
@@ -98,7 +100,9 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
-    in_clusters = {node.name for model in models if model.knobs.topology == "cluster" for node in model.nodes}
+    in_clusters = {
+        node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
+    }
     for node in nodes:
         if node.name in in_clusters and not node.engine_group:
             logger.warning(
@@ -107,16 +111,14 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
             )
     findings = [*missed, *(each for name, told in remarks for each in judging.errors(told, name))]
     findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
-    for model in models:
+    for model in (each.engines[0] for each in models):
         layout = head.get("layout", {}).get(model.recipe.model.key, {})
         findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
     findings += _holes(declared, {host.name: survey for host, survey in surveys.items()}, everyone[0])
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(
-            node, surveys[host], head, [each for each in models if each.lies_on(node.name)], knobs, len(everyone)
-        )
+        for finding in check_survey(node, surveys[host], head, on(models, node.name), knobs, len(everyone))
     ]
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
@@ -127,12 +129,13 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     lock.seen, lock.seen_at = head["lock"], time.monotonic()
     for host, survey in surveys.items():
         looking.remember(host.name, survey["state"])
-    for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head)):
+    for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
     plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
     rollback.tell_changes(plan)
     if not rollback.served_last(plan, head_of(plan)):
-        for model in plan.models:
+        # Nobody has measured clusters side by side.
+        for model in (each for each in plan.models if not each.knobs.in_groups):
             # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
             if against := advice(model.recipe, model.knobs, len(model.nodes if model.name else everyone)):
                 logger.warning(against)
@@ -230,13 +233,20 @@ def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, Any]:
     }
 
 
-def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
+def _node(
+    everyone: Sequence[Host], host: Host, knobs: Knobs, survey: dict[str, Any], ring: Mapping[str, tuple[str, ...]]
+) -> Node:
+    """`ring`: rails of all nodes that answer, by their names; empty: it is none."""
+    index = everyone.index(host)
     links = survey.get("state", {}).get("links", {})
     found = [
         Link(name, link["carrier"], link["rdma"], on_fabric(link["addresses"], knobs.rail_subnets))
         for name, link in links.items()
     ]
-    rails = choose_rails(found, host.data.get("fabric_interfaces") or ())
+    rails = ring.get(host.name) or choose_rails(found, host.data.get("fabric_interfaces") or ())
+    rdma = tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"])
+    ends = [everyone[other].name for other in neighbours(index)] if ring else []
+    subnets = subnets_of(index, knobs.rail_subnets) if ring else knobs.rail_subnets
     return Node(
         name=host.name,
         index=index,
@@ -244,11 +254,12 @@ def _node(index: int, host: Host, knobs: Knobs, survey: dict[str, Any]) -> Node:
         home=survey.get("home", ""),
         machine=survey.get("machine", ""),
         rails=rails,
-        rdma=tuple(links[rail]["rdma"] for rail in rails if rail in links and links[rail]["rdma"]),
-        subnets=knobs.rail_subnets if rails else (),
+        rdma=() if ring and len(rdma) < len(rails) else rdma,
+        subnets=subnets if rails else (),
         ssh_port=survey.get("ssh_port") or 22,
         engine_group=engine_group(survey.get("walls", {})),
         office=survey.get("office", {}).get("address", ""),
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
+        ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,12 +28,13 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
     head, node = plan.head.node, plan.of(host.name).node
     # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
     port = plan.knobs.copy_port(node.index)
+    addresses = [address for _, address in node.toward(head)]
     server = Tether(
         head_of(plan),
         "share",
-        addresses=list(head.rail_addresses),
+        addresses=addresses,
         port=port,
-        peers=list(node.rail_addresses),
+        peers=[address for _, address in head.toward(node)],
         **{**arguments, "store": head.path(plan.knobs.model_store)},
     )
     try:
@@ -43,7 +44,7 @@ def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> dict[
             host,
             "fetch",
             what=what,
-            addresses=list(head.rail_addresses),
+            addresses=addresses,
             port=port,
             **{**arguments, "store": node.path(plan.knobs.model_store)},
             **(_among_workers(plan, node, arguments) if what == "model" else {}),
@@ -66,13 +67,14 @@ def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str
         and any(files.place == place for model in plan.on(each.node.name) for files in model.recipe.models)
     ]
 
-    def served_at(each: Node) -> dict[str, Any]:
+    def served_at(each: Node, addresses: Sequence[str]) -> dict[str, Any]:
         port = plan.knobs.copy_port(each.index)
-        return {"addresses": list(each.rail_addresses), "port": port, "part": workers.index(each)}
+        return {"addresses": list(addresses), "port": port, "part": workers.index(each)}
 
+    others = [each for each in workers if each is not node]
     return {
-        "here": served_at(node),
-        "peers": [served_at(each) for each in workers if each is not node],
+        "here": served_at(node, node.rail_addresses),
+        "peers": [served_at(each, [address for _, address in node.toward(each)]) for each in others],
     }
 
 

@@ -42,7 +42,7 @@ _started: dict[tuple[str, str], bool] = {}
 
 def was_started(model: ServedModel, name: str) -> None:
     """The engine, or this rank of it, has been started: whatever it was, it has to prove itself."""
-    _started[model.unit, name if name in model.endpoints else model.leader.name] = False
+    _started[model.unit, model.ranks(model.on(name))[0].name] = False
 
 
 def has_proven_itself(model: ServedModel, name: str) -> bool:

@@ -12,6 +12,7 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations import tether
+from operations.plan import ring
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
 from operations.plan.doctor import ways
 from operations.plan.doctor.symptom import Seen
@@ -52,7 +53,9 @@ class Examination:
                 Link(device, link["carrier"], link["rdma"], on_fabric(link["addresses"], subnets))
                 for device, link in links.items()
             ]
-            self.seen.rails[name] = choose_rails(found, host.data.get("fabric_interfaces") or ())
+            # In a ring both ports are rails.
+            around = () if host.data.get("fabric_interfaces") else tuple(ring.addressed(links, subnets).values())
+            self.seen.rails[name] = around or choose_rails(found, host.data.get("fabric_interfaces") or ())
 
     def cables(self) -> None:
         """Who hears whom."""

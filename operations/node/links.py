@@ -18,6 +18,7 @@ PORT_NAME = re.compile(r"^en[pP]\d+(p\d+)?s\d+f\d+np\d+$")
 def links() -> dict[str, dict[str, Any]]:
     """Interfaces that can be rails, by name: driven by mlx5, or named like a port of it where no driver shows."""
     addresses = {link["ifname"]: link for link in json.loads(output("ip", "-j", "addr") or "[]")}
+    by_device = routes()
     found = {}
     for folder in sorted(NET.iterdir()):
         driver = os.path.basename(os.path.realpath(folder / "device/driver")) if (folder / "device").exists() else ""
@@ -30,10 +31,20 @@ def links() -> dict[str, dict[str, Any]]:
             "up": "UP" in link.get("flags", []),
             "mtu": link.get("mtu", 0),
             "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
+            "routes": by_device.get(folder.name, []),
             "mac": link.get("address", ""),
             "driver": driver,
             "rdma": rdma[0] if rdma else None,
         }
+    return found
+
+
+def routes() -> dict[str, list[str]]:
+    """What leads over another node, by netdev: `192.168.177.141 via 192.168.177.77`."""
+    found: dict[str, list[str]] = {}
+    for each in json.loads(output("ip", "-j", "route") or "[]"):
+        if "gateway" in each and "dev" in each:
+            found.setdefault(each["dev"], []).append(f"{each['dst']} via {each['gateway']}")
     return found
 
 

@@ -92,7 +92,7 @@ def _spec_of(pid: str) -> dict[str, str]:
 
 
 #: Labels of Tandem's containers.
-_LABELS = ("spec", "topology", "recipe", "url", "model", "pulse", "address")
+_LABELS = ("spec", "topology", "group", "recipe", "url", "model", "pulse", "address")
 
 
 def _started_from(container: dict[str, Any]) -> dict[str, str]:

@@ -19,7 +19,9 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     if not memory_gib:
         return model
     recipe = model.recipe
-    needs = recipe.needs.model_copy(update={"memory_gib": {model.knobs.topology: memory_gib, "solo": memory_gib}})
+    needs = recipe.needs.model_copy(
+        update={"memory_gib": {model.knobs.of_an_engine.topology: memory_gib, "solo": memory_gib}}
+    )
     recipe = recipe.model_copy(update={"needs": needs})
     # The smallest of its nodes: an engine's ranks have one share.
     total_mib = min((node.memory_mib for node in model.nodes), default=0)
@@ -39,7 +41,7 @@ def need_gib(model: ServedModel, node: Node) -> float:
     """GiB that a model takes of a node: the owner's word, the recipe's, or its engine's share of the whole; 0: nobody
     says.
     """
-    said = model.recipe.memory_gib(model.knobs.topology)
+    said = model.recipe.memory_gib(model.knobs.of_an_engine.topology)
     return said or (ENGINES[model.recipe.engine].memory(model.recipe).share or 0) * node.memory_mib / 1024
 
 

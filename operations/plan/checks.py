@@ -237,7 +237,10 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     # Only a link that is up knows its carrier. On a fresh node rails may be down, and the deploy itself sets them up.
     # Those that have their address have been set up before: nothing is left to do that would do it again.
     live = [name for name in links if links[name]["up"] and links[name]["carrier"]]
-    for rail in node.rails:
+    for place, rail in enumerate(node.rails):
+        if node.ends and not node.ends[place]:
+            # The node at its other end is not needed, or it would have been missed.
+            continue
         if rail not in links:
             yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
         elif links[rail]["up"] and not links[rail]["carrier"]:
@@ -248,7 +251,7 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             )
         elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
             yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
-    if len(node.rails) != 2:
+    if len(node.rails) != 2 and not node.ends:
         yield (
             f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
             "name the two interfaces in the inventory: `fabric_interfaces`",

@@ -33,6 +33,8 @@ def engine_services(model: ServedModel) -> dict[str, Service]:
     """Services by node. In a cluster one spec over all ranks, so that a change to any restarts every one. Who else
     loads on a node is no part of it: other models come and go while this one serves.
     """
+    if model.knobs.in_groups:
+        return {name: service for each in model.engines for name, service in engine_services(each).items()}
     image, alone = model.image, replace(model, beside={})
     files = {node.name: _engine_files(model, node, image, model.folder) for node in model.nodes}
     hashed = {node.name: _engine_files(alone, node, image, model.folder) for node in model.nodes}
@@ -58,7 +60,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(node)
+        env |= runs.rank_environment(node) | environment.rank_environment(node, nodes)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
@@ -101,7 +103,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if model.beside.get(node.name):
         files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
     role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
-    docker = _engine_docker(model, node, image, folder, topology or knobs.topology)
+    docker = _engine_docker(model, node, image, folder, topology or model.topology)
     run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
     files.append(File(f"{folder}/run.sh", run, "755"))
     if folder != model.folder:
@@ -173,6 +175,8 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
         argv += ["--cgroup-parent", node.engine_group]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}"]
+    if model.is_group:
+        argv += ["--label", f"tandem.group={model.group}"]
     if node in model.answering:
         argv += ["--label", f"tandem.url={engine_url(knobs, node)}"]
     argv += ["--volume", f"{folder}:{environment.MOUNT}:ro"]

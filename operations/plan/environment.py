@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 
@@ -16,11 +18,13 @@ def common_environment() -> dict[str, str]:
     return {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": HUB}
 
 
-def rank_environment(node: Node) -> dict[str, str]:
-    """What the ranks of a cluster need to find each other over the fabric and nothing else.
+def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
+    """What the ranks of a cluster need to find each other over the fabric and nothing else. `ranks`: all of them.
 
     Source: [F] in docs/sources.md.
     """
+    if node.ends:
+        return _ring_environment(node, ranks)
     first = node.rails[0]
     env = {
         # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves.
@@ -38,6 +42,39 @@ def rank_environment(node: Node) -> dict[str, str]:
         # Both twins: each is half of the port's bandwidth (111 against 190 Gb/s).
         env["NCCL_IB_HCA"] = ",".join(node.rdma)
         env["NCCL_IB_DISABLE"] = "0"
+    return env
+
+
+def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
+    """The same in a ring: over the cables to the other ranks, and no other.
+
+    Of NCCL by [W] in docs/sources.md: a port leads to one rank alone, so twins of different ports must not be merged
+    into one device, and the device is chosen by the peer's subnet. Whoever asks for an interface takes its address, and
+    each address of a node can be reached from both others (operations/plan/ring.py).
+    """
+    others = {each.name for each in ranks}
+    used = [place for place, end in enumerate(node.ends) if end in others]
+    rails = [node.rails[place] for place in used]
+    every = ",".join(rails)
+    env = {
+        "NCCL_SOCKET_IFNAME": every,
+        "GLOO_SOCKET_IFNAME": rails[0],
+        "TP_SOCKET_IFNAME": rails[0],
+        "UCX_NET_DEVICES": every,
+        "OMPI_MCA_btl_tcp_if_include": every,
+        "MN_IF_NAME": rails[0],
+        "NCCL_IGNORE_CPU_AFFINITY": "1",
+    }
+    if node.rdma:
+        env["NCCL_IB_HCA"] = ",".join(node.rdma[place] for place in used)
+        env["NCCL_IB_DISABLE"] = "0"
+        env["NCCL_IB_MERGE_NICS"] = "0"
+        env["NCCL_IB_SUBNET_AWARE_ROUTING"] = "1"
+        # Subnets of 24 bits are its default, and a cable has a quarter of one.
+        env["NCCL_IB_SUBNET_PREFIX_LEN"] = str(max(subnet.prefixlen for subnet in node.subnets))
+        env["NCCL_CROSS_NIC"] = "1"
+        # A plugin of the image's would choose devices by its own rules.
+        env["NCCL_NET_PLUGIN"] = "none"
     return env
 
 

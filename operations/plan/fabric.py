@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from operations.plan import ring
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.places import NETPLAN, NETWORK_MANAGER
+
+
+@dataclass(frozen=True)
+class Rail:
+    """A netdev as it shall be: its address with the prefix, and a route: (address of another node, over which one)."""
+
+    device: str
+    address: str
+    route: tuple[str, str] | None = None
+
+
+def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
+    """The rails of a node; in a ring with routes to what its neighbours have on their other cables."""
+    routes = ring.routes(node, knobs.rail_subnets) if node.ends else {}
+    return [
+        Rail(device, f"{address}/{subnet.prefixlen}", routes.get(device))
+        for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
+    ]
+
+
+def strays(knobs: Knobs, node: Node, links: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(device, address) of what a node has of another wiring: nobody takes an address away from a port that is no rail
+    any more, and its subnet would be the way to the others.
+    """
+    rails, wanted = knobs.rail_subnets, {(each.device, each.address) for each in rails_of(knobs, node)}
+    around = ring.subnets_of(node.index, rails) if node.index < ring.SIZE and not ring.check_subnets(rails) else ()
+    own = {f"{subnet.network_address + 11 + node.index}/{subnet.prefixlen}" for subnet in (*rails, *around)}
+    found = [(device, address) for device, link in links.items() for address in link["addresses"] if address in own]
+    return [each for each in found if each not in wanted]
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
@@ -19,10 +53,7 @@ def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
     """
     if not node.rails:
         return ()
-    rails = [
-        {"device": device, "address": f"{address}/{subnet.prefixlen}"}
-        for device, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True)
-    ]
+    rails = rails_of(knobs, node)
     return (
         File(NETPLAN, render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu), "600"),
         File(NETWORK_MANAGER, render("fabric/90-tandem-fabric.conf.j2", rails=rails)),

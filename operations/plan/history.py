@@ -258,7 +258,8 @@ def _read(plan: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[Knobs, dict
 
 
 def _knobs(plan: Mapping[str, Any], data: Mapping[str, Any]) -> Knobs:
-    # One of before there were several models has had one, and one that does not know of stages has served with one.
+    # One of before there were several models has had one, and one that does not know of stages or groups has
+    # served with one of each.
     kept = {name: value for name, value in plan["knobs"].items() if name != "alarms"}
-    values = {"alarms": (), **data, "models": {}, "pipeline_parallel": 1, **kept}
+    values = {"alarms": (), **data, "models": {}, "pipeline_parallel": 1, "nodes_per_replica": 1, **kept}
     return Knobs(**{name: value for name, value in values.items() if name in Knobs.model_fields})

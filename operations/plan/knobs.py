@@ -48,8 +48,8 @@ MODELS = 8
 
 #: Of a model among several, what it may say in the place of the general knobs.
 OF_A_MODEL = (
-    *("recipe", "topology", "executor", "pipeline_parallel", "canary_deadline", "engine_image_from"),
-    *("model_from", "model_revision", "model_revisions"),
+    *("recipe", "topology", "executor", "pipeline_parallel", "nodes_per_replica", "canary_deadline"),
+    *("engine_image_from", "model_from", "model_revision", "model_revisions"),
 )
 #: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.
 BESIDE = ("nodes", "memory_gib", "served_name")
@@ -68,6 +68,7 @@ class Knobs(BaseModel):
     models: dict[str, dict[str, Any]]
     executor: Executor
     pipeline_parallel: int = Field(ge=1)
+    nodes_per_replica: int = Field(ge=1)
     routing: Literal["simple-shuffle", "balanced", "least-busy"]
     proxy_bind: str
     proxy_port: int = Field(ge=1, le=65535)
@@ -222,7 +223,19 @@ class Knobs(BaseModel):
     @property
     def stages(self) -> int:
         """Stages of an engine's pipeline: an engine on one node has one, also in the place of a cluster."""
-        return self.pipeline_parallel if self.topology == "cluster" else 1
+        return self.pipeline_parallel if self.topology == "cluster" or self.in_groups else 1
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether each of several engines is a cluster over a group of nodes."""
+        return self.topology == "replicas" and self.nodes_per_replica > 1
+
+    @property
+    def of_an_engine(self) -> Knobs:
+        """As one engine sees them: of replicas in groups each is a cluster, which no node leaves to serve alone."""
+        if not self.in_groups:
+            return self
+        return self.model_copy(update={"topology": "cluster", "nodes_per_replica": 1, "fallback": "off"})
 
     def _room_for_models(self) -> None:
         """Each of several has an engine's port and ranks' ports of its own, behind those that the knobs name."""

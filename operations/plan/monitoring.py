@@ -56,7 +56,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
             "plans": [
                 {
                     "recipe": each.recipe.name,
-                    "topology": each.knobs.topology,
+                    "topology": each.topology,
                     "model": each.recipe.served_name,
                     "spec": engine.spec,
                     "unit": each.unit,
@@ -78,12 +78,19 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     return seal_program(EXPORTER, files)
 
 
-def targets(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:
-    """`address:port` of each node's exporter; solo's is the head's own loopback."""
+def addresses_by_knobs(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:
+    """What each node is called by on the fabric, where nobody has been asked; solo's is the head's own loopback. In a
+    ring (operations/plan/ring.py) all but the head's and the next one's are others.
+    """
     if knobs.topology == "solo":
-        return {names[0]: f"127.0.0.1:{knobs.monitoring_port}"}
+        return {names[0]: "127.0.0.1"}
     first = knobs.rail_subnets[0].network_address
-    return {name: f"{first + 11 + index}:{knobs.monitoring_port}" for index, name in enumerate(names)}
+    return {name: str(first + 11 + index) for index, name in enumerate(names)}
+
+
+def targets(knobs: Knobs, addresses: Mapping[str, str]) -> dict[str, str]:
+    """`address:port` of each node's exporter. `addresses`: what each node is called by on the fabric."""
+    return {name: f"{address}:{knobs.monitoring_port}" for name, address in addresses.items()}
 
 
 def scrape_job(of: Mapping[str, str]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class Node:
     `ssh_port`: where its sshd took the login. `engine_group`: what Docker calls the control group that engines are to
     be in; empty: this node can't tell sockets by their control group. `office`: the management address with its
     prefix where that is IPv4, and its netdev. `rank`: its place among the nodes of one model's engine, where that is
-    not its place in the inventory. `memory_mib`: all of its memory; 0: not known.
+    not its place in the inventory. `memory_mib`: all of its memory; 0: not known. `ends`: in a ring
+    (operations/plan/ring.py) the node at the other end of each rail, empty for one that does not answer.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Node:
     office_device: str = ""
     rank: int | None = None
     memory_mib: int = 0
+    ends: tuple[str, ...] = ()
 
     @property
     def is_head(self) -> bool:
@@ -61,13 +63,18 @@ class Node:
 
     @property
     def rail_addresses(self) -> tuple[str, ...]:
-        """IPv4 address on each rail: .11 for the head, .12 for the next node, and so on."""
+        """IPv4 address on each rail: its subnet's eleventh for the head, the next one for the next node, and so on."""
         return tuple(str(subnet.network_address + 11 + self.index) for subnet in self.subnets)
 
     @property
     def fabric(self) -> str:
         """The address that the ranks and the engines use: the first rail's; loopback where there is none."""
         return self.rail_addresses[0] if self.rails else "127.0.0.1"
+
+    def toward(self, other: Node) -> list[tuple[str, str]]:
+        """(device, address of the other's) for each way to another node."""
+        there = dict(zip(other.subnets, other.rail_addresses, strict=True))
+        return [(rail, there[subnet]) for rail, subnet in zip(self.rails, self.subnets, strict=True) if subnet in there]
 
     def path(self, text: str) -> str:
         """A path of the knobs on this node: ~ is the login's home."""
@@ -100,7 +107,7 @@ def choose_rails(links: Sequence[Link], override: Sequence[str] = ()) -> tuple[s
         return tuple(override)
     ports: dict[str, list[Link]] = {}
     for link in links:
-        ports.setdefault(link.device[link.device.rindex("f") :], []).append(link)
+        ports.setdefault(port_of(link.device), []).append(link)
 
     def rank(port: str) -> tuple[int, int, str]:
         of = ports[port]
@@ -109,5 +116,14 @@ def choose_rails(links: Sequence[Link], override: Sequence[str] = ()) -> tuple[s
     best = min(ports, key=rank, default=None)
     if best is None:
         return ()
-    # `enp1...` (PCI domain 0) before `enP2p1...`: the same half is rail 0 on every node.
-    return tuple(sorted((link.device for link in ports[best]), key=lambda name: name.startswith("enP")))
+    return halves([link.device for link in ports[best]], best)
+
+
+def port_of(device: str) -> str:
+    """`f0np0`: the two halves of one port have it in common, and hear each other."""
+    return device[device.rindex("f") :]
+
+
+def halves(devices: Sequence[str], port: str) -> tuple[str, ...]:
+    """The netdevs of one port, `enp1...` (PCI domain 0) before `enP2p1...`: the same half is rail 0 on every node."""
+    return tuple(sorted((each for each in devices if port_of(each) == port), key=lambda name: name.startswith("enP")))

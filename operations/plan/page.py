@@ -34,7 +34,7 @@ def page(
     """The page of a node that serves; None: nobody wants one. `models`: all of them, each with its spec."""
     if knobs.monitoring == "off":
         return None
-    folder, at = folder_of(PAGE), targets(knobs, [each.name for each in serving])
+    folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
     wanted: dict[str, Any] = {
         "port": knobs.page_port,
         "name": node.name,
@@ -76,7 +76,7 @@ def page(
 def _joined(knobs: Knobs) -> str:
     """What joins a cluster's ranks, and in how many stages; empty: there are none."""
     stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
-    return f"{knobs.executor}{stages}" if knobs.topology == "cluster" else ""
+    return f"{knobs.executor}{stages}" if knobs.of_an_engine.topology == "cluster" else ""
 
 
 def _prometheus(knobs: Knobs, head: Node) -> str:

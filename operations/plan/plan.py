@@ -35,10 +35,10 @@ from operations.plan.places import (
 )
 from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
-from operations.plan.ranks import check_ranks
+from operations.plan.ranks import check_groups, check_ranks
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
-from operations.plan.served_model import ServedModel, ranked, with_ports
+from operations.plan.served_model import ServedModel, on, ranked, with_ports
 from operations.plan.service import Program, Service
 from operations.plan.walls import walls
 
@@ -105,15 +105,15 @@ class Plan:
 
     @property
     def turns(self) -> list[tuple[ServedModel, str]]:
-        """Each engine that is renewed while another one of its model serves."""
-        return [(each, node.name) for each in self.models if each.knobs.topology == "replicas" for node in each.nodes]
+        """Each engine that is renewed while another one of its model serves, by the node that answers."""
+        return [(each, node.name) for each in self.models if each.takes_turns for node in each.answering]
 
     def of(self, name: str) -> NodePlan:
         return next(each for each in self.nodes if each.node.name == name)
 
     def on(self, name: str) -> tuple[ServedModel, ...]:
-        """The models with a part on a node, in the owner's order."""
-        return tuple(each for each in self.models if each.lies_on(name))
+        """The models with a part on a node, as their engines there have them, in the owner's order."""
+        return on(self.models, name)
 
 
 def check_topology(of: Declared, names: Sequence[str]) -> None:
@@ -144,13 +144,16 @@ def check_topology(of: Declared, names: Sequence[str]) -> None:
 
 def check_one(recipe: Recipe, knobs: Knobs, node_count: int, where: str = "") -> None:
     """The same of one model. `where`: what declares its nodes, where that is not the inventory."""
+    has, add = (f"{where} has", f"{where}.nodes") if where else ("the inventory has", "the inventory")
+    if knobs.nodes_per_replica > 1:
+        check_groups(recipe, knobs, node_count, has, add)
+        return
     if knobs.topology not in recipe.topologies:
         allowed = ", ".join(recipe.topologies)
         problem = f"topology={knobs.topology!r}: the recipe {recipe.name} runs in: {allowed}"
         raise Refusal(Finding("data", problem, f"set topology to one of: {allowed}, or choose another recipe"))
     check_fallback(recipe, knobs)
     check_ranks(recipe, knobs, node_count)
-    has, add = (f"{where} has", f"{where}.nodes") if where else ("the inventory has", "the inventory")
     if knobs.topology == "cluster" and node_count < recipe.min_nodes:
         problem = f"the recipe {recipe.name} wants {recipe.min_nodes} nodes or more; {has} {node_count}"
         raise Refusal(Finding("data", problem, f"add nodes to {add}, or choose another recipe"))
@@ -193,7 +196,7 @@ def make_plan(
     check_topology(of, names)
     knobs = as_a_whole(of, names)
     if knobs.topology == "solo":
-        nodes = [replace(node, rails=(), rdma=(), subnets=()) for node in nodes]
+        nodes = [replace(node, rails=(), rdma=(), subnets=(), ends=()) for node in nodes]
     models = served_models(of, nodes, names, slots or {})
     admission.check(models, nodes, knobs.memory_floor_gib)
     serving = [node for node in nodes if any(each.lies_on(node.name) for each in models)]
@@ -212,10 +215,7 @@ def ports_by_node(of: Declared, names: Sequence[str]) -> dict[str, dict[int, str
     """
     nodes = [Node(name, index, name, "") for index, name in enumerate(names)]
     models, knobs = served_models(of, nodes, names, {}), as_a_whole(of, names)
-    return {
-        node.name: listens(node, knobs, len(nodes), [each for each in models if each.lies_on(node.name)])
-        for node in nodes
-    }
+    return {node.name: listens(node, knobs, len(nodes), on(models, node.name)) for node in nodes}
 
 
 def served_models(
@@ -266,7 +266,7 @@ def _node_plan(
     engines: Mapping[str, Mapping[str, Service]],
     count: int,
 ) -> NodePlan:
-    fabric, here = fabric_files(knobs, node), [each for each in models if each.lies_on(node.name)]
+    fabric, here = fabric_files(knobs, node), on(models, node.name)
     if not here:
         return NodePlan(node, fabric)
     mine = {each.unit: engines[each.unit][node.name] for each in here}
@@ -279,9 +279,7 @@ def _node_plan(
         guard=upkeep.guard(knobs, here),
         fallback=fallback(here[0], node, mine[here[0].unit]),
         exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
-        prometheus=prometheus(
-            [each.recipe.served_name for each in models], knobs, node, [each.name for each in serving]
-        ),
+        prometheus=prometheus([each.recipe.served_name for each in models], knobs, node, serving),
         alertmanager=alertmanager(knobs, node),
         page=page(knobs, node, serving, specs),
         walls=walls(knobs, node, count, here),

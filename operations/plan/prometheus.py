@@ -22,14 +22,15 @@ CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
 TEST_ALARM = "TandemTest"
 
 
-def prometheus(models: Sequence[str], knobs: Knobs, node: Node, names: Sequence[str]) -> Program | None:
-    """Prometheus, on the head alone; `models`: what clients call them, `names`: of the nodes that serve. None: it is
+def prometheus(models: Sequence[str], knobs: Knobs, node: Node, serving: Sequence[Node]) -> Program | None:
+    """Prometheus, on the head alone; `models`: what clients call them, `serving`: the nodes that serve. None: it is
     not wanted here.
     """
     if not knobs.keeps or not node.is_head:
         return None
     folder = folder_of(PROMETHEUS)
-    config = prometheus_config(", ".join(models), knobs, names, f"{folder}/rules.yml")
+    addresses = {each.name: each.fabric for each in serving}
+    config = prometheus_config(", ".join(models), knobs, addresses, f"{folder}/rules.yml")
     unit = render(
         "monitoring/tandem-prometheus.service.j2",
         folder=folder,
@@ -48,7 +49,7 @@ def prometheus(models: Sequence[str], knobs: Knobs, node: Node, names: Sequence[
     return seal_program(PROMETHEUS, files)
 
 
-def prometheus_config(model: str, knobs: Knobs, names: Sequence[str], rules: str) -> str:
+def prometheus_config(model: str, knobs: Knobs, addresses: Mapping[str, str], rules: str) -> str:
     """Prometheus' configuration, as YAML. An alarm that is no one model's has `model` as its label."""
     config = {
         "global": {"scrape_interval": "15s", "evaluation_interval": "15s", "external_labels": {"model": model}},
@@ -56,7 +57,7 @@ def prometheus_config(model: str, knobs: Knobs, names: Sequence[str], rules: str
         "alerting": {
             "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{knobs.alertmanager_port}"]}]}],
         },
-        "scrape_configs": [scrape_job(targets(knobs, names))],
+        "scrape_configs": [scrape_job(targets(knobs, addresses))],
     }
     return yaml.safe_dump(config, sort_keys=False)
 

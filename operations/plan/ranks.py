@@ -17,6 +17,39 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
 
+def check_groups(recipe: Recipe, knobs: Knobs, nodes: int, has: str, add: str) -> None:
+    """Refuse replicas whose groups can't be, before any node is asked. `has`, `add`: in words, what has the nodes, and
+    where more would come to.
+    """
+    size = knobs.nodes_per_replica
+    said = f"nodes_per_replica={size}"
+    if knobs.topology != "replicas":
+        problem = f"{said} with topology={knobs.topology!r}: only replicas lie on groups of nodes"
+        raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or topology to replicas"))
+    if "cluster" not in recipe.topologies:
+        runs_in = ", ".join(recipe.topologies)
+        problem = f"{said}: each group is a cluster, and the recipe {recipe.name} runs in: {runs_in}"
+        raise Refusal(Finding("data", problem, "set nodes_per_replica to 1, or choose another recipe"))
+    if nodes < 2 * size:
+        problem = f"{said} wants {2 * size} nodes or more, two groups at least; {has} {nodes}"
+        remedy = f"add nodes to {add}, or set nodes_per_replica to 1 and topology to cluster"
+        raise Refusal(Finding("data", problem, remedy))
+    if nodes % size:
+        fitting = [each for each in _stages(nodes) if 2 * each <= nodes]
+        problem = f"{said} does not divide {nodes} nodes ({has} so many): all groups have the same number of nodes"
+        raise Refusal(Finding("data", problem, f"set it to {_one_of(fitting)}, or change the number of nodes"))
+    if size < recipe.min_nodes:
+        problem = f"{said}: the recipe {recipe.name} wants {recipe.min_nodes} nodes or more for one engine"
+        raise Refusal(Finding("data", problem, f"set it to {recipe.min_nodes} or more, or choose another recipe"))
+    stages = knobs.pipeline_parallel
+    if stages > 1 and not ENGINES[recipe.engine].PIPELINES:
+        remedy = "set pipeline_parallel to 1, or choose a recipe of another engine"
+        raise Refusal(Finding("data", f"pipeline_parallel={stages}: {recipe.engine} has no stages here", remedy))
+    if size % stages:
+        problem = f"pipeline_parallel={stages} does not divide the {size} nodes of a group (nodes_per_replica)"
+        raise Refusal(Finding("data", problem, f"set it to {_one_of(_stages(size))}"))
+
+
 def check_ranks(recipe: Recipe, knobs: Knobs, nodes: int) -> None:
     """Refuse stages that there can't be, before any node is asked."""
     stages = knobs.pipeline_parallel
@@ -25,7 +58,8 @@ def check_ranks(recipe: Recipe, knobs: Knobs, nodes: int) -> None:
         return
     if knobs.topology != "cluster":
         problem = f"{said} with topology={knobs.topology!r}: only a cluster has stages"
-        raise Refusal(Finding("data", problem, "set pipeline_parallel to 1, or topology to cluster"))
+        groups = ", or nodes_per_replica to 2 or more" if knobs.topology == "replicas" else ""
+        raise Refusal(Finding("data", problem, f"set pipeline_parallel to 1, or topology to cluster{groups}"))
     if not ENGINES[recipe.engine].PIPELINES:
         remedy = "set pipeline_parallel to 1, or choose a recipe of another engine"
         raise Refusal(Finding("data", f"{said}: {recipe.engine} has no pipeline stages here", remedy))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from operations.plan.addresses import engine_url
 from operations.plan.images import Image, engine_image
-from operations.plan.knobs import PORTS_EACH, Knobs
+from operations.plan.knobs import PORTS_EACH, Knobs, Topology
 from operations.plan.nodes import Node
 from operations.plan.places import ENGINE, folder_of
 from operations.plan.recipe import Recipe
@@ -18,7 +18,7 @@ class ServedModel:
     """`knobs`: the owner's, with this model's own words in the place of the general ones, its ports among them.
     `nodes`: those that it lies on, in the order of its ranks. `name`: the owner's; empty: it is the only one, declared
     by the knobs themselves. `slot`: which ports it has. `beside`: units of other models' engines on each of its nodes,
-    the owner's first one first.
+    the owner's first one first. `is_group`: it is one of several clusters of its model.
     """
 
     recipe: Recipe
@@ -27,11 +27,27 @@ class ServedModel:
     name: str = ""
     slot: int = 0
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_group: bool = False
 
     @property
     def unit(self) -> str:
         """Its engine's unit, and the container of it, on each of its nodes."""
         return unit_of(self.name)
+
+    @property
+    def topology(self) -> Topology:
+        """What its engines are said to be in."""
+        return "replicas" if self.is_group else self.knobs.topology
+
+    @property
+    def group(self) -> str:
+        """The nodes of one of several clusters, as its containers say them; empty: it is none."""
+        return ",".join(each.name for each in self.nodes) if self.is_group else ""
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its engine is renewed while another one of the same model serves."""
+        return self.topology == "replicas"
 
     @property
     def suffix(self) -> str:
@@ -64,6 +80,8 @@ class ServedModel:
     @property
     def answering(self) -> tuple[Node, ...]:
         """Nodes on which an engine of it answers."""
+        if self.knobs.in_groups:
+            return self.nodes[:: self.knobs.nodes_per_replica]
         return self.nodes if self.knobs.topology == "replicas" else self.nodes[:1]
 
     @property
@@ -71,8 +89,24 @@ class ServedModel:
         """Base URL of each of its engines, by the node that answers on it."""
         return {each.name: engine_url(self.knobs, each) for each in self.answering}
 
+    @property
+    def engines(self) -> tuple[ServedModel, ...]:
+        """Of replicas in groups each group as the cluster that it is, with ranks of its own; else the model itself."""
+        size = self.knobs.nodes_per_replica
+        if not self.knobs.in_groups:
+            return (self,)
+        groups = [self.nodes[first : first + size] for first in range(0, max(len(self.nodes), 1), size)]
+        one = replace(self, knobs=self.knobs.of_an_engine, is_group=True)
+        return tuple(replace(one, nodes=ranked(each)) for each in groups)
+
+    def seen_from(self, name: str) -> ServedModel:
+        """The model as the engine has it of which this node has a part."""
+        return next(each for each in self.engines if each.lies_on(name))
+
     def ranks(self, node: Node) -> tuple[Node, ...]:
         """The nodes that share the engine which this node has a part of, rank 0 first."""
+        if self.knobs.in_groups:
+            return self.seen_from(node.name).nodes
         return self.nodes if self.knobs.topology == "cluster" else (self.on(node.name),)
 
     def on(self, name: str) -> Node:
@@ -83,9 +117,14 @@ class ServedModel:
         return any(each.name == name for each in self.nodes)
 
 
+def on(models: Sequence[ServedModel], name: str) -> tuple[ServedModel, ...]:
+    """Those with a part on a node, each as its engine there has it."""
+    return tuple(each.seen_from(name) for each in models if each.lies_on(name))
+
+
 def joins_by_ray(model: ServedModel) -> bool:
     """Whether its ranks are Ray's."""
-    return model.knobs.topology == "cluster" and model.knobs.executor == "ray"
+    return model.knobs.of_an_engine.topology == "cluster" and model.knobs.executor == "ray"
 
 
 def unit_of(name: str) -> str:

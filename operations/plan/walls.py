@@ -36,7 +36,8 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
         ssh=sorted({SSH_PORT, node.ssh_port}),
         ports=_ranges(_given(knobs, node, count, models)),
         group=group,
-        subnets=[str(subnet) for subnet in node.subnets],
+        # All of them: in a ring the other nodes' cables have parts that this one has not.
+        subnets=[str(subnet) for subnet in knobs.rail_subnets if node.subnets],
     )
     return seal_program(
         WALLS,

@@ -1,12 +1,17 @@
-"""`make scrape-config`: what a Prometheus on one of the nodes is told to find them all, from the knobs alone."""
+"""`make scrape-config`: what a Prometheus on one of the nodes is told to find them all, from the knobs; of three nodes,
+which may be a ring, from those that export already.
+"""
 
 import sys
 
 from pyinfra import host, inventory
 
-from operations.plan.monitoring import RULES, scrape_config, targets
+from operations import reach
+from operations.plan.monitoring import RULES, addresses_by_knobs, scrape_config, targets
 from operations.plan.plan import as_a_whole
+from operations.plan.ring import SIZE
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.verbs.report import refusals_told
 
 if host == next(iter(inventory)):
@@ -17,5 +22,9 @@ if host == next(iter(inventory)):
         off = 'nothing is exported: set monitoring = "metrics" in group_data/all.py, and deploy'
         print(f"note: {off}", file=sys.stderr)
     else:
-        print(scrape_config(targets(knobs, names)), end="")
+        addresses = addresses_by_knobs(knobs, names)
+        if len(names) == SIZE and knobs.topology != "solo":
+            told = {each.name: ask_or_none(each, "exported") or {} for each in reach.answering(inventory)}
+            addresses |= {name: answer["address"] for name, answer in told.items() if answer.get("address")}
+        print(scrape_config(targets(knobs, addresses)), end="")
         print(f"# The alarms that come with Tandem, for rule_files: {RULES}")

@@ -115,3 +115,6 @@ def test_each_setup_can_be_deployed_where_stages_are_declared(name: str) -> None
     wanted = knobs(**{"topology": "cluster", "pipeline_parallel": 2, **given})
     check_topology(one(load_recipe("lab-tiny-llama"), wanted), ["spark-1", "spark-2"])
     assert wanted.stages == (2 if wanted.topology == "cluster" else 1)
+    # And where groups are.
+    pairs = knobs(**{"topology": "replicas", "nodes_per_replica": 2, **given})
+    check_topology(one(load_recipe("lab-tiny-llama"), pairs), ["spark-1", "spark-2"])

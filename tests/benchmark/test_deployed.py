@@ -73,6 +73,14 @@ def test_a_setup_that_did_not_come_up_is_told_as_it_was_meant(name: str, executo
     assert (found.topology, found.executor, found.stages) == (name.partition("/")[0], executor, stages)
 
 
+def test_engines_of_several_nodes_side_by_side_are_no_setup_that_figures_know() -> None:
+    said = nodes()
+    knobs = {**SERVED["knobs"], "topology": "replicas", "nodes_per_replica": 2}
+    with pytest.raises(Refusal, match="each engine lies on several nodes") as refused:
+        deployed(said | {"a": replace(said["a"], served={**SERVED, "knobs": knobs})}, "a")
+    assert refused.value.findings[0].remedy == 'TOPOLOGIES="cluster replicas" measures those'
+
+
 def test_what_is_not_whole_is_refused() -> None:
     some = nodes()
     for change, told in (

@@ -23,6 +23,7 @@ from operations.plan.wanted import wanted as read
 from tests.plan.samples import ROOT, knob_data, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")
+FOUR = (*NAMES, "@fake/spark-3", "@fake/spark-4")
 _INVENTORY = """
 import json, re
 from pathlib import Path
@@ -54,14 +55,14 @@ class Outcome:
         return next(i for i, (at, ran) in enumerate(self.commands) if at == f"spark-{node}" and command in ran)
 
 
-def planned(slots: Any = None, **changes: Any) -> Plan:
-    """The plan that a deploy of two fake nodes makes; `slots`: of models that have been there, by name."""
+def planned(slots: Any = None, names: Any = NAMES, **changes: Any) -> Plan:
+    """The plan that a deploy of fake nodes makes; `slots`: of models that have been there, by name."""
     declared = read(knob_data(**changes))
     rails = ("enp1s0f0np0", "enP2p1s0f0np0")
     more: dict[str, Any] = {"engine_group": SLICE, "memory_mib": survey()["memory"]["total_mib"]}
     nodes = [
         Node(name, i, name, "/home/spark", "aarch64", rails, (), declared.knobs.rail_subnets, **more)
-        for i, name in enumerate(NAMES)
+        for i, name in enumerate(names)
     ]
     return make_plan(declared, nodes, slots=slots)
 
@@ -84,8 +85,9 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
     units: dict[str, dict[str, str]] = {unit: {} for unit in UNITS}
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
-        units[unit]["topology"] = next((m.knobs.topology for m in plan.models if m.unit == unit), plan.knobs.topology)
+        units[unit]["topology"] = next((m.topology for m in plan.on(name) if m.unit == unit), plan.knobs.topology)
     for model in plan.on(name):
+        units[model.unit]["group"] = model.group
         units[model.unit]["url"] = model.endpoints.get(name, "")
     image = {"image": {"id": "sha256:1", "content": "c1", "architecture": "arm64"}, "replaced": False}
     return {
@@ -143,7 +145,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
-    """Run the deploy (or the `file`) on two nodes in these states, or with an ssh node of this data; `surveys` changes
+    """Run the deploy (or the `file`) on a node for each state, or an ssh node of this data; `surveys` changes
     what both surveys say, `programs` (program -> answer) what other node programs do, `by_node` the same by node,
     `failing` (node -> programs) which of them can't be run, `inventory` is code at the inventory's end.
     """
@@ -151,7 +153,7 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
     code, by_node = surveys.pop("inventory", ""), surveys.pop("by_node", {})
     expected = dict.fromkeys(read(knob_data()).first.recipe.proof.expect, "as expected")
     answers: dict[str, dict[str, Any]] = {}
-    for name, state in zip(NAMES, states, strict=bool(states)):
+    for name, state in zip(FOUR[: len(states)], states, strict=True):
         if "ssh_hostname" in state:
             answers[name.removeprefix("@fake/")] = state
             continue

@@ -17,7 +17,7 @@ from tests.lab.shell import LabError, run, say, step
 def up(count: int) -> None:
     """Boot `count` nodes; what runs already is left alone."""
     # Imported here: building needs packages that looking and breaking do not.
-    from tests.lab import further, images, model
+    from tests.lab import deeper, further, images, model
 
     wanted = desk.chosen(os.environ, count)
     HOME.mkdir(parents=True, exist_ok=True)
@@ -26,6 +26,7 @@ def up(count: int) -> None:
     shared_root = rootfs.node_root(wanted)
     model.ensure()
     further.ensure()
+    deeper.ensure()
     images.ensure()
     nodes = [LabNode(index) for index in range(count)]
     _remove_others(nodes, wanted)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from operations import remote
-from operations.node import archive, files, links, secrets, services, status
+from operations.node import archive, exported, files, links, secrets, services, status
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
@@ -26,6 +26,14 @@ def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
     path.write_text("sk-1\n")
     assert secrets.hash_of(path) == hashlib.sha256(b"sk-1\n").hexdigest()
     assert secrets.hash_of(tmp_path / "none") == ""
+
+
+def test_where_an_exporter_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "exporter.json"
+    monkeypatch.setattr(exported, "SETTINGS", settings)
+    assert exported.main() == {"address": ""}
+    settings.write_text('{"address": "192.168.177.76", "port": 8020}')
+    assert exported.main() == {"address": "192.168.177.76"}
 
 
 def test_files_by_content_and_mode(tmp_path: Path) -> None:

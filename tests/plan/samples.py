@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from operations.plan.nodes import Node
 from operations.plan.places import SLICE, UNITS
 from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import Recipe
+from operations.plan.ring import neighbours, subnets_of
 from operations.plan.service import Service
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +52,22 @@ def nodes(count: int, of: Knobs, *, rdma: bool = True) -> list[Node]:
     ]
 
 
+def ring(of: Knobs) -> list[Node]:
+    """Three of them with a cable between each two: port 0 of each leads to port 1 of the next."""
+    rails = ("enp1s0f0np0", "enP2p1s0f0np0", "enp1s0f1np1", "enP2p1s0f1np1")
+    rdma = ("rocep1s0f0", "roceP2p1s0f0", "rocep1s0f1", "roceP2p1s0f1")
+    return [
+        replace(
+            node,
+            rails=rails,
+            rdma=rdma,
+            subnets=subnets_of(node.index, of.rail_subnets),
+            ends=tuple(f"spark-{other + 1}" for other in neighbours(node.index) for _ in range(2)),
+        )
+        for node in nodes(3, of)
+    ]
+
+
 def one(recipe: Recipe, of: Knobs) -> Declared:
     """One model, declared by the knobs themselves."""
     return Declared(of, (DeclaredModel("", of, recipe),))
@@ -63,6 +81,11 @@ def make_plan(recipe: Recipe, of: Knobs, on: Sequence[Node], away: Sequence[str]
 def plan(count: int = 2, **changes: Any) -> Plan:
     wanted = knobs(**changes)
     return make_plan(load_recipe(wanted.recipe), wanted, nodes(count, wanted))
+
+
+def ring_plan(**changes: Any) -> Plan:
+    wanted = knobs(**changes)
+    return make_plan(load_recipe(wanted.recipe), wanted, ring(wanted))
 
 
 def engine_of(planned: NodePlan) -> Service:

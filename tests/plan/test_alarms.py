@@ -11,7 +11,7 @@ import yaml
 
 from operations.plan.alarms import check_alarms, goes_to, secret_files
 from operations.plan.checks import check_survey, listens
-from operations.plan.monitoring import scrape_config, targets
+from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
 from operations.plan.plan import Plan
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.refusal import Refusal
@@ -116,7 +116,8 @@ def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: st
     of = watching(topology=topology)
     assert not any(each.prometheus or each.alertmanager for each in of.nodes[1:])
     config = yaml.safe_load(file_of(of.head.prometheus, "prometheus.yml"))
-    printed = yaml.safe_load(scrape_config(targets(of.knobs, [each.node.name for each in of.nodes])))
+    addresses = addresses_by_knobs(of.knobs, [each.node.name for each in of.nodes])
+    printed = yaml.safe_load(scrape_config(targets(of.knobs, addresses)))
     assert config["scrape_configs"] == printed["scrape_configs"]
     assert config["global"]["external_labels"] == {"model": of.models[0].recipe.served_name}
 

@@ -14,7 +14,7 @@ import pytest
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.lint.judge import lint
 from operations.plan.plan import Plan
-from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 RECIPES = GOLDEN / "recipes"
@@ -56,6 +56,7 @@ CASES: dict[str, dict[str, Any]] = {
         "count": 3,
     },
     "replicas": {"topology": "replicas"},
+    "replicas-of-pairs": {"topology": "replicas", "nodes_per_replica": 2, "count": 4},
     "replicas-address": {"topology": "replicas", "proxy_bind": "management", "proxy_address": "10.0.0.50"},
     **{f"sglang-{topology}": {"topology": topology, "recipe": SGLANG} for topology in ("solo", "cluster", "replicas")},
     "replicas-lab": {
@@ -66,7 +67,10 @@ CASES: dict[str, dict[str, Any]] = {
         "proxy_image_from": "archive:/srv/proxy.tar",
     },
 }
-
+#: On three nodes without a switch.
+RINGS: dict[str, dict[str, Any]] = {
+    "cluster-mp-pp-ring": {"topology": "cluster", "executor": "mp", "pipeline_parallel": 3},
+}
 
 #: Files that are shipped as they are.
 SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
@@ -85,6 +89,11 @@ def as_text(of: Plan) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_everything_that_lands_on_the_nodes(case: str) -> None:
     check(GOLDEN / f"{case}.txt", as_text(plan(**CASES[case])))
+
+
+@pytest.mark.parametrize("case", RINGS)
+def test_everything_that_lands_on_the_nodes_of_a_ring(case: str) -> None:
+    check(GOLDEN / f"{case}.txt", as_text(ring_plan(**RINGS[case])))
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))

@@ -13,7 +13,7 @@ import yaml
 from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
-from operations.plan.monitoring import scrape_config, targets
+from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.plan.places import FABRIC
 from operations.plan.plan import NodePlan
@@ -261,7 +261,7 @@ def test_what_serves_alone_is_one_engine_on_the_fabric_and_another_than_the_rank
 def test_each_node_is_a_target_where_its_exporter_listens() -> None:
     for topology, count in (("solo", 1), ("cluster", 2), ("replicas", 2)):
         of = plan(topology=topology, monitoring="metrics")
-        found = targets(of.knobs, [mine.node.name for mine in of.nodes])
+        found = targets(of.knobs, addresses_by_knobs(of.knobs, [mine.node.name for mine in of.nodes]))
         assert list(found) == [mine.node.name for mine in of.nodes if mine.exporter] and len(found) == count
         for mine in of.serving:
             assert mine.exporter

@@ -125,7 +125,7 @@ def test_a_recipe_s_name_is_its_file_s(tmp_path: Path) -> None:
 def test_what_keeps_others_out_of_ray_is_the_plan_s_alone() -> None:
     of = knobs()
     head, worker = nodes(2, of)
-    ours = environment.ray_environment(worker, head, of) | environment.rank_environment(worker)
+    ours = environment.ray_environment(worker, head, of) | environment.rank_environment(worker, (head, worker))
     # What a recipe may have its own opinion of: it changes how fast or how talkative the ranks are.
     harmless = {"NCCL_IGNORE_CPU_AFFINITY", "NCCL_IB_DISABLE", "RAY_memory_monitor_refresh_ms", "RAY_DEDUP_LOGS"}
     harmless |= {"RAY_num_prestart_python_workers", "RAY_USAGE_STATS_ENABLED"}

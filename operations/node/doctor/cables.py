@@ -1,7 +1,8 @@
 """Which port is cabled to which: found by asking.
 
 Every node sends, out of each port that has a link, a frame that says who it is, and hears on each of its ports whose
-frames arrive. No address is needed for that, nothing is brought up, and no name is believed.
+frames arrive. No address is needed for that, and no name is believed. The doctor brings nothing up; a deploy that looks
+for a ring (operations/wiring.py) has ports up that were down, as long as it listens.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from operations.node import links
+from operations.node.commands import output
 
 #: IEEE 802's first ethertype for experiments within one site. Switches flood the frame, nobody else takes it.
 ETHERTYPE = 0x88B5
@@ -22,14 +24,22 @@ PAUSE_S = 0.1
 MAGIC = "tandem-doctor"
 
 
-def main(node: str, run: str, seconds: float) -> dict[str, Any]:
+def main(node: str, run: str, seconds: float, wake: bool = False) -> dict[str, Any]:
     """Send and listen for so long. `ports`: those that take part; `heard`: [{device, node, from}], each once.
 
-    `run`: a word that only frames of this look have. A node hears itself where two of its ports are joined.
+    `run`: a word that only frames of this look have. A node hears itself where two of its ports are joined. `wake`: all
+    ports take part, those that are down as well.
     """
     found = links.links()
-    ports = [device for device, link in found.items() if link["up"] and link["carrier"]]
-    return {"ports": ports, "heard": listen(ports, node, run, seconds)}
+    asleep = [device for device, link in found.items() if wake and not link["up"]]
+    ports = [device for device, link in found.items() if wake or (link["up"] and link["carrier"])]
+    try:
+        for device in asleep:
+            output("ip", "link", "set", device, "up")
+        return {"ports": ports, "heard": listen(ports, node, run, seconds)}
+    finally:
+        for device in asleep:
+            output("ip", "link", "set", device, "down")
 
 
 def listen(ports: list[str], node: str, run: str, seconds: float) -> list[dict[str, str]]:

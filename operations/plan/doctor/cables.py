@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
+from operations.plan.nodes import port_of
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -50,7 +51,7 @@ def _ports(node: str, told: dict[str, Any], heard: Heard, seen: Seen) -> Iterato
         others = {(of, source) for at, port, of, source in heard if (at, port) == (node, device)}
         reaches = any(of != node for of, _source in others)
         # A switch floods the frames: there both ports of a node hear each other, and the other nodes as well.
-        if not reaches and any(of == node and _port_of(source) != _port_of(device) for of, source in others):
+        if not reaches and any(of == node and port_of(source) != port_of(device) for of, source in others):
             means = "frames go in a circle, and neither port reaches another node"
             yield Symptom(
                 BAD, (node,), f"{device} hears another port of its own node", means, "move one end of that cable"
@@ -87,11 +88,6 @@ def _crossed(node: str, links: dict[str, Any], heard: Heard) -> Iterator[Symptom
 
 def _networks(link: dict[str, Any]) -> set[str]:
     return {str(ip_interface(address).network) for address in link.get("addresses", [])}
-
-
-def _port_of(device: str) -> str:
-    """`f0np0`: the two halves of one port have it in common, and hear each other."""
-    return device[device.rindex("f") :]
 
 
 def figures(seen: Seen) -> Iterator[str]:

@@ -71,7 +71,7 @@ def _engine(recipe: Recipe, knobs: Knobs, told: Mapping[str, str] | None) -> Ite
 
 
 def _joins_by_ray(recipe: Recipe, knobs: Knobs) -> bool:
-    joins = knobs.topology == "cluster" and knobs.executor == "ray"
+    joins = knobs.of_an_engine.topology == "cluster" and knobs.executor == "ray"
     return joins and "ray" in ENGINES[recipe.engine].EXECUTORS
 
 

@@ -71,7 +71,8 @@ def _obstacle(when: Mapping[str, Any], of: Situation) -> str:
 
 
 def _topology(wanted: list[str], of: Situation) -> str:
-    return "" if of.knobs.topology in wanted else f"topology={of.knobs.topology}"
+    found = {of.knobs.topology, of.knobs.of_an_engine.topology}
+    return "" if found & set(wanted) else f"topology={of.knobs.topology}"
 
 
 def _executor(wanted: str, of: Situation) -> str:

@@ -1,0 +1,67 @@
+"""Whether three nodes are a ring: by the addresses that they have, else by whose frames each hears on which port."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import gevent
+from pyinfra import logger
+from pyinfra.api.host import Host
+
+from operations.plan import ring
+from operations.plan.knobs import Knobs
+from operations.plan.refusal import Refusal
+from operations.remote import ask_or_none
+
+#: Seconds that nodes listen for each other; longer where ports have to come up first.
+LISTEN_S, WAKE_S = 4.0, 10.0
+
+
+def rails(
+    everyone: Sequence[Host], surveys: Mapping[Host, Mapping[str, Any]], knobs: Knobs
+) -> dict[str, tuple[str, ...]]:
+    """The rails of each node by its name, those to the next node first; empty: it is no ring, or nobody wants one.
+
+    Nothing is asked where the addresses say it. Raises Refusal where a cable of a ring is missing, or its subnets are
+    too narrow.
+    """
+    if len(everyone) != ring.SIZE or knobs.topology == "solo":
+        return {}
+    if any(host.data.get("fabric_interfaces") for host in everyone):
+        return {}
+    links = {host: survey.get("state", {}).get("links", {}) for host, survey in surveys.items()}
+    places = [everyone.index(host) for host in links]
+    found = ring.known(list(links.values()), places, knobs.rail_subnets)
+    if found:
+        return {host.name: each for host, each in zip(links, found, strict=True)}
+    if not ring.may_be(list(links.values()), knobs.rail_subnets):
+        return {}
+    heard = _heard(links)
+    if findings := ring.gap(heard, [host.name for host in links]):
+        raise Refusal(*findings)
+    by_name = ring.found(heard, {host.name: list(each) for host, each in links.items()})
+    if by_name and (findings := ring.check_subnets(knobs.rail_subnets)):
+        raise Refusal(*findings)
+    return by_name
+
+
+def _heard(links: Mapping[Host, dict[str, dict[str, Any]]]) -> dict[str, list[dict[str, str]]]:
+    """What each node hears. A port that is down is brought up for it, and is down again afterwards."""
+    asleep = not all(link["up"] for here in links.values() for link in here.values())
+    logger.info("three nodes with two ports each: listening who is behind which")
+    arguments: dict[str, Any] = {"run": secrets.token_hex(8), "seconds": WAKE_S if asleep else LISTEN_S, "wake": asleep}
+    tasks = {
+        # gevent has a `run` of its own.
+        host.name: gevent.spawn(partial(ask_or_none, host, "doctor.cables", node=host.name, **arguments))
+        for host in links
+    }
+    answers = {name: task.get() for name, task in tasks.items()}
+    heard = {name: list((answer or {}).get("heard", [])) for name, answer in answers.items()}
+    for host, here in links.items():
+        for device in {each["device"] for each in heard[host.name]}:
+            # It had none as long as the port at its other end was down.
+            here[device]["carrier"] = True
+    return heard

@@ -1,0 +1,130 @@
+"""Three nodes with a cable between each two: found before the first change, addressed once, and left alone then."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from operations.plan.fabric import rails_of
+from operations.plan.places import NETPLAN
+from operations.plan.plan import Plan, make_plan
+from operations.plan.ring import neighbours, subnets_of
+from operations.plan.wanted import wanted
+from tests.deploy.fake import FOUR, Outcome, deploy, fresh, look, planned
+from tests.deploy.test_deploy import flags
+from tests.plan.samples import knob_data
+from tests.plan.test_ring import BACKWARD, DEVICES, heard
+
+NAMES = FOUR[:3]
+#: In the lab's direction: port 1 to the next node's port 0.
+RAILS = (*DEVICES[2:], *DEVICES[:2])
+WANTED: dict[str, Any] = {"executor": "mp", "pipeline_parallel": 3}
+KNOBS: dict[str, Any] = {**WANTED, "pipeline_parallel": "3"}
+LINK = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "routes": [], "rdma": None, "mac": "", "driver": ""}
+
+
+def ring() -> Plan:
+    declared = wanted(knob_data(**WANTED))
+    nodes = [
+        replace(
+            each.node,
+            rails=RAILS,
+            subnets=subnets_of(each.node.index, declared.knobs.rail_subnets),
+            ends=tuple(NAMES[other] for other in neighbours(each.node.index) for _ in range(2)),
+        )
+        for each in planned(names=NAMES).nodes
+    ]
+    return make_plan(declared, nodes)
+
+
+def as_planned() -> list[dict[str, Any]]:
+    plan = ring()
+    states = [look(plan, name) for name in NAMES]
+    for state, name in zip(states, NAMES, strict=True):
+        state["links"] = {
+            each.device: {**LINK, "mtu": 9000, "addresses": [each.address], "routes": [" via ".join(each.route or ())]}
+            for each in rails_of(plan.knobs, plan.of(name).node)
+        }
+    return states
+
+
+def run(tmp_path: Path, states: list[dict[str, Any]], cables: Any = BACKWARD, *arguments: str, **more: Any) -> Outcome:
+    told = heard(*cables)
+    by_node: dict[str, Any] = {
+        name: {"doctor.cables": {"ports": list(DEVICES), "heard": told[name.removeprefix("@fake/")]}} for name in NAMES
+    }
+    for answer in by_node.values():
+        for each in answer["doctor.cables"]["heard"]:
+            each["node"] = f"@fake/{each['node']}"
+    return deploy(tmp_path, states, "-y", *arguments, *flags(**KNOBS), by_node=by_node, **more)
+
+
+def delivered() -> list[dict[str, Any]]:
+    """Nodes that nobody has touched: their ports are down."""
+    states = [fresh(ring(), name) for name in NAMES]
+    for state in states:
+        state["links"] = {device: {**LINK, "carrier": False, "up": False} for device in DEVICES}
+    return states
+
+
+def test_a_ring_is_found_and_each_node_gets_its_addresses(tmp_path: Path) -> None:
+    outcome = run(tmp_path, delivered())
+    assert outcome.code == 0, outcome.text
+    assert "listening who is behind which" in outcome.text
+    plan = ring()
+    for number, node in enumerate(plan.nodes, 1):
+        outcome.position(number, f"{NETPLAN}.pending")
+        assert node.fabric[0].sha256 in {file.sha256 for file in plan.of(NAMES[number - 1]).fabric}
+    written = [command for _, command in outcome.commands if f"{NETPLAN}.pending" in command]
+    assert len(written) == 3
+
+
+def test_a_port_whose_other_end_was_down_is_not_taken_for_one_without_a_cable(tmp_path: Path) -> None:
+    states = delivered()
+    for device in DEVICES[:2]:
+        # One that was joined to another node by a cable before.
+        states[0]["links"][device] |= {"up": True}
+    outcome = run(tmp_path, states)
+    assert outcome.code == 0, outcome.text
+
+
+def test_what_is_addressed_is_not_asked_again_and_a_second_deploy_changes_nothing(tmp_path: Path) -> None:
+    # Whatever would be heard now.
+    outcome = run(tmp_path, as_planned(), (), "--json")
+    assert outcome.code == 0, outcome.text
+    totals = json.loads(outcome.json)["results"]["totals"]
+    assert totals["no_change"] == totals["hosts"] and outcome.commands == []
+    assert "listening" not in outcome.text
+
+
+def test_a_route_that_is_lost_is_a_drift(tmp_path: Path) -> None:
+    states = as_planned()
+    states[1]["links"][RAILS[0]]["routes"] = []
+    outcome = run(tmp_path, states)
+    assert outcome.code == 0, outcome.text
+    assert f"{RAILS[0]} has not the route to 192.168.177.141 via 192.168.177.77" in outcome.text
+    assert {node for node, command in outcome.commands if NETPLAN in command} == {"spark-2"}
+
+
+def test_a_cable_that_is_missing_is_one_line_before_the_first_change(tmp_path: Path) -> None:
+    outcome = run(tmp_path, delivered(), BACKWARD[:2])
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    line = " ".join(outcome.text.partition("put right first:")[2].split())
+    assert "no cable joins @fake/spark-3 and @fake/spark-1" in line and line.count(" -> ") == 1
+
+
+def test_what_a_ring_has_left_on_a_port_goes_with_the_ring(tmp_path: Path) -> None:
+    """On two nodes again, joined by port 0: the addresses on port 1 would be the way to each other."""
+    plan = planned(names=NAMES[:2])
+    states = [look(plan, name) for name in NAMES[:2]]
+    left = as_planned()
+    for state, ringed in zip(states, left, strict=False):
+        for device in DEVICES[2:]:
+            state["links"][device] = {**ringed["links"][device], "carrier": False}
+    outcome = deploy(tmp_path, states, "-y")
+    assert outcome.code == 0, outcome.text
+    for node, number in ((1, 11), (2, 76)):
+        outcome.position(node, f"ip address del 192.168.177.{number}/26 dev {DEVICES[2]}")
+        outcome.position(node, f"ip address del 192.168.178.{number}/26 dev {DEVICES[3]}")
