@@ -11,23 +11,23 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import held, looking, tether
+from operations import tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
 from operations.plan.files import File
-from operations.plan.plan import Plan
 from operations.remote import ask
+from operations.run import Run, step
 
 
-@looking.step
-def rails(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def rails(run: Run) -> Iterator[PyinfraCommand]:
     """The files of the rails, applied only when one of them or the links differ, undone when management is lost."""
-    wanted = plan.of(host.name).fabric
+    wanted = run.plan.of(host.name).fabric
     if not wanted:
         host.noop("no fabric in this topology: the network stays as it is")
         return
-    drift = _drift(plan)
-    present = looking.at(host, plan)["files"]
+    drift = _drift(run)
+    present = run.look(host)["files"]
     changed = [file for file in wanted if differs(file, present)]
     if not changed and not drift:
         host.noop("the rails are as planned")
@@ -39,7 +39,7 @@ def rails(plan: Plan) -> Iterator[PyinfraCommand]:
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
-    yield quietly(held.across(_apply([file.path for file in wanted])))
+    yield quietly(run.lock.across(_apply([file.path for file in wanted])))
 
 
 def _apply(paths: list[str]) -> Any:
@@ -78,34 +78,34 @@ def _apply(paths: list[str]) -> Any:
     return apply
 
 
-def _drift(plan: Plan) -> list[str]:
+def _drift(run: Run) -> list[str]:
     """What the links themselves lack, whatever the file says: MTU and addresses are lost without a trace in it."""
-    node = plan.of(host.name).node
-    links = looking.at(host, plan)["links"]
+    node = run.plan.of(host.name).node
+    links = run.look(host)["links"]
     lines = []
     for rail, address, subnet in zip(node.rails, node.rail_addresses, node.subnets, strict=True):
         link = links.get(rail) or {}
         if f"{address}/{subnet.prefixlen}" not in link.get("addresses", []):
             lines.append(f"{rail} has not the address {address}/{subnet.prefixlen}")
-        if link.get("mtu") != plan.knobs.fabric_mtu:
-            lines.append(f"{rail} has MTU {link.get('mtu')}, not {plan.knobs.fabric_mtu}")
+        if link.get("mtu") != run.plan.knobs.fabric_mtu:
+            lines.append(f"{rail} has MTU {link.get('mtu')}, not {run.plan.knobs.fabric_mtu}")
     return lines
 
 
-@looking.step
-def prove(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def prove(run: Run) -> Iterator[PyinfraCommand]:
     """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through."""
-    mine = plan.of(host.name).node
+    mine = run.plan.of(host.name).node
     if state.is_executing and mine.rails:
         peers = {
             other.node.name: [list(pair) for pair in zip(mine.rails, other.node.rail_addresses, strict=True)]
-            for other in plan.nodes
+            for other in run.plan.nodes
             if other.node.name != host.name
         }
-        problems = _proof(peers, plan.knobs.fabric_mtu)
+        problems = _proof(peers, run.plan.knobs.fabric_mtu)
         if problems:
             yield fail(
-                f"the fabric does not carry MTU {plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
+                f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
                 "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
             )
             return
