@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
-from operations import looking, units
+from operations import units
 from operations.plan.places import EXPORTER, PAGE
-from operations.plan.plan import Plan
+from operations.run import Run, step
 
 
-@looking.step
-def export(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def export(run: Run) -> Iterator[PyinfraCommand]:
     """The exporter of this node, as planned."""
-    yield from _run(plan, EXPORTER, "exports")
+    yield from _run(run, EXPORTER, "exports")
 
 
-@looking.step
-def show(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def show(run: Run) -> Iterator[PyinfraCommand]:
     """The page of this node, as planned, with the owner's key as it is now."""
-    yield from _run(plan, PAGE, "is shown")
+    yield from _run(run, PAGE, "is shown")
 
 
-def _run(plan: Plan, unit: str, well: str) -> Iterator[PyinfraCommand]:
-    program, found = plan.of(host.name).services[unit], looking.at(host, plan)
+def _run(run: Run, unit: str, well: str) -> Iterator[PyinfraCommand]:
+    program, found = run.plan.of(host.name).services[unit], run.look(host)
     if program is None:
         if units.exists(found, unit):
             yield from units.remove(unit)

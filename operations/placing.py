@@ -7,10 +7,14 @@ from typing import Any
 
 import click
 from pyinfra import host, state
-from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.command import FunctionCommand, QuoteString, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
 from pyinfra.operations.util.files import generate_color_diff
 
+from operations.patience import quietly
 from operations.plan.files import File
+from operations.plan.places import SECRETS
 from operations.remote import ask
 
 
@@ -53,3 +57,14 @@ def show_diff(file: File) -> None:
         click.echo(f"{host.print_prefix}{file.path}", err=True)
         for line in generate_color_diff(old.splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)
+
+
+def put_secrets_right() -> FunctionCommand:
+    """Give secrets the owner and the mode that they shall have, whoever has written there as somebody else."""
+
+    def run(_state: State, where: Host) -> bool:
+        if left := ask(where, "modes", folders=list(SECRETS), mend=True)["wrong"]:
+            raise RuntimeError(f"{left[0]}, and can't be put right")
+        return True
+
+    return quietly(run)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
-from pyinfra.api.operation import operation
 
-from operations import held
 from operations.placing import differs, place
 from operations.plan.places import ENGINE, folder_of
 from operations.plan.service import Program, Service
 from operations.remote import ask
+from operations.run import Run, step
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
@@ -112,14 +111,14 @@ def start(unit: str) -> Iterator[StringCommand]:
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
 
 
-@operation()
-def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
+@step
+def take_down(_run: Run, names: list[str]) -> Iterator[PyinfraCommand]:
     """Remove units that are here, all engines with the one of that name."""
     found = ask(host, "services", units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]
     for name in here:
-        yield from held.guarded(remove(name))
+        yield from remove(name)
     if not here:
         host.noop("nothing of Tandem's is here")

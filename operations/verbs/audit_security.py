@@ -6,25 +6,26 @@ from typing import Any
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan import holes
 from operations.plan.declared import chosen
 from operations.plan.files import as_is
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
         images = {local: local for each in models for local in holes.roles(*each.pair).values()}
-    head, answering = next(iter(inventory)), reach.answering(inventory)
-    nodes: dict[str, Any] = everywhere(answering, "runtimes")
+    head, answering = next(iter(inventory)), run.answering
+    nodes: dict[str, Any] = everywhere(run, answering, "runtimes")
     told: dict[str, Any] = {}
     if head.name in nodes:
-        told = everywhere([head], "packages", images=images, script=as_is("sbom/packages.py"))[head.name]
+        told = everywhere(run, [head], "packages", images=images, script=as_is("sbom/packages.py"))[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]
     inside = {
         local: {each["name"]: each["version"] for each in said["python"]}
@@ -43,6 +44,6 @@ if reach.speaks(host, inventory):
         show(replace(verdict, stale=stale))
     critical = [hole for verdict in verdicts for hole in verdict.critical]
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
-    say([*errors, *absent_lines(topology=topology)])
+    say([*errors, *absent_lines(run, topology=topology)])
     if critical:
         raise DeployError(failure(critical))

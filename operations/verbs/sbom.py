@@ -5,27 +5,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pyinfra import host, inventory
+from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan.declared import one_of
 from operations.plan.files import as_is
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         recipe, knobs = one_of(wanted(dict(host.data.dict())), host.data.get("_model")).pair
         images = {image.role: image for image in (engine_image(recipe, knobs), proxy_image(recipe, knobs))}
-    hosts = the_head()
+    hosts = the_head(run)
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
-    told: dict[str, Any] = everywhere(hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
+    told: dict[str, Any] = everywhere(run, hosts, "packages", images=local, script=as_is("sbom/packages.py"))[name]
     where: dict[str, Any] = {"store": knobs.model_store, "folder": recipe.model.folder}
-    model = everywhere(hosts, "model_verify", **where, revision=recipe.model.revision or "none")[name]
+    model = everywhere(run, hosts, "model_verify", **where, revision=recipe.model.revision or "none")[name]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")
         for role, each in told.items()

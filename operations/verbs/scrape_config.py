@@ -6,12 +6,12 @@ import sys
 
 from pyinfra import host, inventory
 
-from operations import reach
 from operations.plan.monitoring import RULES, addresses_by_knobs, scrape_config, targets
 from operations.plan.plan import as_a_whole
 from operations.plan.ring import SIZE
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
+from operations.run import this_run
 from operations.verbs.report import refusals_told
 
 if host == next(iter(inventory)):
@@ -24,7 +24,7 @@ if host == next(iter(inventory)):
     else:
         addresses = addresses_by_knobs(knobs, names)
         if len(names) == SIZE and knobs.topology != "solo":
-            told = {each.name: ask_or_none(each, "exported") or {} for each in reach.answering(inventory)}
+            told = {each.name: ask_or_none(each, "exported") or {} for each in this_run().answering}
             addresses |= {name: answer["address"] for name, answer in told.items() if answer.get("address")}
         print(scrape_config(targets(knobs, addresses)), end="")
         print(f"# The alarms that come with Tandem, for rule_files: {RULES}")
