@@ -20,7 +20,10 @@ BEFORE = Group(
     "right first`. Each line names the node, the file or `data` for a knob; behind the arrow is what helps. Put it "
     "right and run the same again.",
     {
-        "Reaching the nodes": ("operations/reach.py", "operations/reasons.py", "operations/plan/absence.py"),
+        "Reaching the nodes": (
+            *("operations/reach.py", "operations/run.py", "operations/reasons.py"),
+            "operations/plan/absence.py",
+        ),
         "Knobs": (
             *("operations/plan/knobs.py", "operations/plan/images.py", "operations/plan/wanted.py"),
             *("operations/plan/declared.py", "operations/plan/admission.py"),
@@ -40,10 +43,11 @@ BEFORE = Group(
             "operations/plan/prometheus.py",
             "operations/node/monitoring/monitors.py",
         ),
-        "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/secrecy.py"),
+        "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/placing.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
         "A recipe's words": (
             *("operations/plan/lint/", "operations/plan/engines/", "operations/plan/judge.py", "operations/judging.py"),
+            "operations/recipe.py",
             "operations/node/image/vocabulary.py",
         ),
         "Mods": ("operations/plan/mods.py",),
@@ -84,6 +88,7 @@ START = Group(
     "that is not the one that was meant is stopped and stays down.",
     {
         "The wait for an answer": (
+            "operations/proving.py",
             "operations/verify.py",
             "operations/waiting.py",
             "operations/watching.py",

@@ -49,6 +49,14 @@ _WORDS = Room(
     ),
 )
 _MODS = Room("operations.plan: mods", _all("operations.plan", "mods", "mod_acts", "mod_folder", "repositories"))
+#: The steps of a deploy, as `deploy.py` joins them; what they share has no name of its own here.
+PHASES = Room(
+    "operations: phases",
+    (
+        *_all("operations", "engine", "fabric", "image", "lock", "model", "monitoring", "preflight", "prometheus"),
+        *_all("operations", "proxy", "recipe", "secrecy", "tls", "upkeep", "verify", "walls"),
+    ),
+)
 #: From the roof down, floor by floor.
 HOUSE: tuple[list[Room], ...] = (
     [Room("tests.bench", ("tests.bench",))],
@@ -64,7 +72,8 @@ HOUSE: tuple[list[Room], ...] = (
         # What a bench has measured is told to pages, with the advice of it.
         Room("bench: a run", ("bench.__main__", "bench.running")),
     ],
-    [Room("operations: phases", ("operations",)), _room("bench.advise")],
+    [PHASES, _room("bench.advise")],
+    [Room("operations: run", ("operations",))],
     [
         *_node("doctor"),
         *(_room(f"operations.plan.{name}") for name in ("doctor", "holes")),

@@ -11,39 +11,39 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import held, looking, tether
+from operations import tether
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
 from operations.plan.fabric import rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
-from operations.plan.plan import Plan
 from operations.remote import ask
+from operations.run import Run, step
 
 
-@looking.step
-def rails(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def rails(run: Run) -> Iterator[PyinfraCommand]:
     """The files of the rails, applied only when one of them or the links differ, undone when management is lost."""
-    wanted = plan.of(host.name).fabric
+    wanted = run.plan.of(host.name).fabric
     if not wanted:
         host.noop("no fabric in this topology: the network stays as it is")
         return
-    drift = _drift(plan)
-    present = looking.at(host, plan)["files"]
+    drift = _drift(run)
+    present = run.look(host)["files"]
     changed = [file for file in wanted if differs(file, present)]
     if not changed and not drift:
         host.noop("the rails are as planned")
         return
     for line in drift:
         host.log(line)
-    for device, address in strays(plan.knobs, plan.of(host.name).node, looking.at(host, plan)["links"]):
+    for device, address in strays(run.plan.knobs, run.plan.of(host.name).node, run.look(host)["links"]):
         yield StringCommand("ip address del", address, "dev", device)
     for file in changed:
         show_diff(file)
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
-    yield quietly(held.across(_apply([file.path for file in wanted])))
+    yield quietly(run.lock.across(_apply([file.path for file in wanted])))
 
 
 def _apply(paths: list[str]) -> Any:
@@ -82,41 +82,42 @@ def _apply(paths: list[str]) -> Any:
     return apply
 
 
-def _drift(plan: Plan) -> list[str]:
+def _drift(run: Run) -> list[str]:
     """What the links themselves lack, whatever the file says: MTU, addresses and routes are lost without a trace."""
-    node = plan.of(host.name).node
-    links = looking.at(host, plan)["links"]
+    node = run.plan.of(host.name).node
+    links = run.look(host)["links"]
     lines = []
-    for rail in rails_of(plan.knobs, node):
+    for rail in rails_of(run.plan.knobs, node):
         link = links.get(rail.device)
         if rail.address not in (link["addresses"] if link else ()):
             lines.append(f"{rail.device} has not the address {rail.address}")
         if rail.route and " via ".join(rail.route) not in (link["routes"] if link else ()):
             lines.append(f"{rail.device} has not the route to {' via '.join(rail.route)}")
-        if (mtu := link["mtu"] if link else None) != plan.knobs.fabric_mtu:
-            lines.append(f"{rail.device} has MTU {mtu}, not {plan.knobs.fabric_mtu}")
+        if (mtu := link["mtu"] if link else None) != run.plan.knobs.fabric_mtu:
+            lines.append(f"{rail.device} has MTU {mtu}, not {run.plan.knobs.fabric_mtu}")
     lines += [
-        f"{device} has the address {address} of another wiring" for device, address in strays(plan.knobs, node, links)
+        f"{device} has the address {address} of another wiring"
+        for device, address in strays(run.plan.knobs, node, links)
     ]
     return lines
 
 
-@looking.step
-def prove(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def prove(run: Run) -> Iterator[PyinfraCommand]:
     """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through. In a
     ring over the two rails of the cable between them, and to the address by which the other one is called.
     """
-    mine = plan.of(host.name).node
+    mine = run.plan.of(host.name).node
     if state.is_executing and mine.rails:
         peers = {
             other.node.name: [list(way) for way in _ways(mine, other.node)]
-            for other in plan.nodes
+            for other in run.plan.nodes
             if other.node.name != host.name
         }
-        problems = _proof(peers, plan.knobs.fabric_mtu)
+        problems = _proof(peers, run.plan.knobs.fabric_mtu)
         if problems:
             yield fail(
-                f"the fabric does not carry MTU {plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
+                f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
                 "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
             )
             return

@@ -1,4 +1,4 @@
-"""The lock that this process holds on the head, and whether it still does: asked before each change.
+"""The lock that a run holds on the head, and whether it still does: asked before each change.
 
 The head frees a lock after 15 seconds without a beat, whatever this process believes: its machine may have slept, or
 the network. So the head confirms each beat, and only what it has confirmed of late counts.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -24,8 +25,8 @@ from operations.tether import BEAT_S, Tether, clock
 
 #: Seconds after which a beat that was confirmed has to be followed by another before anything is changed.
 FRESH_S = 2 * BEAT_S
-
-_held: list[Hold] = []
+#: Seconds for which a survey is taken for the present.
+TRUSTED_S = 30
 
 
 class Hold:
@@ -109,41 +110,56 @@ class Hold:
         self._tether.close()
 
 
-def take(where: Host, what: str = "deploy") -> Hold:
-    """Ask a node (itself, not pyinfra's `host`) for the lock; `lost()` of what comes back says why it was not given."""
-    hold = Hold(where, what)
-    _held.append(hold)
-    return hold
+class Lock:
+    """What one run holds, and has to hold while it changes anything."""
 
+    def __init__(self) -> None:
+        self._held: list[Hold] = []
+        #: Its generation when the nodes were surveyed, and when that was.
+        self._surveyed: tuple[str, float] = "", 0.0
 
-def across(step: Callable[[State, Host], bool]) -> Callable[[State, Host], bool]:
-    """A step that closes its node's connection and opens it again: a lock that is held over it goes with it."""
+    def surveyed(self, generation: str) -> None:
+        """The nodes have been surveyed, at this generation of the lock."""
+        self._surveyed = generation, time.monotonic()
 
-    def run(state: State, host: Host) -> bool:
-        with ExitStack() as stack:
-            for hold in _held:
-                if hold.where.name == host.name:
-                    stack.enter_context(hold.away())
-            return step(state, host)
+    def is_as_surveyed(self, hold: Hold) -> bool:
+        """Whether nobody has had the lock since the survey, and that is not long ago."""
+        generation, when = self._surveyed
+        return bool(hold.answer["before"] == generation) and time.monotonic() - when <= TRUSTED_S
 
-    return run
+    def take(self, where: Host, what: str = "deploy") -> Hold:
+        """Ask a node for the lock (itself, not pyinfra's `host`); `lost()` of what comes back says why it was not
+        given.
+        """
+        hold = Hold(where, what)
+        self._held.append(hold)
+        return hold
 
+    def across(self, step: Callable[[State, Host], bool]) -> Callable[[State, Host], bool]:
+        """A step that closes its node's connection and opens it again: a lock that is held over it goes with it."""
 
-def lost() -> str:
-    """Why this process must not change anything, as a sentence; empty: it holds its lock, or has asked for none."""
-    return next((why for hold in _held if (why := hold.lost())), "")
+        def run(state: State, host: Host) -> bool:
+            with ExitStack() as stack:
+                for hold in self._held:
+                    if hold.where.name == host.name:
+                        stack.enter_context(hold.away())
+                return step(state, host)
 
+        return run
 
-def release() -> None:
-    """Let go before this process ends."""
-    while _held:
-        _held.pop().close()
+    def lost(self) -> str:
+        """Why this run must not change anything, as a sentence; empty: it holds its lock, or has asked for none."""
+        return next((why for hold in self._held if (why := hold.lost())), "")
 
+    def release(self) -> None:
+        """Let go before this process ends."""
+        while self._held:
+            self._held.pop().close()
 
-def guarded(commands: Iterator[PyinfraCommand]) -> Iterator[PyinfraCommand]:
-    """These commands, each only while the lock is held; the first one that must not run fails its node instead."""
-    for command in commands:
-        if state.is_executing and (why := lost()):
-            yield fail(why)
-            return
-        yield command
+    def guarded(self, commands: Iterator[PyinfraCommand]) -> Iterator[PyinfraCommand]:
+        """These commands, each only while the lock is held; the first one that must not run fails its node instead."""
+        for command in commands:
+            if state.is_executing and (why := self.lost()):
+                yield fail(why)
+                return
+            yield command

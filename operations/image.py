@@ -16,27 +16,26 @@ from operations import looking
 from operations.node.image.archive import ARCHITECTURES
 from operations.patience import fail, patiently, quietly
 from operations.plan import mods
-from operations.plan.images import Image, by_content
-from operations.plan.plan import Plan
+from operations.plan.images import Image, by_content, without_tag
 from operations.remote import ask
-from operations.sharing import copy_from_head, head_of
+from operations.run import Run, step
 
 
-@looking.step
-def obtain(plan: Plan, role: str) -> Iterator[PyinfraCommand]:
+@step
+def obtain(run: Run, role: str) -> Iterator[PyinfraCommand]:
     """On the head: pull, load or build the images of engines, or of the proxy, that are not there; each gets its local
     name.
     """
-    if not plan.of(host.name).node.is_head:
+    if not run.plan.of(host.name).node.is_head:
         host.noop("the head gets it")
         return
-    for image in looking.images_at(plan, host.name):
+    for image in looking.images_at(run.plan, host.name):
         if image.role == role:
-            yield from _obtained(plan, image)
+            yield from _obtained(run, image)
 
 
-def _obtained(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
-    found = looking.at(host, plan)["images"][image.local]
+def _obtained(run: Run, image: Image) -> Iterator[PyinfraCommand]:
+    found = run.look(host)["images"][image.local]
     if found["image"] and not found["replaced"]:
         host.noop(f"{image.reference} is there as {image.local}")
         return
@@ -52,7 +51,7 @@ def _obtained(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
         yield _build(image.local, image.context, f"putting {names} into {image.local}")
     if image.archive:
         yield quietly(lambda _, host: ask(host, "image.origin", local=image.local, archive_path=image.archive))
-    yield quietly(lambda _, host: _check_architecture(plan, host, image))
+    yield quietly(lambda _, host: _check_architecture(run, host, image))
 
 
 def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
@@ -79,57 +78,48 @@ def _build(local: str, context: list[tuple[str, bytes]], label: str) -> PyinfraC
     return patiently(label, build)
 
 
-def _check_architecture(plan: Plan, where: Host, image: Image) -> None:
+def _check_architecture(run: Run, where: Host, image: Image) -> None:
     """A digest can name another machine's image: Docker pulls it, and nothing in it can run."""
-    looking.forget()
-    found = looking.at(where, plan)["images"][image.local]["image"].get("architecture")
-    wanted = ARCHITECTURES.get(plan.of(where.name).node.machine)
+    run.looks.forget()
+    found = run.look(where)["images"][image.local]["image"].get("architecture")
+    wanted = ARCHITECTURES.get(run.plan.of(where.name).node.machine)
     if wanted and found != wanted:
         raise RuntimeError(
             f"{image.reference} is for {found}, this node is {wanted}: name its {wanted} image in the recipe"
         )
 
 
-@looking.step
-def copy(plan: Plan, role: str) -> Iterator[PyinfraCommand]:
+@step
+def copy(run: Run, role: str) -> Iterator[PyinfraCommand]:
     """On the other nodes: take the head's images over the fabric unless the same content is here already."""
-    mine = plan.of(host.name)
-    images = [] if mine.node.is_head else [each for each in looking.images_at(plan, host.name) if each.role == role]
+    mine = run.plan.of(host.name)
+    images = [] if mine.node.is_head else [each for each in looking.images_at(run.plan, host.name) if each.role == role]
     for image in images:
-        yield from _copied(plan, image)
+        yield from _copied(run, image)
     if not images:
         host.noop("not needed here")
 
 
-def _copied(plan: Plan, image: Image) -> Iterator[PyinfraCommand]:
-    head = head_of(plan)
-    wanted = _content(plan, head, image)
-    if wanted and _content(plan, host, image) == wanted:
+def _copied(run: Run, image: Image) -> Iterator[PyinfraCommand]:
+    head = run.head
+    wanted = _content(run, head, image)
+    if wanted and _content(run, host, image) == wanted:
         host.noop(f"{image.local} is the head's, by content")
         return
 
     def fetch(_state: State, host: Host) -> bool:
-        copy_from_head(plan, host, "image", image=image.local)
-        looking.forget()
-        if _content(plan, host, image) != _content(plan, head, image):
+        run.copies.from_head(run.plan, host, "image", image=image.local)
+        run.looks.forget()
+        if _content(run, host, image) != _content(run, head, image):
             raise RuntimeError(f"{image.local} arrived with another content than the head's; run the deploy again")
         return True
 
     yield quietly(fetch)
 
 
-def without_tag(reference: str) -> str:
-    """`name:tag@sha256:...` as Docker stores it: `name@sha256:...`; other references stay."""
-    name, at, digest = reference.partition("@")
-    if not at:
-        return reference
-    path, colon, tag = name.rpartition(":")
-    return f"{path if colon and '/' not in tag else name}@{digest}"
-
-
-def _content(plan: Plan, where: Host, image: Image) -> str:
+def _content(run: Run, where: Host, image: Image) -> str:
     """The content of an image on a node; empty: it is not there."""
-    found = looking.at(where, plan)["images"].get(image.local)
+    found = run.look(where)["images"].get(image.local)
     return found["image"].get("content", "") if found else ""
 
 

@@ -1,65 +1,29 @@
-"""The recipe against the image that will run it, on the head: what it understands is asked once and kept there."""
+"""Judging a recipe: by the image that will run it, which is asked once what it understands, and by what is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pyinfra import host, logger, state
-from pyinfra.api.command import PyinfraCommand
-from pyinfra.api.exceptions import DeployError
+from pyinfra import logger
 from pyinfra.api.host import Host
 
-from operations import looking
-from operations.image import without_tag
-from operations.patience import fail
 from operations.plan import holes
 from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
-from operations.plan.images import Image, engine_image
-from operations.plan.judge import judge_of, lint
+from operations.plan.images import Image, engine_image, without_tag
+from operations.plan.judge import lint
 from operations.plan.knobs import Knobs
-from operations.plan.plan import Plan
 from operations.plan.recipe import Model, Recipe
-from operations.plan.refusal import Finding, Remark, as_table
-from operations.plan.served_model import ServedModel
+from operations.plan.refusal import Finding, Remark
 from operations.remote import ask, ask_or_none
 from operations.shapes.look import Survey
 from operations.shapes.model import ModelState, Vocabulary
-
-#: What images have told before the preflight, which has judged by it, by their local names. One run in a process.
-_known: dict[str, Vocabulary] = {}
-
-
-def remember(image: Image, told: Vocabulary) -> None:
-    """What an image has told; nothing: it was not asked yet."""
-    if told:
-        _known[image.local] = told
 
 
 def errors(remarks: Any, name: str) -> list[Finding]:
     """What stops a deploy, among remarks."""
     return [Finding(name, remark.problem, remark.remedy) for remark in remarks if remark.error]
-
-
-@looking.step
-def understood(plan: Plan) -> Iterator[PyinfraCommand]:
-    """On the head: every word of the recipe against the image, unless the preflight knew already what it says."""
-    if not plan.of(host.name).node.is_head:
-        host.noop("the head's image is asked")
-        return
-    found = []
-    for model in (each.engines[0] for each in plan.models):
-        can_be_asked = ENGINES[model.recipe.engine].VOCABULARY and model.image.local not in _known
-        told: Vocabulary = vocabulary(host, model.image, model.recipe) if can_be_asked and state.is_executing else {}
-        if "error" in told:
-            host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
-        remarks = lint(model.recipe, model.knobs, image=told, nodes=len(model.nodes)) if told else []
-        found += errors(remarks, model.recipe.name)
-    if found:
-        yield fail(f"the image does not understand the recipe; the engines were not touched:{as_table(tuple(found))}")
-        return
-    host.noop("the image knows every word of the recipe")
 
 
 def vocabulary(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
@@ -117,25 +81,3 @@ def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, Survey]) -> 
     inside = {role: told[local] for role, local in holes.roles(recipe, knobs).items() if told.get(local)}
     nodes = {name: survey.get("software", {}) for name, survey in surveys.items()}
     return holes.judge(recipe, knobs, inside=holes.by_role(inside), nodes=nodes)
-
-
-def checked(where: Host, plan: Plan) -> list[str]:
-    """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
-    return [line for model in plan.models for line in _checked(where, model.engines[0], len(model.engines))]
-
-
-def _checked(where: Host, model: ServedModel, times: int) -> list[str]:
-    """Of one engine of a model, which has as many groups of nodes."""
-    recipe, knobs, runs = model.recipe, model.knobs, ENGINES[model.recipe.engine]
-    told: Vocabulary = {}
-    if runs.VOCABULARY:
-        told = _known.get(model.image.local) or vocabulary(where, model.image, recipe)
-    remarks = lint(recipe, knobs, image=told or None, nodes=len(model.nodes))
-    if found := errors(remarks, recipe.name):
-        raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
-    by = judge_of(recipe, knobs)
-    if told.get("version"):
-        by = f"the image itself ({runs.TITLE} {told['version']})"
-    over = f"{len(model.nodes)} node(s)" if times == 1 else f"{times} groups of {len(model.nodes)} nodes"
-    lines = [f"{recipe.name}, {model.topology} on {over}: ok by {by}"]
-    return [*lines, *(f"remark: {remark}" for remark in remarks)]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
-from pyinfra.api.operation import operation
 
-from operations import held
 from operations.paths import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
@@ -21,8 +17,6 @@ from operations.plan.service import Service
 from operations.remote import ask
 from operations.shapes.look import Look, LookArguments
 
-P = ParamSpec("P")
-
 
 class Named(Protocol):
     """A model, declared or planned."""
@@ -32,10 +26,6 @@ class Named(Protocol):
 
     @property
     def recipe(self) -> Recipe: ...
-
-
-#: Looks of this run, by node. There is one run in a process.
-_looks: dict[str, Look] = {}
 
 
 def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -> LookArguments:
@@ -53,17 +43,6 @@ def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -
     }
 
 
-def at(host: Host, plan: Plan) -> Look:
-    """The state of a node; asked anew when something has been changed since."""
-    if host.name not in _looks:
-        is_head = host.name == plan.head.node.name
-        archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
-        # The head has all models' files: the others get them from there.
-        models = plan.models if is_head else plan.on(host.name)
-        _looks[host.name] = ask(host, "look.look", **arguments(plan.knobs, models, archives))
-    return _looks[host.name]
-
-
 def images_at(plan: Plan, name: str) -> list[Image]:
     """The images that a node is to have: those of its services, and on the head all that others get from there."""
     nodes = plan.nodes if name == plan.head.node.name else [plan.of(name)]
@@ -71,23 +50,26 @@ def images_at(plan: Plan, name: str) -> list[Image]:
     return list({image.local: image for image in found}.values())
 
 
-def remember(name: str, state: Look) -> None:
-    """A survey has looked already."""
-    _looks[name] = state
+class Looks:
+    """What one run has seen, by node."""
 
+    def __init__(self) -> None:
+        self._by_node: dict[str, Look] = {}
 
-def forget() -> None:
-    """Something has been changed, or somebody else was at work."""
-    _looks.clear()
+    def at(self, host: Host, plan: Plan) -> Look:
+        """The state of a node; asked anew when something has been changed since."""
+        if host.name not in self._by_node:
+            is_head = host.name == plan.head.node.name
+            archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
+            # The head has all models' files: the others get them from there.
+            models = plan.models if is_head else plan.on(host.name)
+            self._by_node[host.name] = ask(host, "look.look", **arguments(plan.knobs, models, archives))
+        return self._by_node[host.name]
 
+    def remember(self, name: str, state: Look) -> None:
+        """A survey has looked already."""
+        self._by_node[name] = state
 
-def step(function: Callable[Concatenate[Plan, P], Iterator[PyinfraCommand]]) -> Callable[..., Any]:
-    """An operation of a phase: whatever it runs makes the looks of all nodes stale, and runs only under the lock."""
-
-    @wraps(function)
-    def run(plan: Plan, *args: P.args, **kwargs: P.kwargs) -> Generator[PyinfraCommand, None, None]:
-        for command in held.guarded(function(plan, *args, **kwargs)):
-            yield command
-            forget()
-
-    return operation()(run)
+    def forget(self) -> None:
+        """Something has been changed, or somebody else was at work."""
+        self._by_node.clear()

@@ -14,40 +14,38 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking
 from operations.patience import follow, quietly
 from operations.plan.engines import missing_files
 from operations.plan.files import as_is
-from operations.plan.plan import Plan
 from operations.plan.recipe import Model
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
+from operations.run import Run, step
 from operations.shapes.model import ModelState
-from operations.sharing import copy_from_head, head_of
 from operations.tether import Tether
 
 
-@looking.step
-def obtain(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def obtain(run: Run) -> Iterator[PyinfraCommand]:
     """On the head: each revision from the Hub or from a folder; what the store has already is used."""
-    if not plan.of(host.name).node.is_head:
+    if not run.plan.of(host.name).node.is_head:
         host.noop("the head gets it")
         return
-    states = looking.at(host, plan)["models"]
-    lacking = [(model, each) for model, each in _files(plan.models) if not _is_whole(model, each, states[each.key])]
+    states = run.look(host)["models"]
+    lacking = [(model, each) for model, each in _files(run.plan.models) if not _is_whole(model, each, states[each.key])]
     if not lacking:
         host.noop("the store has the whole revision")
         return
-    store = plan.head.node.path(plan.knobs.model_store)
+    store = run.plan.head.node.path(run.plan.knobs.model_store)
     if any(model.knobs.model_from == "hub" for model, _ in lacking):
-        home = QuoteString(plan.head.node.home)
+        home = QuoteString(run.plan.head.node.home)
         # Made by the login, not by Docker: a store that root owns breaks every later download of the owner's.
         yield StringCommand('runuser -u "$(stat -c %U', home, ')" -- mkdir -p', QuoteString(store))
     for model, each in lacking:
         if model.knobs.model_from == "hub":
             # The Hub's client takes a file that is there for a whole one.
             yield quietly(partial(_set_aside, each, store))
-            yield quietly(_download(plan, model, each, store))
+            yield quietly(_download(run, model, each, store))
         else:
             yield quietly(_install(model, each, store))
         yield quietly(partial(_prove, model, each, store))
@@ -59,16 +57,16 @@ def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
     return list(found.values())
 
 
-@looking.step
-def copy(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def copy(run: Run) -> Iterator[PyinfraCommand]:
     """On the other nodes: every file of the head's revisions, proven by its hash."""
-    mine = plan.of(host.name)
+    mine = run.plan.of(host.name)
     if not mine.engines or mine.node.is_head:
         host.noop("not needed here")
         return
-    heads, here = looking.at(head_of(plan), plan)["models"], looking.at(host, plan)["models"]
+    heads, here = run.look(run.head)["models"], run.look(host)["models"]
     lacking = []
-    for _, model in _files(plan.on(host.name)):
+    for _, model in _files(run.plan.on(host.name)):
         wanted, found = heads[model.key], here[model.key]
         is_whole = found["present"] and found["proven"] and not found["problems"]
         if not is_whole or found["files"] != wanted["files"]:
@@ -78,11 +76,11 @@ def copy(plan: Plan) -> Iterator[PyinfraCommand]:
         host.noop("the store has the whole revision, equal to the head's")
         return
     for model in lacking:
-        yield quietly(partial(_copy, plan, model))
+        yield quietly(partial(_copy, run, model))
 
 
-def _copy(plan: Plan, model: Model, _state: State, where: Host) -> None:
-    copy_from_head(plan, where, "model", **model.place)
+def _copy(run: Run, model: Model, _state: State, where: Host) -> None:
+    run.copies.from_head(run.plan, where, "model", **model.place)
 
 
 def _is_whole(served: ServedModel, model: Model, state: ModelState) -> bool:
@@ -124,9 +122,9 @@ def _install(served: ServedModel, model: Model, store: str) -> Any:
     )
 
 
-def _download(plan: Plan, served: ServedModel, model: Model, store: str) -> Any:
+def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
     """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
-    knobs = plan.knobs
+    knobs = run.plan.knobs
     argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
     # Each model's blobs in its own folder, under the names of their hashes.
     settings = ["HF_HUB_CACHE=/hub", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1"]
@@ -136,7 +134,7 @@ def _download(plan: Plan, served: ServedModel, model: Model, store: str) -> Any:
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
     argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
-    asked = {"argv": argv, "script": as_is("model/download.py"), "owner": plan.head.node.home}
+    asked = {"argv": argv, "script": as_is("model/download.py"), "owner": run.plan.head.node.home}
     return _followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)
 
 

@@ -6,37 +6,37 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import gevent
-from gevent.lock import BoundedSemaphore
-from pyinfra import host, state
+from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking, units
+from operations import units
 from operations.paths import EXPORTER, PAGE
 from operations.patience import quietly
 from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
+from operations.run import Run, step
 from operations.shapes.page import Taken
 
 
-@looking.step
-def export(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def export(run: Run) -> Iterator[PyinfraCommand]:
     """The exporter of this node, as planned."""
-    yield from _run(plan, EXPORTER, "exports")
+    yield from _run(run, EXPORTER, "exports")
 
 
-@looking.step
-def show(plan: Plan, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraCommand]:
+@step
+def show(run: Run, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraCommand]:
     """The page of this node, as planned, with the owner's key as it is now. `advice`: what a page is told of benches,
     of a plan on so many nodes; it is asked where a page is started.
     """
-    yield from _run(plan, PAGE, "is shown", quietly(partial(_hand_over, plan, advice)))
+    yield from _run(run, PAGE, "is shown", quietly(partial(_hand_over, run, advice)))
 
 
-def _run(plan: Plan, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
-    program, found = plan.of(host.name).services[unit], looking.at(host, plan)
+def _run(run: Run, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
+    program, found = run.plan.of(host.name).services[unit], run.look(host)
     if program is None:
         if units.exists(found, unit):
             yield from units.remove(unit)
@@ -54,12 +54,12 @@ def _run(plan: Plan, unit: str, well: str, first: PyinfraCommand | None = None) 
     yield from units.start(unit)
 
 
-def _hand_over(plan: Plan, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:
+def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:
     """Each plan has a page of its own, so one that serves already is not computed again. What can't be told is left out
     of the page, and keeps nobody waiting.
     """
     try:
-        said: Taken | None = ask_or_none(where, "monitoring.handed", stdin=_told(plan, advice))
+        said: Taken | None = ask_or_none(where, "monitoring.handed", stdin=_told(run, advice))
         problem = "this node did not take it" if said is None else said.get("problem", "")
     except (Refusal, OSError, ValueError) as error:
         problem = " ".join(str(error).split())
@@ -68,14 +68,11 @@ def _hand_over(plan: Plan, advice: Callable[[Plan, int], str], _state: State, wh
     return True
 
 
-#: What was made for all nodes. There is one run in a process.
-_texts: list[str] = []
-_one_at_a_time = BoundedSemaphore()
-
-
-def _told(plan: Plan, advice: Callable[[Plan, int], str]) -> str:
+def _told(run: Run, advice: Callable[[Plan, int], str]) -> str:
     """Computed beside the lock's beats: it may take seconds, and who is silent for fifteen loses the lock."""
-    with _one_at_a_time:
-        if not _texts:
-            _texts.append(gevent.get_hub().threadpool.apply(advice, (plan, len(list(state.inventory)))))
-        return _texts[0]
+
+    def compute() -> str:
+        told: str = gevent.get_hub().threadpool.apply(advice, (run.plan, len(list(run.state.inventory))))
+        return told
+
+    return run.once("page", compute)

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 from pyinfra import host, state
-from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.command import FunctionCommand, QuoteString, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
 from pyinfra.operations.util.files import generate_color_diff
 
+from operations.paths import SECRETS
+from operations.patience import quietly
 from operations.plan.files import File
 from operations.remote import ask
 from operations.shapes.look import FileState
@@ -53,3 +57,14 @@ def show_diff(file: File) -> None:
         click.echo(f"{host.print_prefix}{file.path}", err=True)
         for line in generate_color_diff((old.get("text", "") if old else "").splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)
+
+
+def put_secrets_right() -> FunctionCommand:
+    """Give secrets the owner and the mode that they shall have, whoever has written there as somebody else."""
+
+    def run(_state: State, where: Host) -> bool:
+        if left := ask(where, "secret.modes", folders=list(SECRETS), mend=True)["wrong"]:
+            raise RuntimeError(f"{left[0]}, and can't be put right")
+        return True
+
+    return quietly(run)

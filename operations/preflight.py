@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import gevent
-from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
-from pyinfra.api.state import State
-from pyinfra.context import ctx_state
 
-from operations import judging, lock, looking, reach, rollback, wiring
+from operations import judging, looking, rollback, wiring
 from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
@@ -26,7 +21,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
-from operations.plan.plan import Plan, as_a_whole, check_topology, make_plan, served_models
+from operations.plan.plan import as_a_whole, check_topology, make_plan, served_models
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
@@ -34,40 +29,36 @@ from operations.plan.refusal import Finding, Refusal, Remark
 from operations.plan.ring import neighbours, ring_remarks, subnets_of
 from operations.plan.served_model import ServedModel, on
 from operations.remote import Survey, programs
+from operations.run import Run
 from operations.shapes.look import Survey as Surveyed
 from operations.shapes.model import ModelSource
-from operations.sharing import head_of
-
-_plans: weakref.WeakKeyDictionary[State, Plan] = weakref.WeakKeyDictionary()
-_one_at_a_time = BoundedSemaphore()
 
 
-def settle(advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
-    """The plan of this run: knobs, recipes and survey of all nodes, checked; the same object for every host.
+def settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
+    """Give the run its plan: knobs, recipes and survey of all nodes, checked. The first node that comes here does it.
 
     `advice`: what is to be said against a plan for so many nodes, or nothing. Where the plan is what serves it is not
     asked. Raises DeployError with all findings in one table.
     """
-    state: State = ctx_state.get()
-    with _one_at_a_time:
-        if state not in _plans:
-            try:
-                _plans[state] = _settle(state, advice)
-            except Refusal as refusal:
-                raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
-        return _plans[state]
+    with run.settling:
+        if run.is_settled:
+            return
+        try:
+            _settle(run, advice)
+        except Refusal as refusal:
+            raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
 
 
-def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
-    everyone = list(state.inventory)
-    if limited := [host.name for host in everyone if not state.is_host_in_limit(host)]:
+def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
+    everyone = list(run.state.inventory)
+    if limited := [host.name for host in everyone if not run.state.is_host_in_limit(host)]:
         remedy = "a plan is for all nodes: leave out --limit"
         raise Refusal(*(Finding(name, "is not connected", remedy) for name in limited))
-    absent = {absence.name: absence for absence in reach.absent(state.inventory)}
+    absent = {absence.name: absence for absence in run.absent}
     if everyone[0].name in absent:
         # Its data and its disk are where everything begins.
         raise Refusal(*(_needed(absence) for absence in absent.values()))
-    declared, names = rollback.wanted_now(everyone[0]), [host.name for host in everyone]
+    declared, names = rollback.wanted_now(run), [host.name for host in everyone]
     check_topology(declared, names)
     knobs, needed = as_a_whole(declared, names), declared.serving(names)
     # Several models do not become one engine on the head by a topology.
@@ -78,7 +69,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
             f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
             "until a deploy finds it"
         )
-    hosts = reach.answering(state.inventory)
+    hosts = run.answering
     if found := [each for recipe, own in declared.pairs for each in mods.findings(engine_image(recipe, own).mods)]:
         raise Refusal(*found)
     if knobs.routing == "least-busy":
@@ -92,7 +83,7 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
     # Two models may have the same recipe, and each its own knobs.
-    remarks = [(model.recipe.name, _judged(hosts[0], head, model.engines[0])) for model in models]
+    remarks = [(model.recipe.name, _judged(run, head, model.engines[0])) for model in models]
     for line in dict.fromkeys(f"{name}: {remark}" for name, each in remarks for remark in each if not remark.error):
         logger.warning(line)
     for host, survey in surveys.items():
@@ -127,20 +118,19 @@ def _settle(state: State, advice: Callable[[Recipe, Knobs, int], str]) -> Plan:
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
         raise Refusal(*dict.fromkeys(findings))
-    lock.seen, lock.seen_at = head["lock"], time.monotonic()
+    run.lock.surveyed(head["lock"])
     for host, survey in surveys.items():
-        looking.remember(host.name, survey["state"])
+        run.looks.remember(host.name, survey["state"])
     for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
-    plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
-    rollback.tell_changes(plan)
-    if not rollback.served_last(plan, head_of(plan)):
+    run.plan = plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
+    rollback.tell_changes(run)
+    if not rollback.served_last(run, run.head):
         # Nobody has measured clusters side by side.
         for model in (each for each in plan.models if not each.knobs.in_groups):
             # One that has the inventory to itself could have all of it; one of several has what the owner gives it.
             if against := advice(model.recipe, model.knobs, len(model.nodes if model.name else everyone)):
                 logger.warning(against)
-    return plan
 
 
 def _slots(surveys: Iterable[Surveyed]) -> dict[str, int]:
@@ -152,13 +142,14 @@ def _slots(surveys: Iterable[Surveyed]) -> dict[str, int]:
     return found
 
 
-def _judged(where: Host, head: Surveyed, model: ServedModel) -> list[Remark]:
+def _judged(run: Run, head: Surveyed, model: ServedModel) -> list[Remark]:
     """Remarks on a model's recipe, by what its image says where it can be asked."""
     told = head.get("vocabulary", {}).get(model.image.local, {})
     if ENGINES[model.recipe.engine].VOCABULARY and head.get("docker", {}).get("version") and not told:
-        told = judging.asked_first(where, model.image, model.recipe)
+        told = judging.asked_first(run.head, model.image, model.recipe)
         head.setdefault("vocabulary", {})[model.image.local] = told
-    judging.remember(model.image, told)
+    if told:
+        run.vocabularies[model.image.local] = told
     return judging.judge(model.recipe, model.knobs, head, len(model.nodes))
 
 

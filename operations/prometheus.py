@@ -13,15 +13,15 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking, units
+from operations import units
 from operations.node.monitoring.monitors import REFUSED
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.patience import beat, quietly
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
-from operations.plan.plan import Plan
 from operations.plan.service import Program
 from operations.remote import ask
+from operations.run import Run, step
 from operations.shapes.look import Look
 
 #: Seconds for Prometheus to read what it has kept, and to answer.
@@ -29,12 +29,12 @@ READY_S = 60
 INSTALL = as_is("monitoring/install.sh")
 
 
-@looking.step
-def watch(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def watch(run: Run) -> Iterator[PyinfraCommand]:
     """Prometheus and Alertmanager of the head, as planned; whatever is wrong with them is a warning."""
-    mine = plan.of(host.name)
+    mine = run.plan.of(host.name)
     wanted = [each for each in (mine.alertmanager, mine.prometheus) if each]
-    found = looking.at(host, plan)
+    found = run.look(host)
     if not wanted:
         yield from _taken_away(found)
         return
@@ -43,16 +43,16 @@ def watch(plan: Plan) -> Iterator[PyinfraCommand]:
         return
     if packages := found["missing"]:
         yield quietly(partial(_install, packages))
-        if state.is_executing and looking.at(host, plan)["missing"]:
+        if state.is_executing and run.look(host)["missing"]:
             return
     is_new = False
-    for command in _secrets(plan, looking.at(host, plan)["secrets"]):
+    for command in _secrets(run, run.look(host)["secrets"]):
         is_new = True
         yield command
     started = []
     for program in wanted:
-        yield from units.place_service(program, looking.at(host, plan)["files"])
-        found = looking.at(host, plan)
+        yield from units.place_service(program, run.look(host)["files"])
+        found = run.look(host)
         is_stale = units.is_stale(found, program) or (is_new and program.unit == ALERTMANAGER)
         if units.is_up(found, program.unit) and not is_stale:
             continue
@@ -75,9 +75,11 @@ def _taken_away(found: Look) -> Iterator[PyinfraCommand]:
         host.noop("nothing is kept here")
 
 
-def _secrets(plan: Plan, known: dict[str, str]) -> Iterator[PyinfraCommand]:
+def _secrets(run: Run, known: dict[str, str]) -> Iterator[PyinfraCommand]:
     """Passwords and tokens, compared by hash; on standard input, which nothing logs."""
-    wanted = {f"{ALARM_SECRETS}/{name}": secret_text(file) for name, file in secret_files(plan.knobs.alarms).items()}
+    wanted = {
+        f"{ALARM_SECRETS}/{name}": secret_text(file) for name, file in secret_files(run.plan.knobs.alarms).items()
+    }
     for path, text in wanted.items():
         if known.get(path) != hashlib.sha256(text.encode()).hexdigest():
             yield quietly(partial(_hand_over, path, text))

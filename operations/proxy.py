@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 
 from pyinfra import host, state
@@ -12,7 +12,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import client_keys, looking, secrecy, units
+from operations import client_keys, units
 from operations.paths import (
     ADDRESS,
     ADMIN,
@@ -25,12 +25,13 @@ from operations.paths import (
     folder_of,
 )
 from operations.patience import beat, quietly
+from operations.placing import put_secrets_right
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import config_of, ports, server
-from operations.plan.plan import Plan
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.service import Service
 from operations.remote import ask
+from operations.run import Run, step
 from operations.shapes.look import Look
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
@@ -43,35 +44,35 @@ TAKE_KEY = (
 )
 
 
-@looking.step
-def keys(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def keys(run: Run) -> Iterator[PyinfraCommand]:
     """The owner's key and those of clients, the same on all nodes with a proxy: the head's, or where it has none those
     of the first node that has some. On the first deploy the owner's is made.
     """
-    if host.name not in plan.urls:
+    if host.name not in run.plan.urls:
         host.noop("no proxy, no keys")
         return
-    known = _hashes(plan, PROXY_KEY)
+    known = _hashes(run, PROXY_KEY)
     source = next((name for name, found in known.items() if found), "")
     if not source or known[host.name] != known[source]:
-        if units.is_running(looking.at(host, plan), PROXY):
+        if units.is_running(run.look(host), PROXY):
             # It has the old one, which nobody can read any more.
             host.log("the owner's key here is gone, or not the other nodes': `make endpoint` prints the valid one")
-        yield quietly(partial(_copy, source))
-    known = _hashes(plan, CLIENT_KEYS)
+        yield quietly(partial(_copy, run, source))
+    known = _hashes(run, CLIENT_KEYS)
     if not client_keys.are(known, host.name):
         yield quietly(partial(client_keys.take_over, client_keys.source(known)))
     host.noop("the keys are here")
 
 
-def _hashes(plan: Plan, path: str) -> dict[str, str]:
+def _hashes(run: Run, path: str) -> dict[str, str]:
     """Of a file on each node with a proxy, the head first; empty: it has none."""
-    return {name: looking.at(state.inventory.get_host(name), plan)["secrets"][path] for name in plan.urls}
+    return {name: run.look(run.node(name))["secrets"][path] for name in run.plan.urls}
 
 
-def _copy(source: str, state: State, host: Host) -> bool:
+def _copy(run: Run, source: str, _state: State, host: Host) -> bool:
     """On standard input, which nothing logs; whole, or not at all."""
-    secret = _read(state.inventory.get_host(source)) if source else _new()
+    secret = _read(run.node(source)) if source else run.once(PROXY_KEY, _new)
     done, _ = host.run_shell_command(StringCommand(TAKE_KEY), _sudo=True, _stdin=f"{secret}\n")
     return done
 
@@ -83,48 +84,46 @@ def _read(where: Host) -> str:
     return output.stdout.strip()
 
 
-@cache
 def _new() -> str:
-    """The same for all nodes: one process is one run."""
     return f"sk-{secrets.token_urlsafe(32)}"
 
 
-@looking.step
-def serve(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def serve(run: Run) -> Iterator[PyinfraCommand]:
     """The two LiteLLM and the proxy before them, as planned; one LiteLLM after the other: no request is lost."""
-    mine = plan.of(host.name)
+    mine = run.plan.of(host.name)
     if mine.proxy is None:
-        here = [unit for unit in (ADDRESS, PROXY, *LITELLM) if units.exists(looking.at(host, plan), unit)]
+        here = [unit for unit in (ADDRESS, PROXY, *LITELLM) if units.exists(run.look(host), unit)]
         for unit in here:
             yield from units.remove(unit)
         if not here:
             host.noop("no engine, no proxy")
         return
     idle = True
-    for command in chain(_served(plan, mine.proxy, mine.litellm), _at_its_address(plan, mine.address)):
+    for command in chain(_served(run, mine.proxy, mine.litellm), _at_its_address(run, mine.address)):
         idle = False
         yield command
     if idle:
         host.noop("runs")
 
 
-def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
+def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
     for service in (*behind, proxy):
-        yield from units.place_service(service, looking.at(host, plan)["files"])
-    found = looking.at(host, plan)
+        yield from units.place_service(service, run.look(host)["files"])
+    found = run.look(host)
     # One that does not run comes first: it takes what comes while the other one is drained.
     for service in sorted(behind, key=lambda each: units.is_running(found, each.unit)):
-        found = looking.at(host, plan)
+        found = run.look(host)
         is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
         if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
             # It takes them up by itself.
             taken: list[str] = []
-            yield quietly(partial(_take_up, plan.knobs, service, taken))
-            found = looking.at(host, plan)
+            yield quietly(partial(_take_up, run.plan.knobs, service, taken))
+            found = run.look(host)
             is_stale = state.is_executing and not taken
         if is_stale and units.has_container(found, service.unit):
             others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
-            yield quietly(partial(_drain, plan.knobs, service.unit, others))
+            yield quietly(partial(_drain, run.plan.knobs, service.unit, others))
         if is_stale:
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
@@ -133,19 +132,19 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
                 yield StringCommand("python3", f"{folder_of(service.unit)}/undrain.py", ADMIN, server(service.unit))
             continue
         # Behind one that has run as root, which writes what this one may not read.
-        yield secrecy.put_right()
+        yield put_secrets_right()
         yield from units.start(service.unit)
-    found = looking.at(host, plan)
+    found = run.look(host)
     if units.is_stale(found, proxy):
         if units.is_running(found, PROXY):
             # What serves, goes on until there is somebody behind its successor.
-            yield quietly(partial(_answers, plan.knobs, behind[0]))
+            yield quietly(partial(_answers, run.plan.knobs, behind[0]))
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
         is_older = found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG)
         # Another certificate lies there than the one that it has read.
-        is_older = is_older or (plan.knobs.tls != "off" and found["certificate"]["newer"])
+        is_older = is_older or (run.plan.knobs.tls != "off" and found["certificate"]["newer"])
         if is_older and units.has_container(found, PROXY):
             # A stream that is under way ends in the old configuration.
             yield StringCommand("systemctl reload", f"{PROXY}.service")
@@ -153,14 +152,14 @@ def _served(plan: Plan, proxy: Service, behind: Sequence[Service]) -> Iterator[P
     yield from units.start(PROXY)
 
 
-def _at_its_address(plan: Plan, address: Service | None) -> Iterator[PyinfraCommand]:
-    found = looking.at(host, plan)
+def _at_its_address(run: Run, address: Service | None) -> Iterator[PyinfraCommand]:
+    found = run.look(host)
     if address is None:
         if units.exists(found, ADDRESS):
             yield from units.remove(ADDRESS)
         return
     yield from units.place_service(address, found["files"])
-    found = looking.at(host, plan)
+    found = run.look(host)
     if units.is_stale(found, address):
         yield units.stop(ADDRESS)
     elif units.is_up(found, ADDRESS):

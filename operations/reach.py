@@ -9,12 +9,11 @@ import gevent
 from pyinfra import logger
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
-from pyinfra.api.inventory import Inventory
 from pyinfra.api.state import State
 
 from operations import tether
-from operations.plan.absence import Absence, told
 from operations.reasons import explain, took
+from operations.run import this_run
 
 #: Seconds in which a node has to be found and take the connection: room for a first packet that is lost twice (it is
 #: sent again after 1 and 3 s). One that is off is known to be after 3 on the same network, where nobody answers ARP.
@@ -23,9 +22,6 @@ CONNECT_S = 4.0
 #: Seconds more in which one that took it has to shake hands and let us in: it may swap, load a model or boot, and a key
 #: may want a touch. (Its first line is waited for 15 s: paramiko's own limit.)
 ENTER_S = 20
-
-#: Nodes of this run that can't be asked. There is one run in a process.
-_absent: dict[str, Absence] = {}
 
 
 def install() -> None:
@@ -82,7 +78,7 @@ def _connect(state: State, host: Host) -> None:
         cause = task.get() if task.ready() else TimeoutError(errno.ETIMEDOUT, "timed out")
         task.kill()
     if cause is not None:
-        lose(host, explain(host, cause))
+        this_run().lose(host, explain(host, cause))
         return
     tether.quicken(host)
     state.activate_host(host)
@@ -95,31 +91,6 @@ def _try(host: Host) -> BaseException | None:
     except PyinfraError as error:
         return error.__context__ or error
     return None
-
-
-def lose(host: Host, absence: Absence) -> None:
-    """A node can't be asked, from now on."""
-    _absent[host.name] = absence
-    logger.error(told(absence))
-
-
-def answering(inventory: Inventory) -> list[Host]:
-    """The nodes that can be asked, in the inventory's order."""
-    return [host for host in inventory if host.connected and host.name not in _absent]
-
-
-def absent(inventory: Inventory) -> list[Absence]:
-    """The others."""
-    return [
-        _absent.get(host.name) or Absence(host.name, "was left out", "leave out --limit and --exclude")
-        for host in inventory
-        if host not in answering(inventory)
-    ]
-
-
-def speaks(host: Host, inventory: Inventory) -> bool:
-    """Whether it is this node's turn to do what is done once: the first that answers."""
-    return host.name == next((each.name for each in answering(inventory)), "")
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -7,34 +7,28 @@ import itertools
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from pyinfra import host, logger
-from pyinfra.api.command import PyinfraCommand
+from pyinfra import logger
 from pyinfra.api.host import Host
 
-from operations import held, looking
-from operations.patience import quietly
 from operations.plan import history
 from operations.plan.declared import Declared, images_of
-from operations.plan.plan import Plan
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 from operations.plan.wanted import wanted
 from operations.remote import ask
+from operations.run import Run
 from operations.shapes.plans import Served
-from operations.sharing import head_of
 
 #: Host data that asks for it: `--data _rollback=1`.
 ASKED = "_rollback"
-#: The plan that this run goes back to. There is one run in a process.
-_back_to: list[Served] = []
 
 
-def wanted_now(head: Host) -> Declared:
+def wanted_now(run: Run) -> Declared:
     """What the inventory's data declares; with `_rollback`, what served before it. Raises Refusal."""
+    head = run.head
     data = dict(head.data.dict())
     if not data.get(ASKED):
         return wanted(data)
@@ -49,7 +43,7 @@ def wanted_now(head: Host) -> Declared:
         raise Refusal(Finding("rollback", "no other plan has served yet", "there is nothing to go back to"))
     restored = history.restore(found, data, past.contents)
     logger.info(f"going back to {history.title(found)}; group_data still declares what it did: edit it to stay there")
-    _back_to.append(found)
+    run.back_to = found
     return restored
 
 
@@ -72,40 +66,26 @@ class _Past:
         self.now = history.declared(declared, current) if declared else None
 
 
-def tell_changes(plan: Plan) -> None:
+def tell_changes(run: Run) -> None:
     """When this run goes back: which files are not what served, because Tandem's own, or the nodes, have changed."""
-    for found in _back_to:
-        if changed := history.changed(found, plan):
-            logger.warning(
-                f"Tandem's own files or the nodes have changed since {found.get('when')} ({'; '.join(changed)}): "
-                "recipe, knobs and images go back, these files are today's"
-            )
+    found = run.back_to
+    if found and (changed := history.changed(found, run.plan)):
+        logger.warning(
+            f"Tandem's own files or the nodes have changed since {found.get('when')} ({'; '.join(changed)}): "
+            "recipe, knobs and images go back, these files are today's"
+        )
 
 
-@looking.step
-def remember(plan: Plan) -> Iterator[PyinfraCommand]:
-    """On every node: this plan has served."""
-    served = _record(plan)
-    for role, of in served["serves"].items():
-        kept = next((each["serves"][role]["content"] for each in _back_to if "serves" in each), "")
-        if plan.of(host.name).node.is_head and kept not in ("", of["content"]):
-            host.log(f"the {role}'s image was obtained again, and is not by content the one that served")
-    if served_last(plan, host):
-        host.noop("is the one that served last")
-        return
-    yield quietly(lambda _, host: bool(ask(host, "unit.served", keep=served)))
-
-
-def served_last(plan: Plan, where: Host) -> bool:
+def served_last(run: Run, where: Host) -> bool:
     """Whether this plan is the one that served last, by that node's word."""
-    return bool(looking.at(where, plan)["served"] == _record(plan)["id"])
+    return bool(run.look(where)["served"] == record(run)["id"])
 
 
-def has_served(plan: Plan, model: ServedModel, where: Host) -> bool:
+def has_served(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether the engine of a model on this node has served before, as it is and from the image of today."""
-    if served_last(plan, where):
+    if served_last(run, where):
         return True
-    now = _record(plan)
+    now = record(run)
     past = ask(where, "unit.served")["plans"]
     return any(
         _engine(each, model, where.name) == _engine(now, model, where.name) for each in past if "services" in each
@@ -119,21 +99,21 @@ def _engine(served: Served, model: ServedModel, name: str) -> tuple[Any, Any]:
     return spec, served["serves"].get(history.role_of(model.name))
 
 
-def _record(plan: Plan) -> Served:
+def record(run: Run) -> Served:
     """What is kept of this plan when it has served."""
-    found = looking.at(head_of(plan), plan)["images"].items()
-    return history.record(plan, {name: state["image"].get("content", "") for name, state in found})
+    found = run.look(run.head)["images"].items()
+    return history.record(run.plan, {name: state["image"].get("content", "") for name, state in found})
 
 
-def after(plan: Plan, problem: str) -> str:
+def after(run: Run, problem: str) -> str:
     """The problem of a plan that does not come up, and the way back; with rollback=auto it is taken at the end."""
-    head = head_of(plan)
+    head = run.head
     if head.data.get(ASKED):
         return problem
-    past = _Past(head, plan.declared)
+    past = _Past(head, run.plan.declared)
     assert past.now is not None
     last = past.plans[-1] if past.plans else None
-    if last and history.is_same(last, past.now, past.contents) and (changed := history.changed(last, plan)):
+    if last and history.is_same(last, past.now, past.contents) and (changed := history.changed(last, run.plan)):
         problem += (
             f"\nThis recipe, these knobs and images have served on {last.get('when')}; what has changed since are "
             f"Tandem's own files, or the nodes: {'; '.join(changed)}"
@@ -145,11 +125,11 @@ def after(plan: Plan, problem: str) -> str:
         history.restore(found, head.data.dict(), past.contents)
     except Refusal as refusal:
         return f"{problem}\nThere is no way back:{refusal}"
-    if plan.knobs.rollback == "offer" or held.lost():
+    if run.plan.knobs.rollback == "offer" or run.lock.lost():
         return f"{problem}\n`make rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.
     atexit.unregister(_go_back)
-    atexit.register(_go_back, found)
+    atexit.register(_go_back, run, found)
     return f"{problem}\nrollback=auto: going back to {history.title(found)}"
 
 
@@ -164,9 +144,9 @@ def _as_given() -> str:
     return f"{words} DATA={shlex.quote(' '.join(given))}" if given else words
 
 
-def _go_back(found: Served) -> None:
+def _go_back(run: Run, found: Served) -> None:
     """Runs when this deploy is over: the same command once more, with what served before."""
-    held.release()
+    run.lock.release()
     argv = [sys.executable, "-m", "pyinfra", *sys.argv[1:], "-y", "--data", f"{ASKED}=1"]
     done = subprocess.run(argv, check=False)
     said = "serves again" if done.returncode == 0 else "does not come up either: `make status` says why"

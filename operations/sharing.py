@@ -16,47 +16,62 @@ from operations.shapes.model import Copied, Worker
 from operations.tether import Tether
 
 
-def head_of(plan: Plan) -> Host:
-    """The head as a pyinfra host."""
-    from pyinfra import inventory
+class Copies:
+    """Those of one run that are going on."""
 
-    found: Host = inventory.get_host(plan.head.node.name)
-    return found
+    def __init__(self) -> None:
+        #: By what is copied (`image`, or `model` and which): how many go on, and whether none does.
+        self._going_on: dict[str, int] = {}
+        self._none: dict[str, Event] = {}
 
-
-def copy_from_head(plan: Plan, host: Host, what: str, **arguments: Any) -> Copied:
-    """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
-    head, node = plan.head.node, plan.of(host.name).node
-    # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
-    port = plan.knobs.copy_port(node.index)
-    addresses = [address for _, address in node.toward(head)]
-    server = Tether(
-        head_of(plan),
-        "copy.share",
-        addresses=addresses,
-        port=port,
-        peers=[address for _, address in head.toward(node)],
-        **{**arguments, "store": head.path(plan.knobs.model_store)},
-    )
-    try:
-        if not server.read().get("ready"):
-            raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
-        client = Tether(
-            host,
-            "copy.fetch",
-            what=what,
+    def from_head(self, plan: Plan, host: Host, what: str, **arguments: Any) -> Copied:
+        """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
+        head, node = plan.head.node, plan.of(host.name).node
+        # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
+        port = plan.knobs.copy_port(node.index)
+        addresses = [address for _, address in node.toward(head)]
+        server = Tether(
+            host.state.inventory.get_host(head.name),
+            "copy.share",
             addresses=addresses,
             port=port,
-            **{**arguments, "store": node.path(plan.knobs.model_store)},
-            **(_among_workers(plan, node, arguments) if what == "model" else {}),
+            peers=[address for _, address in head.toward(node)],
+            **{**arguments, "store": head.path(plan.knobs.model_store)},
         )
         try:
-            with _all_together(" ".join(map(str, (what, *arguments.values())))):
-                return follow(host, f"{what} from {head.name}", client)
+            if not server.read().get("ready"):
+                raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
+            client = Tether(
+                host,
+                "copy.fetch",
+                what=what,
+                addresses=addresses,
+                port=port,
+                **{**arguments, "store": node.path(plan.knobs.model_store)},
+                **(_among_workers(plan, node, arguments) if what == "model" else {}),
+            )
+            try:
+                with self._all_together(" ".join(map(str, (what, *arguments.values())))):
+                    return follow(host, f"{what} from {head.name}", client)
+            finally:
+                client.close()
         finally:
-            client.close()
-    finally:
-        server.close()
+            server.close()
+
+    @contextmanager
+    def _all_together(self, what: str) -> Iterator[None]:
+        """Who has everything stays until nobody is left who might take something from it."""
+        none = self._none.setdefault(what, Event())
+        self._going_on[what] = self._going_on.get(what, 0) + 1
+        none.clear()
+        try:
+            yield
+        finally:
+            self._going_on[what] -= 1
+            if not self._going_on[what]:
+                none.set()
+        if what.startswith("model"):
+            none.wait()
 
 
 def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Worker | list[Worker]]:
@@ -77,25 +92,3 @@ def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str
         "here": served_at(node, node.rail_addresses),
         "peers": [served_at(each, [address for _, address in node.toward(each)]) for each in others],
     }
-
-
-#: Copies that are going on, by what is copied (`image`, or `model` and which), and whether none is. There is one run
-#: in a process.
-_going_on: dict[str, int] = {}
-_none: dict[str, Event] = {}
-
-
-@contextmanager
-def _all_together(what: str) -> Iterator[None]:
-    """Who has everything stays until nobody is left who might take something from it."""
-    none = _none.setdefault(what, Event())
-    _going_on[what] = _going_on.get(what, 0) + 1
-    none.clear()
-    try:
-        yield
-    finally:
-        _going_on[what] -= 1
-        if not _going_on[what]:
-            none.set()
-    if what.startswith("model"):
-        none.wait()

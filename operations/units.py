@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
-from pyinfra.api.operation import operation
 
-from operations import held
 from operations.paths import ENGINE, folder_of, unit_file
 from operations.placing import differs, place
 from operations.plan.service import Program, Service
 from operations.remote import ask
+from operations.run import Run, step
 from operations.shapes.look import FileState, Look
 from operations.shapes.model import Identity
 from operations.shapes.unit import UnitState
@@ -114,14 +113,14 @@ def start(unit: str) -> Iterator[StringCommand]:
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
 
 
-@operation()
-def take_down(names: list[str]) -> Generator[PyinfraCommand, None, None]:
+@step
+def take_down(_run: Run, names: list[str]) -> Iterator[PyinfraCommand]:
     """Remove units that are here, all engines with the one of that name."""
     found = ask(host, "unit.services", units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]
     for name in here:
-        yield from held.guarded(remove(name))
+        yield from remove(name)
     if not here:
         host.noop("nothing of Tandem's is here")

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
-from operations import looking, units
+from operations import units
 from operations.paths import CANARY, FALLBACK, GUARD
-from operations.plan.plan import Plan
+from operations.run import Run, step
 
 
-@looking.step
-def files(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def files(run: Run) -> Iterator[PyinfraCommand]:
     """Their programs, settings and units."""
-    mine = plan.of(host.name)
+    mine = run.plan.of(host.name)
     for service in (mine.guard, mine.canary, mine.fallback):
         if service:
-            yield from units.place_service(service, looking.at(host, plan)["files"])
+            yield from units.place_service(service, run.look(host)["files"])
     if not mine.canary:
         host.noop("no engine belongs here")
 
 
-@looking.step
-def run(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def watch(run: Run) -> Iterator[PyinfraCommand]:
     """They run where the plan has them, from the files that are there, and nowhere else."""
-    found, services = looking.at(host, plan), plan.of(host.name).services
+    found, services = run.look(host), run.plan.of(host.name).services
     idle = True
     for unit in (GUARD, CANARY, FALLBACK):
         service = services[unit]

@@ -1,125 +1,24 @@
-"""Proof that what was deployed serves: tokens from every engine and through the proxy, all with deadlines."""
+"""Proof that what was deployed serves: every rank is there, a token comes through the proxy; then it is remembered."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import cast
+from collections.abc import Iterator
 
-import gevent
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
-from pyinfra.api.host import Host
 
-from operations import looking, rollback, stopwatch, units
-from operations.paths import ADDRESS, PROXY, PROXY_KEY
-from operations.patience import fail
-from operations.plan.engines import ENGINES
+from operations import proving, rollback
+from operations.patience import fail, quietly
 from operations.plan.environment import MOUNT
-from operations.plan.plan import Plan
-from operations.plan.proxy import shared_url
-from operations.plan.recipe import Recipe
-from operations.plan.served_model import ServedModel, joins_by_ray
+from operations.plan.served_model import joins_by_ray
 from operations.remote import ask
-from operations.shapes.unit import Probed, Question
-from operations.waiting import Wait, waits_to_start
-from operations.watching import Watch, parts
-
-#: Seconds that one answer may take when the engine is warm.
-ANSWER_S = 60
-#: Seconds in which an engine's words must have come, however often they are asked for: others may be before us.
-WORDS_S = 300
-#: Seconds for LiteLLM to come up; it takes 7 to 9 on two cores.
-PROXY_S = 120
-#: Seconds for keepalived to have asked its proxy and to take the address, and its container's start.
-ADDRESS_S = 60
-#: Seconds in which what an engine has logged arrives in the journal.
-LOG_S = 5
-#: Engines that this run has started, by their unit and the node that answers: whether they are proven. There is one run
-#: in a process.
-_started: dict[tuple[str, str], bool] = {}
+from operations.run import Run, step
 
 
-def was_started(model: ServedModel, name: str) -> None:
-    """The engine, or this rank of it, has been started: whatever it was, it has to prove itself."""
-    _started[model.unit, model.ranks(model.on(name))[0].name] = False
-
-
-def has_proven_itself(model: ServedModel, name: str) -> bool:
-    """Whether this run has started the engine that answers on this node, and found it to be the one that was meant."""
-    return _started.get((model.unit, name), False)
-
-
-def await_engine(plan: Plan, model: ServedModel, where: Host) -> str:
-    """Wait until the engine that answers on this node gives a token; else returns why not, from its log.
-
-    One that this run has started, or that has never served, is judged too, and stopped when it is not the one that was
-    meant. Any other is only waited for: it may be busy with a long prompt, and its first lines are not kept for ever.
-    """
-    url, patience_s = model.endpoints[where.name], model.recipe.load_minutes * 60
-    mine = model.unit, where.name
-    proven = _started[mine] if mine in _started else rollback.has_served(plan, model, where)
-    watch = None if proven else Watch(model, where)
-    problem = _await(Asked(model.recipe, model.unit, url), where, patience_s, parts(model, where), watch)
-    if watch and not problem:
-        problem = _proof(model, where, watch)
-        _started[mine] = not problem
-    return problem
-
-
-def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
-    """Why an engine that gives tokens is still not the one that was meant; empty: it is."""
-    deadline = time.monotonic() + LOG_S
-    while problem := watch.look() or "".join(f"its log never said: {pattern}" for pattern in watch.missing()[:1]):
-        if not watch.missing() or time.monotonic() > deadline:
-            watch.stop()
-            return f"{where.name}: {problem}. The engine is stopped"
-        gevent.sleep(1)
-    proof, url, recipe = model.recipe.proof, model.endpoints[where.name], model.recipe
-    asked = {"url": url, "model": recipe.served_name, "reasoning": proof.reasoning, "text": proof.text}
-    asked["answers"] = recipe.answers
-    deadline = time.monotonic() + WORDS_S
-    while (answer := ask(where, "engine.sense", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
-        if time.monotonic() > deadline:
-            return f"{where.name}: {url} gives tokens, and no sentence in {WORDS_S} s: {answer['problem']}"
-        gevent.sleep(1)
-    if answer["problem"]:
-        watch.stop()
-        return f"{where.name}: {url} answers, but {answer['problem']}. The engine is stopped"
-    return ""
-
-
-def is_live(plan: Plan, model: ServedModel, where: Host) -> bool:
-    """Whether the engine of a model that runs on this node, be it the plan's or an older one, serves: at once, or when
-    it can.
-    """
-    runs = units.of(looking.at(where, plan), model.unit)
-    url, name = runs.get("url") or model.endpoints[where.name], runs.get("model") or model.recipe.served_name
-    answer = _probe(replace(Asked(model.recipe, model.unit, url), model=name), where)
-    return bool(answer["ok"] or answer["listens"])
-
-
-def await_proxy(plan: Plan, where: Host) -> str:
-    """Wait until the proxy of this node gives a token of each model; else returns why not."""
-    return _await_each(plan, where, PROXY, plan.urls[where.name], PROXY_S)
-
-
-def await_address(plan: Plan, where: Host) -> str:
-    """The same of the virtual address, where there is one, whoever has it."""
-    url = shared_url(plan.knobs)
-    return _await_each(plan, where, ADDRESS, url, ADDRESS_S) if url else ""
-
-
-def _await_each(plan: Plan, where: Host, unit: str, url: str, patience_s: float) -> str:
-    asked = (Asked(each.recipe, unit, url, PROXY_KEY) for each in plan.models)
-    return next(filter(None, (_await(each, where, patience_s) for each in asked)), "")
-
-
-@looking.step
-def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def ray_nodes(run: Run) -> Iterator[PyinfraCommand]:
     """In each Ray cluster: as many alive nodes as the plan has."""
-    for model in plan.on(host.name) if state.is_executing else ():
+    for model in run.plan.on(host.name) if state.is_executing else ():
         if not joins_by_ray(model) or model.leader.name != host.name:
             continue
         count = len(model.nodes)
@@ -131,80 +30,38 @@ def ray_nodes(plan: Plan) -> Iterator[PyinfraCommand]:
     host.noop("every node of the plan is in the Ray cluster")
 
 
-@looking.step
-def proxy(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def proxy(run: Run) -> Iterator[PyinfraCommand]:
     """A token through each proxy, under the name that clients use, and through the address that moves between them."""
-    if state.is_executing and host.name in plan.urls and (problem := await_proxy(plan, host)):
-        yield fail(rollback.after(plan, problem))
+    if state.is_executing and host.name in run.plan.urls and (problem := proving.await_proxy(run, host)):
+        yield fail(rollback.after(run, problem))
         return
-    if _on_head(plan) and (problem := await_address(plan, host)):
-        yield fail(rollback.after(plan, problem))
+    if _on_head(run) and (problem := proving.await_address(run, host)):
+        yield fail(rollback.after(run, problem))
         return
-    if _on_head(plan) and (away := stopwatch.switch_report()):
+    if _on_head(run) and (away := run.clock.switch_report()):
         host.log(away)
-    if host.name in plan.urls:
-        names = ", ".join(each.recipe.served_name for each in plan.models)
-        host.noop(f"{plan.urls[host.name]} serves {names}")
+    if host.name in run.plan.urls:
+        names = ", ".join(each.recipe.served_name for each in run.plan.models)
+        host.noop(f"{run.plan.urls[host.name]} serves {names}")
     else:
         host.noop("no proxy here")
 
 
-def _on_head(plan: Plan) -> bool:
-    return bool(state.is_executing and plan.of(host.name).node.is_head)
+@step
+def remember(run: Run) -> Iterator[PyinfraCommand]:
+    """On every node: this plan has served."""
+    served = rollback.record(run)
+    before = run.back_to["serves"] if run.back_to and "serves" in run.back_to else {}
+    for role, of in served["serves"].items():
+        kept = before[role]["content"] if role in before else ""
+        if run.plan.of(host.name).node.is_head and kept not in ("", of["content"]):
+            host.log(f"the {role}'s image was obtained again, and is not by content the one that served")
+    if rollback.served_last(run, host):
+        host.noop("is the one that served last")
+        return
+    yield quietly(lambda _, host: bool(ask(host, "unit.served", keep=served)))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is asked for a token: a unit at its URL, under the name of a model (the recipe's)."""
-
-    recipe: Recipe
-    unit: str
-    url: str
-    key_file: str = ""
-    model: str = ""
-
-
-def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] = (), watch: Watch | None = None) -> str:
-    """`parts`: the nodes that it runs on."""
-    wait, said, unit, url = Wait(patience_s), time.monotonic(), asked.unit, asked.url
-    ranks = [each for each in parts if each.name != where.name]
-    while True:
-        answer = _probe(asked, where)
-        if watch and (problem := watch.look()):
-            watch.stop()
-            return f"{problem}. The engine is stopped"
-        if answer["ok"]:
-            return ""
-        found = [(where, answer), *((rank, ask(rank, "unit.brief", unit=unit)) for rank in ranks)]
-        for each, part in found:
-            if why := wait.see(each.name, part["state"]):
-                others = [other for other, _ in found if other is not each]
-                return _failure([each, *others], unit, url, f"{why} ({answer['problem']})")
-        if why := wait.is_over():
-            return _failure([each for each, _ in found], unit, url, f"{why} ({answer['problem']})")
-        if time.monotonic() - said >= 10:
-            said = time.monotonic()
-            each, part = next((pair for pair in found if waits_to_start(pair[1]["state"])), found[0])
-            last = next((line for line in reversed(part["log"]) if line.strip()), "")
-            name = unit if each is where else f"{unit} on {each.name}"
-            where.log(f"{name}: {wait.loading_s:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
-        gevent.sleep(1)
-
-
-def _probe(asked: Asked, where: Host) -> Probed:
-    """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
-    recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
-    more: dict[str, Question | str] = {"question": cast("Question", asdict(question))} if question else {}
-    more |= {"unit": asked.unit, "url": asked.url, "key_file": asked.key_file}
-    return ask(where, "engine.probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
-
-
-def _failure(parts: Sequence[Host], unit: str, url: str, why: str) -> str:
-    """`parts`: the nodes that it runs on, the one first that has failed. Ranks end with one another, so the log is that
-    of the one that says why by itself.
-    """
-    logs = {each.name: ask(each, "unit.brief", unit=unit, lines=25, why=True) for each in parts}
-    name = next((name for name, log in logs.items() if log["told"]), parts[0].name)
-    tail = "\n".join(f"    {line}" for line in logs[name]["log"])
-    of = "its log" if name == parts[0].name else f"the log of {name}"
-    return f"{parts[0].name}: {url} does not serve: {why}. From {of} (journalctl -u {unit}):\n{tail}"
+def _on_head(run: Run) -> bool:
+    return bool(state.is_executing and run.plan.of(host.name).node.is_head)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, StringCommand
-from pyinfra.api.operation import operation
 
-from operations import held, looking, units
+from operations import units
 from operations.paths import SLICE, WALLS
-from operations.plan.plan import Plan
 from operations.remote import ask
+from operations.run import Run, step
 
 #: Loads the rules in one transaction, whether others are in force or none; says in nft's own words why it can't. A unit
 #: that is up is started as well, for what it has come to require since.
@@ -22,10 +21,10 @@ _RAISE = (
 )
 
 
-@looking.step
-def stand(plan: Plan) -> Iterator[PyinfraCommand]:
+@step
+def stand(run: Run) -> Iterator[PyinfraCommand]:
     """The table as planned where an engine is, none where none is. What was changed by hand is put right."""
-    wanted, found = plan.of(host.name).walls, looking.at(host, plan)
+    wanted, found = run.plan.of(host.name).walls, run.look(host)
     if wanted is None:
         if units.exists(found, WALLS):
             yield from _remove()
@@ -45,11 +44,11 @@ def stand(plan: Plan) -> Iterator[PyinfraCommand]:
     yield StringCommand(_RAISE)
 
 
-@operation()
-def take_down() -> Generator[PyinfraCommand, None, None]:
+@step
+def take_down(_run: Run) -> Iterator[PyinfraCommand]:
     """Remove the table, its unit and the engine's control group. The engine has gone before."""
     if ask(host, "unit.services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
-        yield from held.guarded(_remove())
+        yield from _remove()
     else:
         host.noop("no walls are here")
 

@@ -134,3 +134,12 @@ def _digest(context: list[tuple[str, bytes]]) -> str:
     for name, content in context:
         digest.update(name.encode() + b"\0" + content)
     return digest.hexdigest()
+
+
+def without_tag(reference: str) -> str:
+    """`name:tag@sha256:...` as Docker stores it: `name@sha256:...`; other references stay."""
+    name, at, digest = reference.partition("@")
+    if not at:
+        return reference
+    path, colon, tag = name.rpartition(":")
+    return f"{path if colon and '/' not in tag else name}@{digest}"

@@ -3,26 +3,27 @@
 Ends with 1 where one of them could not be told.
 """
 
-from pyinfra import host, inventory
+from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.unit import AlarmTold
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 
 #: Seconds for the alarm to reach everybody, and for the head to say so.
 TOLD_S, DEADLINE_S = 30, 75
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
     if not declared.knobs.keeps:
         raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
-    head = the_head()
+    head = the_head(run)
     name, model = head[0].name, declared.first.recipe.served_name
     answers: dict[str, AlarmTold] = everywhere(
-        head, "monitoring.alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S
+        run, head, "monitoring.alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S
     )
     (answer,) = answers.values()
     if "problem" in answer:

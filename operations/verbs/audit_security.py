@@ -5,27 +5,28 @@ from dataclasses import replace
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan import holes
 from operations.plan.declared import chosen
 from operations.plan.files import as_is
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.model import Packages
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
         images = {local: local for each in models for local in holes.roles(*each.pair).values()}
-    head, answering = next(iter(inventory)), reach.answering(inventory)
-    nodes: dict[str, dict[str, str]] = everywhere(answering, "machine.runtimes")
+    head, answering = next(iter(inventory)), run.answering
+    nodes: dict[str, dict[str, str]] = everywhere(run, answering, "machine.runtimes")
     told: dict[str, Packages] = {}
     if head.name in nodes:
         packages: dict[str, dict[str, Packages]] = everywhere(
-            [head], "image.packages", images=images, script=as_is("sbom/packages.py")
+            run, [head], "image.packages", images=images, script=as_is("sbom/packages.py")
         )
         told = packages[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]
@@ -46,6 +47,6 @@ if reach.speaks(host, inventory):
         show(replace(verdict, stale=stale))
     critical = [hole for verdict in verdicts for hole in verdict.critical]
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
-    say([*errors, *absent_lines(topology=topology)])
+    say([*errors, *absent_lines(run, topology=topology)])
     if critical:
         raise DeployError(failure(critical))

@@ -11,15 +11,15 @@ import os
 from typing import Any
 
 from gevent import select
-from pyinfra import host, inventory
+from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
-from operations import held, reach
 from operations.plan.absence import told
 from operations.plan.engines import counters
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.bench import BenchFacts, Declared, Order, Told
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
@@ -80,30 +80,31 @@ def _lines() -> Any:
 def _answer(order: Order) -> Told:
     deployment = bool(order.get("deployment"))
     try:
-        if why := held.lost():
+        if why := run.lock.lost():
             raise DeployError(why)
-        hosts = reach.answering(inventory)
+        hosts = run.answering
         if page := order.get("page"):
-            return {"nodes": everywhere(hosts, "monitoring.handed", STATE_S, stdin=page)}
+            return {"nodes": everywhere(run, hosts, "monitoring.handed", STATE_S, stdin=page)}
         if deployment:
-            return {"nodes": everywhere(hosts, "look.bench_facts", DEPLOYMENT_S, deployment=True)}
+            return {"nodes": everywhere(run, hosts, "look.bench_facts", DEPLOYMENT_S, deployment=True)}
         asked = [each for each in hosts if each.name in order["nodes"]]
         urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers: dict[str, BenchFacts] = everywhere(asked, "look.bench_facts", STATE_S, urls, counters=counters())
+        answers: dict[str, BenchFacts] = everywhere(run, asked, "look.bench_facts", STATE_S, urls, counters=counters())
         # Without one node's counters a share would be a wrong one.
-        if gone := [told(each) for each in reach.absent(inventory) if each.name in order["nodes"]]:
+        if gone := [told(each) for each in run.absent if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))
         return {"nodes": answers}
     except (DeployError, Refusal) as error:
         return {"problem": " ".join(str(error).split())}
 
 
-if reach.speaks(host, inventory):
-    head = the_head()[0]
+run = this_run()
+if run.speaks(host):
+    head = the_head(run)[0]
     greeting: Told = {"declared": _declared(head), "ssh": _connection(head), "head": head.name}
-    lost = held.take(head, "bench").lost() if can_tether(head) else ""
+    lost = run.lock.take(head, "bench").lost() if can_tether(head) else ""
     _say({**greeting, "problem": lost})
     if not lost:
         for line in _lines():
             _say(_answer(json.loads(line)))
-    held.release()
+    run.lock.release()

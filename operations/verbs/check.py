@@ -1,11 +1,13 @@
 """`make check`: everything that a deploy checks before its first change, and the recipe against the image."""
 
-from pyinfra import host, inventory
+from pyinfra import host
 
 from bench.advise.against import against
-from operations import judging, preflight, reach
+from operations import preflight, recipe
+from operations.run import this_run
 from operations.verbs.report import absent_lines, say
 
-plan = preflight.settle(advice=against)
-if reach.speaks(host, inventory):
-    say([*judging.checked(host, plan), *absent_lines(topology=plan.knobs.topology)])
+run = this_run()
+preflight.settle(run, advice=against)
+if run.speaks(host):
+    say([*recipe.checked(run, host), *absent_lines(run, topology=run.plan.knobs.topology)])

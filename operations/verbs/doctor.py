@@ -3,7 +3,6 @@
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.doctor import table
 from operations.doctor.asking import Examination
 from operations.plan.doctor import diagnose, figures
@@ -11,9 +10,11 @@ from operations.plan.doctor.symptom import BAD, Seen
 from operations.plan.images import engine_image
 from operations.plan.plan import as_a_whole, ports_by_node
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.verbs.report import refusals_told
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         # Each of them has the programs that a GPU is tried with.
@@ -22,10 +23,10 @@ if reach.speaks(host, inventory):
     names = [each.name for each in hosts]
     knobs, ports = as_a_whole(declared, names), ports_by_node(declared, names)
     network = str(host.data.get("_net", "1")) != "0"
-    dead = {absence.name: absence for absence in reach.absent(inventory)}
+    dead = {absence.name: absence for absence in run.absent}
     seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
     table.announce(len(hosts), network=network)
-    examination = Examination(reach.answering(inventory), seen)
+    examination = Examination(run.answering, seen)
     examination.look(knobs.model_store, image, ports, knobs.rail_subnets)
     examination.load(image)
     if seen.needs_rails:

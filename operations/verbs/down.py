@@ -6,26 +6,28 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 
 from pyinfra import host, inventory, logger, state
 
-from operations import lock, reach, units, walls
+from operations import lock, units, walls
 from operations.paths import UNITS, WALLS
 from operations.plan.declared import chosen
 from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.verbs.report import refusals_told
 
-if reach.speaks(host, inventory):
-    for absence in reach.absent(inventory):
+run = this_run()
+if run.speaks(host):
+    for absence in run.absent:
         logger.warning(
             f"{absence.name} {absence.why}: it keeps what it has, and starts that again when it boots. "
             "`make down` once more when it is back"
         )
-    state.failed_hosts.update(each for each in inventory if each not in reach.answering(inventory))
-lock.alone(name="Lock | no deploy is at work")
+    state.failed_hosts.update(each for each in inventory if each not in run.answering)
+lock.alone(run, name="Lock | no deploy is at work")
 if only := host.data.get("_model"):
     with refusals_told():
         (model,) = chosen(wanted(dict(host.data.dict())), only)
-    units.take_down(names=[unit_of(model.name)], name=f"Down | the engines of {model.name}")
+    units.take_down(run, names=[unit_of(model.name)], name=f"Down | the engines of {model.name}")
 else:
-    units.take_down(names=[unit for unit in UNITS if unit != WALLS], name="Down | all units")
+    units.take_down(run, names=[unit for unit in UNITS if unit != WALLS], name="Down | all units")
     # To the end: what is on its way out still listens.
-    walls.take_down(name="Down | the walls")
+    walls.take_down(run, name="Down | the walls")

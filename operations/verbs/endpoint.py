@@ -1,9 +1,10 @@
 """`make endpoint`: URLs and key of the proxies, for scripts: `eval "$(make -s endpoint)"`. One node will do."""
 
-from pyinfra import host, inventory
+from pyinfra import host
 
-from operations import reach
+from operations.run import this_run
 from operations.verbs.report import endpoint_lines, everywhere
 
-if reach.speaks(host, inventory):
-    endpoint_lines(everywhere(reach.answering(inventory), "door.endpoint", deadline_s=60))
+run = this_run()
+if run.speaks(host):
+    endpoint_lines(everywhere(run, run.answering, "door.endpoint", deadline_s=60))

@@ -7,23 +7,24 @@ import hashlib
 import secrets
 import sys
 
-from pyinfra import host, inventory
+from pyinfra import host
 
-from operations import reach
 from operations.plan.proxy_keys import wish
 from operations.plan.refusal import Refusal
+from operations.run import this_run
 from operations.verbs.key_words import given, made_line, make_on_head, refused, tell_others
 from operations.verbs.report import say
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     try:
         wanted = wish(given("NAME"), given("EXPIRES"), given("REQUESTS"), given("TOKENS"))
     except Refusal as refusal:
         raise refused(refusal) from None
     key = f"sk-{secrets.token_urlsafe(32)}"
-    answer = make_on_head({**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
+    answer = make_on_head(run, {**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
     made = answer["made"]
-    for line in tell_others(answer["text"], answer["alone"]).missed:
+    for line in tell_others(run, answer["text"], answer["alone"]).missed:
         print(f"note: {line}: its proxy takes the key from the next `make apply` on", file=sys.stderr)
     # To a script the key alone: KEY=$(make -s key NAME=alice).
     say([key, *([made_line(wanted["name"], made)] if sys.stdout.isatty() else [])])

@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pyinfra import inventory
 from pyinfra.api.exceptions import DeployError
 from rich.console import Console
 from rich.table import Table
 
-from operations import reach
 from operations.plan.refusal import Refusal
+from operations.run import Run
 from operations.shapes.keys import Key, KeyRow, KeysTold, NewKey
 from operations.verbs.report import everywhere, the_head
 
@@ -29,31 +28,31 @@ def given(name: str) -> str:
     return os.environ.get(name, "")
 
 
-def ask_head(**arguments: Any) -> KeysTold:
+def ask_head(run: Run, **arguments: Any) -> KeysTold:
     """What the head says; raises DeployError where it can't, and where something is wrong. That there is no such key is
     for whoever asked.
     """
-    answers: dict[str, KeysTold] = everywhere(the_head(), "door.keys", deadline_s=DEADLINE_S, **arguments)
+    answers: dict[str, KeysTold] = everywhere(run, the_head(run), "door.keys", deadline_s=DEADLINE_S, **arguments)
     answer = next(iter(answers.values()))
     if "problem" in answer and "unknown" not in answer:
         raise DeployError(answer["problem"])
     return answer
 
 
-def make_on_head(wanted: NewKey) -> KeysTold:
+def make_on_head(run: Run, wanted: NewKey) -> KeysTold:
     """The same, of a new key. The first one of a head is made where no other node has some: a head that has lost its
     file would end them all.
     """
-    answer = ask_head(make=wanted, careful=True)
+    answer = ask_head(run, make=wanted, careful=True)
     if "none" not in answer:
         return answer
-    if others := [each for each in reach.answering(inventory) if each not in the_head()]:
+    if others := [each for each in run.answering if each not in the_head(run)]:
         said: dict[str, KeysTold] = {}
         with suppress(DeployError):
-            said = everywhere(others, "door.keys", deadline_s=DEADLINE_S, tell=True)
+            said = everywhere(run, others, "door.keys", deadline_s=DEADLINE_S, tell=True)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
             raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
-    return ask_head(make=wanted)
+    return ask_head(run, make=wanted)
 
 
 @dataclass
@@ -66,30 +65,30 @@ class Told:
     dropped: set[str]
 
 
-def tell_others(text: str, alone: bool) -> Told:
+def tell_others(run: Run, text: str, alone: bool) -> Told:
     """The head's file of keys becomes that of all nodes with a proxy. `alone`: there is none
     but the head's; others that answer are told nevertheless, for they may have been away when the plan changed.
     """
-    head, answers, dropped = next(iter(inventory)).name, dict[str, KeysTold](), set[str]()
-    while others := [each for each in reach.answering(inventory) if each.name != head]:
+    head, answers, dropped = run.head.name, dict[str, KeysTold](), set[str]()
+    while others := [each for each in run.answering if each.name != head]:
         whose = {each.name: {"where": each.name} for each in others}
         with suppress(DeployError):
-            answers |= everywhere(others, "door.keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
+            answers |= everywhere(run, others, "door.keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
         dropped |= {name for answer in answers.values() for name in answer.get("dropped", ())}
-        now = _heads(text)
+        now = _heads(run, text)
         if now == text:
             break
         # Somebody else has changed them, and may have told the others before us.
         text = now
     told = {name: answer["problem"] for name, answer in answers.items() if "problem" in answer and "idle" not in answer}
-    away = {} if alone else {absence.name: absence.why for absence in reach.absent(inventory) if absence.name != head}
+    away = {} if alone else {absence.name: absence.why for absence in run.absent if absence.name != head}
     return Told([f"{name} has not heard of it ({why})" for name, why in (told | away).items()], dropped)
 
 
-def _heads(text: str) -> str:
+def _heads(run: Run, text: str) -> str:
     """The head's file as it is now; one that falls silent has changed nothing."""
     with suppress(DeployError):
-        return str(ask_head(tell=True)["text"])
+        return str(ask_head(run, tell=True)["text"])
     return text
 
 

@@ -1,20 +1,19 @@
 """`make keys`: keys of clients, what they may, and what they have used of all proxies. The head has to answer."""
 
-from pyinfra import host, inventory
+from pyinfra import host
 
-from operations import reach
+from operations.run import this_run
 from operations.shapes.keys import KeysTold
 from operations.verbs.key_words import DEADLINE_S, added_up, key_table
 from operations.verbs.report import absent_lines, everywhere, say, the_head
 
-if reach.speaks(host, inventory):
-    head, *_ = the_head()
-    names = {each.name: {"where": each.name} for each in reach.answering(inventory)}
-    answers: dict[str, KeysTold] = everywhere(
-        reach.answering(inventory), "door.keys", deadline_s=DEADLINE_S, of_node=names
-    )
+run = this_run()
+if run.speaks(host):
+    head, *_ = the_head(run)
+    names = {each.name: {"where": each.name} for each in run.answering}
+    answers: dict[str, KeysTold] = everywhere(run, run.answering, "door.keys", deadline_s=DEADLINE_S, of_node=names)
     # It may have fallen silent.
-    the_head()
+    the_head(run)
     rows, lines = added_up(answers.pop(head.name), answers)
     key_table(rows)
-    say([*lines, *absent_lines()])
+    say([*lines, *absent_lines(run)])

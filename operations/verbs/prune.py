@@ -2,21 +2,21 @@
 
 from pyinfra import host, inventory
 
-from operations import lock, reach
+from operations import lock
 from operations.plan.images import needed
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.unit import OldImages
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         keep = needed(declared.pairs)
     # A deploy puts images onto nodes that no unit needs yet.
-    with lock.taken():
-        answers: dict[str, OldImages] = everywhere(
-            reach.answering(inventory), "unit.old_images", keep=keep, remove=True
-        )
+    with lock.taken(run):
+        answers: dict[str, OldImages] = everywhere(run, run.answering, "unit.old_images", keep=keep, remove=True)
     topology = as_a_whole(declared, [each.name for each in inventory]).topology
-    say([*pruned_lines(answers), *absent_lines(topology=topology)])
+    say([*pruned_lines(answers), *absent_lines(run, topology=topology)])

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import gevent
-from pyinfra import inventory
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
-from operations import reach
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
+from operations.run import Run
 from operations.shapes.model import Audit, ModelFile, Verified
 from operations.shapes.unit import Endpoint, OldImages, Status
 
@@ -38,6 +37,7 @@ def refusals_told() -> Iterator[None]:
 
 
 def everywhere(
+    run: Run,
     hosts: Sequence[Host],
     program: str,
     deadline_s: float | None = None,
@@ -62,34 +62,34 @@ def everywhere(
     for host, task in tasks:
         answer = task.get()
         if answer is None:
-            reach.lose(host, Absence(host.name, SILENT, ASK_BY_HAND))
+            run.lose(host, Absence(host.name, SILENT, ASK_BY_HAND))
         else:
             answers[host.name] = answer
     if not answers:
-        raise DeployError("no node can be asked: " + "; ".join(absent_lines()))
+        raise DeployError("no node can be asked: " + "; ".join(absent_lines(run)))
     return answers
 
 
-def absent_lines(answers: dict[str, Status] | None = None, topology: str = "") -> list[str]:
+def absent_lines(run: Run, answers: dict[str, Status] | None = None, topology: str = "") -> list[str]:
     """One line for each node that can't be asked; the answers of `make status` know what is deployed, and since when
     the others miss it.
     """
     found = list((answers or {}).values())
     deployed = next((answer["topology"] for answer in found if answer.get("topology")), topology)
     since = {name: text for answer in found for name, text in answer.get("away", {}).items()}
-    head = next(iter(inventory)).name
+    head = run.head.name
     serving = [(name, answer["alone"]) for name, answer in (answers or {}).items() if answer.get("alone")]
     alone = f"{serving[0][0]} serves alone since {serving[0][1]}" if serving else ""
     return [
         told(absence, deployed, is_head=absence.name == head, since=since.get(absence.name, ""), instead=alone)
-        for absence in reach.absent(inventory)
+        for absence in run.absent
     ]
 
 
-def the_head() -> list[Host]:
+def the_head(run: Run) -> list[Host]:
     """The first node of the inventory, for what it alone knows. Raises DeployError where it can't be asked."""
-    head: Host = next(iter(inventory))
-    for absence in reach.absent(inventory):
+    head = run.head
+    for absence in run.absent:
         if absence.name == head.name:
             raise DeployError(f"only the head knows: {told(absence)}")
     return [head]

@@ -4,31 +4,32 @@ import datetime
 import json
 from pathlib import Path
 
-from pyinfra import host, inventory
+from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan.declared import one_of
 from operations.plan.files import as_is
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.model import Packages, Verified
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         recipe, knobs = one_of(wanted(dict(host.data.dict())), host.data.get("_model")).pair
         images = {image.role: image for image in (engine_image(recipe, knobs), proxy_image(recipe, knobs))}
-    hosts = the_head()
+    hosts = the_head(run)
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
     packages: dict[str, dict[str, Packages]] = everywhere(
-        hosts, "image.packages", images=local, script=as_is("sbom/packages.py")
+        run, hosts, "image.packages", images=local, script=as_is("sbom/packages.py")
     )
     told = packages[name]
     asked = [recipe.model.place]
-    verified: dict[str, Verified] = everywhere(hosts, "model.verify", store=knobs.model_store, models=asked)
+    verified: dict[str, Verified] = everywhere(run, hosts, "model.verify", store=knobs.model_store, models=asked)
     (model,) = verified[name]["models"]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")

@@ -6,12 +6,12 @@ import sys
 
 from pyinfra import host, inventory
 
-from operations import reach
 from operations.plan.monitoring import RULES, addresses_by_knobs, scrape_config, targets
 from operations.plan.plan import as_a_whole
 from operations.plan.ring import SIZE
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
+from operations.run import this_run
 from operations.shapes.monitoring import Exported
 from operations.verbs.report import refusals_told
 
@@ -25,7 +25,7 @@ if host == next(iter(inventory)):
     else:
         addresses = addresses_by_knobs(knobs, names)
         if len(names) == SIZE and knobs.topology != "solo":
-            for each in reach.answering(inventory):
+            for each in this_run().answering:
                 told: Exported | None = ask_or_none(each, "monitoring.exported")
                 if told and told["address"]:
                     addresses[each.name] = told["address"]

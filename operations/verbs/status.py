@@ -5,7 +5,6 @@ Ends with 0 where one node at least has answered.
 
 from pyinfra import host, inventory
 
-from operations import reach
 from operations.paths import ALERTMANAGER, PROMETHEUS
 from operations.plan.declared import chosen
 from operations.plan.images import needed
@@ -13,13 +12,15 @@ from operations.plan.plan import as_a_whole
 from operations.plan.refusal import Refusal
 from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.unit import Status
 from operations.verbs.report import absent_lines, everywhere, status_table
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.
 DEADLINE_S = 60
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     keep: list[str] | None = None
     topology, declared, only = "", dict[str, dict[str, list[str]]](), list[str]()
     try:
@@ -38,6 +39,6 @@ if reach.speaks(host, inventory):
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
     answers: dict[str, Status] = everywhere(
-        reach.answering(inventory), "look.status", DEADLINE_S, declared, keep=keep, only=only
+        run, run.answering, "look.status", DEADLINE_S, declared, keep=keep, only=only
     )
-    status_table(answers, absent_lines(answers, topology))
+    status_table(answers, absent_lines(run, answers, topology))

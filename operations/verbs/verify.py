@@ -3,27 +3,29 @@
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
-from operations import reach
 from operations.plan.declared import chosen
 from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
+from operations.run import this_run
 from operations.shapes.model import Verified
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say, verify_table
 
-if reach.speaks(host, inventory):
+run = this_run()
+if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
     names = [each.name for each in inventory]
     topology = as_a_whole(declared, names).topology
     problems, asked = list[str](), False
-    say(absent_lines(topology=topology))
+    say(absent_lines(run, topology=topology))
     for model in models:
-        hosts = [each for each in reach.answering(inventory) if each.name in model.lies_on(names)]
+        hosts = [each for each in run.answering if each.name in model.lies_on(names)]
         if not hosts:
             continue
         asked = True
         answers: dict[str, Verified] = everywhere(
+            run,
             hosts,
             "model.verify",
             store=declared.knobs.model_store,
@@ -32,6 +34,6 @@ if reach.speaks(host, inventory):
         )
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
-        raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(topology=topology)))
+        raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(run, topology=topology)))
     if problems:
         raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")

@@ -16,9 +16,10 @@ import pytest
 from gevent import subprocess
 from pyinfra.api.exceptions import DeployError
 
-from operations import held, lock, reach, tether
+from operations import held, lock, tether
 from operations.patience import fail
 from operations.plan.absence import Absence
+from operations.run import Run
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -72,10 +73,18 @@ def head(tmp_path: Path) -> Iterator[Any]:
     transport = SimpleNamespace(open_session=open_session)
     client = SimpleNamespace(get_transport=lambda: transport)
     yield SimpleNamespace(connector=SimpleNamespace(client=client), channels=channels, name="head")
-    held.release()
     for channel in channels:
         channel.process.kill()
         channel.process.wait()
+
+
+@pytest.fixture
+def run(head: Any) -> Iterator[Run]:
+    """A run with that node as its head."""
+    state: Any = SimpleNamespace(inventory=[head])
+    made = Run(state)
+    yield made
+    made.lock.release()
 
 
 @pytest.fixture
@@ -91,52 +100,52 @@ def ended(channel: PipeChannel) -> None:
     assert channel.process.wait(timeout=10) == 0
 
 
-def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tether, "BEAT_S", 0.2)
-    hold = held.take(head)
-    assert hold.answer["held"] and held.lost() == ""
+    hold = run.lock.take(head)
+    assert hold.answer["held"] and run.lock.lost() == ""
     gevent.sleep(2)
-    assert held.lost() == ""
+    assert run.lock.lost() == ""
     second = held.Hold(head)
     assert second.lost().startswith("another deploy is at work: the first since 20")
     hold._tether._beats.kill()
     gevent.sleep(0)
     ended(head.channels[0])
-    assert "has lost its lock (the head has let it go): somebody else may be at work; run it again" in held.lost()
+    assert "has lost its lock (the head has let it go): somebody else may be at work; run it again" in run.lock.lost()
 
 
-def test_a_deploy_and_a_bench_exclude_each_other_and_say_which(head: Any) -> None:
-    held.take(head, "bench")
-    assert held.lost() == ""
+def test_a_deploy_and_a_bench_exclude_each_other_and_say_which(head: Any, run: Run) -> None:
+    run.lock.take(head, "bench")
+    assert run.lock.lost() == ""
     assert held.Hold(head).lost().startswith("a bench is at work: the first since 20")
     assert held.Hold(head, "bench").lost().startswith("another bench is at work: the first since 20")
-    held.release()
+    run.lock.release()
     ended(head.channels[0])
-    held.take(head)
+    run.lock.take(head)
     assert held.Hold(head, "bench").lost().startswith("a deploy is at work: the same since 20")
 
 
 def test_a_machine_that_has_slept_asks_before_its_next_command(
-    head: Any, jump: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    head: Any, run: Run, jump: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tether, "BEAT_S", 0.2)
-    held.take(head)
+    run.lock.take(head)
     jump(300)
     # The head has not noticed: it confirms the lock at once.
-    assert held.lost() == ""
+    assert run.lock.lost() == ""
     monkeypatch.setattr(held, "SILENCE_S", 1)
     jump(300)
     head.channels[0].process.send_signal(signal.SIGSTOP)
-    assert "has lost its lock (the head has not confirmed it for 30" in held.lost()
+    assert "has lost its lock (the head has not confirmed it for 30" in run.lock.lost()
     head.channels[0].process.send_signal(signal.SIGCONT)
     gevent.sleep(0.2)
-    assert "has lost its lock" in held.lost(), "once lost it stays lost"
+    assert "has lost its lock" in run.lock.lost(), "once lost it stays lost"
 
 
-def test_no_command_runs_without_the_lock(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_runs_without_the_lock(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "state", SimpleNamespace(is_executing=True))
-    held.take(head)
-    commands = held.guarded(iter([fail("first"), fail("second"), fail("third")]))
+    run.lock.take(head)
+    commands = run.lock.guarded(iter([fail("first"), fail("second"), fail("third")]))
     assert _said(next(commands)) == "first"
     head.channels[0].process.kill()
     head.channels[0].process.wait()
@@ -145,29 +154,28 @@ def test_no_command_runs_without_the_lock(head: Any, monkeypatch: pytest.MonkeyP
     assert list(commands) == []
 
 
-def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tether, "BEAT_S", 0.2)
-    monkeypatch.setattr(lock, "state", SimpleNamespace(inventory=[head]))
     head.connected = True
     deploy_of_another = held.Hold(head)
-    with pytest.raises(DeployError, match=r"another deploy is at work: the first since 20"), lock.taken():
+    with pytest.raises(DeployError, match=r"another deploy is at work: the first since 20"), lock.taken(run):
         raise AssertionError("it went on")
     deploy_of_another.close()
     ended(head.channels[0])
-    with lock.taken():
-        assert len(held._held) == 1 and held.lost() == ""
-    assert held._held == []
+    with lock.taken(run):
+        assert len(run.lock._held) == 1 and run.lock.lost() == ""
+    assert run.lock._held == []
     ended(head.channels[-1])
     head.connected = False
     # A head that is off holds no lock, and nobody can deploy.
-    monkeypatch.setitem(reach._absent, "head", Absence("head", "does not answer", "switch it on", dark=True))
-    with lock.taken():
-        assert held._held == []
+    run.lose(head, Absence("head", "does not answer", "switch it on", dark=True))
+    with lock.taken(run):
+        assert run.lock._held == []
     # One that lets only this machine not in may well be at work for another.
-    monkeypatch.setitem(reach._absent, "head", Absence("head", "refuses the login", "ssh-copy-id head"))
+    run.lose(head, Absence("head", "refuses the login", "ssh-copy-id head"))
     with (
         pytest.raises(DeployError, match=r"a deploy is at work: head refuses the login: ssh-copy-id head"),
-        lock.taken(),
+        lock.taken(run),
     ):
         raise AssertionError("it went on")
 
@@ -191,23 +199,23 @@ def _said(command: Any) -> str:
     return said[0]
 
 
-def test_a_lock_whose_connection_was_renewed_is_taken_again(head: Any) -> None:
-    hold = held.take(head)
+def test_a_lock_whose_connection_was_renewed_is_taken_again(head: Any, run: Run) -> None:
+    hold = run.lock.take(head)
 
     def renew(_state: Any, where: Any) -> bool:
         where.channels[0].close()
-        asked = gevent.spawn(held.lost)
+        asked = gevent.spawn(run.lock.lost)
         gevent.sleep(0.3)
         # Whoever asks meanwhile waits.
         assert not asked.ready()
         return True
 
-    assert held.across(renew)(None, head)  # type: ignore[arg-type]
-    assert held.lost() == "" and len(head.channels) > 1 and hold.answer["held"]
+    assert run.lock.across(renew)(None, head)  # type: ignore[arg-type]
+    assert run.lock.lost() == "" and len(head.channels) > 1 and hold.answer["held"]
 
 
-def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, tmp_path: Path) -> None:
-    held.take(head)
+def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, run: Run, tmp_path: Path) -> None:
+    run.lock.take(head)
 
     def renew(_state: Any, where: Any) -> bool:
         where.channels[0].close()
@@ -220,8 +228,8 @@ def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, tmp_path: Pa
         ended(other)
         return True
 
-    assert held.across(renew)(None, head)  # type: ignore[arg-type]
-    assert "somebody else has taken it" in held.lost()
+    assert run.lock.across(renew)(None, head)  # type: ignore[arg-type]
+    assert "somebody else has taken it" in run.lock.lost()
 
 
 BUSY = """
@@ -237,23 +245,21 @@ class IsRefused:
     def close(self):
         pass
 
-lock._head = lambda: "the head"
+lock._head = lambda _run: "the head"
 held.Hold = IsRefused
 """
 
 LOST = """
-from types import SimpleNamespace
 from operations import held
 
-class LosesItsLock:
-    where, asked = SimpleNamespace(name="none of the nodes"), 0
-    def lost(self):
-        self.asked += 1
-        return "this deploy has lost its lock (a test)" if self.asked > 5 else ""
-    def close(self):
-        pass
+class Asked:
+    times = 0
 
-held._held.append(LosesItsLock())
+def _lost(_lock):
+    Asked.times += 1
+    return "this deploy has lost its lock (a test)" if Asked.times > 5 else ""
+
+held.Lock.lost = _lost
 """
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from operations import client_keys, reach
+from operations import client_keys
 from operations.paths import CLIENT_KEYS
 from operations.verbs import key_words
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
@@ -301,16 +301,16 @@ def test_a_deploy_that_meets_a_verb_leaves_the_newest_keys(monkeypatch: pytest.M
 def test_two_verbs_at_once_leave_the_newest_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     head, nodes = ChangingHead(), [SimpleNamespace(name="spark-1"), SimpleNamespace(name="spark-2")]
 
-    def everywhere(_hosts: Any, _program: str, stdin: str = "", take: bool = False, **_: Any) -> dict[str, Any]:
+    def everywhere(
+        _run: Any, _hosts: Any, _program: str, stdin: str = "", take: bool = False, **_: Any
+    ) -> dict[str, Any]:
         if take:
             head.take(stdin)
             return {"spark-2": {"dropped": [stdin]}}
         return {"spark-1": {"text": head.tell()}}
 
-    monkeypatch.setattr(key_words, "inventory", nodes)
     monkeypatch.setattr(key_words, "everywhere", everywhere)
-    monkeypatch.setattr(key_words, "the_head", lambda: nodes[:1])
-    monkeypatch.setattr(reach, "answering", lambda _: nodes)
-    monkeypatch.setattr(reach, "absent", lambda _: [])
-    told = key_words.tell_others("a", alone=False)
+    run: Any = SimpleNamespace(head=nodes[0], answering=nodes, absent=[])
+    monkeypatch.setattr(key_words, "the_head", lambda _run: nodes[:1])
+    told = key_words.tell_others(run, "a", alone=False)
     assert head.told == ["a", "b", "c"] and told == key_words.Told([], {"a", "b", "c"})

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from operations import rollback, verify, waiting, watching
-from operations.plan.plan import Plan
+from operations import proving, rollback, waiting, watching
 from operations.plan.recipe import Forbidden, Proof
+from operations.run import Run
 from tests.plan.samples import plan
 
 FAILED = {"state": {"ActiveState": "failed"}, "log": [], "told": ""}
@@ -53,23 +53,25 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
     def sleep(seconds: float) -> None:
         made.now += seconds
 
-    for module in (verify, watching):
+    for module in (proving, watching):
         monkeypatch.setattr(module, "ask", made.ask)
-    monkeypatch.setattr(verify, "gevent", SimpleNamespace(sleep=sleep))
-    for module in (verify, waiting):
+    monkeypatch.setattr(proving, "gevent", SimpleNamespace(sleep=sleep))
+    for module in (proving, waiting):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
     monkeypatch.setattr(watching, "state", SimpleNamespace(inventory=SimpleNamespace(get_host=made.host)))
     monkeypatch.setattr(rollback, "has_served", lambda _plan, _model, _where: True)
-    monkeypatch.setattr(verify, "_started", {})
     return made
 
 
-def made_plan(**changes: Any) -> Plan:
-    made = plan(**changes)
+def made_run(**changes: Any) -> Run:
+    """A run with a plan whose only model has a proof."""
+    state: Any = SimpleNamespace()
+    run, made = Run(state), plan(**changes)
     proof = Proof(expect=("joined",), forbid=(Forbidden(pattern="fallback", meaning="another kernel"),))
     (model,) = made.models
     recipe = model.recipe.model_copy(update={"proof": proof, "load_minutes": 20})
-    return replace(made, models=(replace(model, recipe=recipe),))
+    run.plan = replace(made, models=(replace(model, recipe=recipe),))
+    return run
 
 
 def down(problem: str = "Connection refused", **state: str) -> dict[str, Any]:
@@ -77,21 +79,21 @@ def down(problem: str = "Connection refused", **state: str) -> dict[str, Any]:
     return {"ok": False, "problem": problem, "log": [], "state": {"ActiveState": "active", "NRestarts": "0", **state}}
 
 
-def started(made: Plan) -> Plan:
-    verify.was_started(made.models[0], "spark-1")
-    return made
+def started(run: Run) -> Run:
+    run.started.add(run.plan.models[0], "spark-1")
+    return run
 
 
-def awaited(nodes: ScriptedNodes, made: Plan) -> str:
-    """What a wait for the engine of a plan's only model says."""
-    return verify.await_engine(made, made.models[0], nodes.host("spark-1"))
+def awaited(nodes: ScriptedNodes, run: Run) -> str:
+    """What a wait for the engine of a run's only model says."""
+    return proving.await_engine(run, run.plan.models[0], nodes.host("spark-1"))
 
 
 def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(nodes: ScriptedNodes) -> None:
     nodes.answers["engine.probe"] = [*[down("timed out")] * 3, OK]
     nodes.answers["unit.journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
     nodes.answers["engine.sense"] = [BUSY]
-    assert awaited(nodes, made_plan(topology="solo")) == ""
+    assert awaited(nodes, made_run(topology="solo")) == ""
     assert nodes.ran == [] and set(nodes.asked) == {"engine.probe"}
 
 
@@ -100,21 +102,21 @@ def test_any_other_is_judged_once_although_it_answers_at_once(
     nodes: ScriptedNodes, monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
     monkeypatch.setattr(rollback, "has_served", lambda _plan, _model, _where: is_ours)
-    made = made_plan(topology="solo")
+    run = made_run(topology="solo")
     if is_ours:
-        started(made)
+        started(run)
     nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
-    assert awaited(nodes, made) == ""
-    assert "engine.sense" in nodes.asked and verify.has_proven_itself(made.models[0], "spark-1")
+    assert awaited(nodes, run) == ""
+    assert "engine.sense" in nodes.asked and run.started.is_proven(run.plan.models[0], "spark-1")
     nodes.asked.clear()
-    assert awaited(nodes, made) == ""
+    assert awaited(nodes, run) == ""
     assert nodes.asked == ["engine.probe"]
 
 
 def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: ScriptedNodes) -> None:
-    made = made_plan(topology="cluster")
-    verify.was_started(made.models[0], "spark-2")
-    problem = awaited(nodes, made)
+    run = made_run(topology="cluster")
+    run.started.add(run.plan.models[0], "spark-2")
+    problem = awaited(nodes, run)
     assert "its log never said: joined. The engine is stopped" in problem
     assert [each.split()[0] for each in nodes.ran] == ["spark-1:", "spark-2:"]
 
@@ -122,21 +124,21 @@ def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: Scr
 def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: ScriptedNodes) -> None:
     nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
     nodes.answers["engine.sense"] = [BUSY, BUSY, {"problem": "", "judged": True}]
-    assert awaited(nodes, started(made_plan(topology="solo"))) == ""
+    assert awaited(nodes, started(made_run(topology="solo"))) == ""
     nodes.answers["engine.sense"] = [BUSY]
     began = nodes.now
-    problem = awaited(nodes, started(made_plan(topology="solo")))
+    problem = awaited(nodes, started(made_run(topology="solo")))
     assert "gives tokens, and no sentence in 300 s: timed out" in problem
     assert nodes.ran == [] and 300 < nodes.now - began < 310
     nodes.answers["engine.sense"] = [{"problem": "it says nothing but `!`", "judged": True}]
-    assert "The engine is stopped" in awaited(nodes, started(made_plan(topology="solo")))
+    assert "The engine is stopped" in awaited(nodes, started(made_run(topology="solo")))
     assert nodes.ran
 
 
 def served(nodes: ScriptedNodes, *probes: dict[str, Any], topology: str = "solo") -> str:
     """What a wait for an engine says whose probes these are."""
     nodes.answers["engine.probe"] = list(probes)
-    return awaited(nodes, made_plan(topology=topology))
+    return awaited(nodes, made_run(topology=topology))
 
 
 #: Two seconds are between two probes; the patience is 20 minutes.
@@ -194,11 +196,11 @@ def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> N
 
 def test_the_virtual_address_has_to_give_a_token(nodes: ScriptedNodes) -> None:
     head = nodes.host("spark-1")
-    assert verify.await_address(made_plan(topology="replicas"), head) == "" and nodes.asked == []
-    wanted = made_plan(topology="replicas", proxy_address="10.0.0.50")
-    assert verify.await_address(wanted, head) == "" and nodes.asked == ["engine.probe"]
+    assert proving.await_address(made_run(topology="replicas"), head) == "" and nodes.asked == []
+    wanted = made_run(topology="replicas", proxy_address="10.0.0.50")
+    assert proving.await_address(wanted, head) == "" and nodes.asked == ["engine.probe"]
     running = {"state": {"ActiveState": "active", "SubState": "running"}, "log": ["(tandem) Entering BACKUP STATE"]}
     nodes.answers["engine.probe"] = [{"ok": False, "problem": "timed out", "listens": False, **running}]
-    problem = verify.await_address(wanted, head)
+    problem = proving.await_address(wanted, head)
     assert problem.startswith("spark-1: http://10.0.0.50:8000 does not serve: no answer in 1 minutes (timed out)")
     assert "journalctl -u tandem-address" in problem
