@@ -129,7 +129,7 @@ def both(tmp_path: Path, name: str, head: dict[str, Any], other: dict[str, Any])
 
 def taken(outcome: Outcome, node: int) -> int:
     """How often a node was handed all keys."""
-    return len(re.findall(rf'^\[@fake/spark-{node}\] >>> .* keys .*"take": true', outcome.text, re.MULTILINE))
+    return len(re.findall(rf'^\[@fake/spark-{node}\] >>> .* door\.keys .*"take": true', outcome.text, re.MULTILINE))
 
 
 def test_the_other_nodes_take_the_head_s_keys_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def deployed(tmp_path: Path, *hashes: str, head: dict[str, Any] | None = None) -
     for state, known in zip(states, hashes, strict=True):
         state["secrets"][CLIENT_KEYS] = known
     answers = {node: {"door.keys": {"text": TEXT, "dropped": []}} for node in NAMES}
-    answers[NAMES[0]]["keys"] |= head or {}
+    answers[NAMES[0]]["door.keys"] |= head or {}
     return deploy(tmp_path, states, "-y", "--data", "topology=replicas", by_node=answers)
 
 
