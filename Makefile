@@ -122,7 +122,9 @@ lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
 lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 	@sh tests/lab/packages.sh
 
-test: lab-packages lint ## every test, those on the lab included (root); takes the lab down at the end
+test: lab-packages lint ## every test, those on the lab included (root); takes the lab down before and at the end
+	@# What somebody did to hosts that are still up is not what the tests expect.
+	@$(MAKE) --no-print-directory lab-down
 	@# Side by side: downloads, copies and boots leave half of the machine to the tests that need no lab.
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m "lab and not long" --durations=12

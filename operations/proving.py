@@ -127,9 +127,9 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
         for each, part in found:
             if why := wait.see(each.name, part["state"]):
                 others = [other for other, _ in found if other is not each]
-                return _failure([each, *others], unit, url, f"{why} ({answer['problem']})")
+                return _failure([each, *others], unit, url, f"{why} ({answer['problem']})", wait.waited_s)
         if why := wait.is_over():
-            return _failure([each for each, _ in found], unit, url, f"{why} ({answer['problem']})")
+            return _failure([each for each, _ in found], unit, url, f"{why} ({answer['problem']})", wait.waited_s)
         if time.monotonic() - said >= 10:
             said = time.monotonic()
             each, part = next((pair for pair in found if waits_to_start(pair[1]["state"])), found[0])
@@ -147,12 +147,15 @@ def _probe(asked: Asked, where: Host) -> Probed:
     return ask(where, "engine.probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
 
 
-def _failure(parts: Sequence[Host], unit: str, url: str, why: str) -> str:
+def _failure(parts: Sequence[Host], unit: str, url: str, why: str, since_s: float) -> str:
     """`parts`: the nodes that it runs on, the one first that has failed. Ranks end with one another, so the log is that
-    of the one that says why by itself.
+    of the one that says why by itself: in this wait of so many seconds, or, where none does, before it.
     """
-    logs = {each.name: ask(each, "unit.brief", unit=unit, lines=25, why=True) for each in parts}
-    name = next((name for name, log in logs.items() if log["told"]), parts[0].name)
+    for limit in ({"since_s": since_s}, {}):
+        logs = {each.name: ask(each, "unit.brief", unit=unit, lines=25, why=True, **limit) for each in parts}
+        if name := next((name for name, log in logs.items() if log["told"]), ""):
+            break
+    name = name or parts[0].name
     tail = "\n".join(f"    {line}" for line in logs[name]["log"])
     of = "its log" if name == parts[0].name else f"the log of {name}"
     return f"{parts[0].name}: {url} does not serve: {why}. From {of} (journalctl -u {unit}):\n{tail}"

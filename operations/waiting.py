@@ -29,6 +29,11 @@ class Wait:
         self._restarts: dict[str, tuple[int, int]] = {}
 
     @property
+    def waited_s(self) -> float:
+        """Seconds since the wait began."""
+        return time.monotonic() - self._began
+
+    @property
     def loading_s(self) -> float:
         """Seconds since the load began."""
         return time.monotonic() - self._loads_since
@@ -50,6 +55,6 @@ class Wait:
         """Why to wait no longer, by the clock alone; empty: there is time left."""
         if self.loading_s > self._patience_s:
             return f"no answer in {self._patience_s / 60:.0f} minutes"
-        if time.monotonic() - self._began > LOADS * self._patience_s:
+        if self.waited_s > LOADS * self._patience_s:
             return f"no answer in {LOADS * self._patience_s / 60:.0f} minutes, with all that its start has waited for"
         return ""

@@ -33,10 +33,11 @@ class ScriptedNodes:
             "unit.journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
 
-    def ask(self, host: Any, program: str, **_arguments: Any) -> dict[str, Any]:
+    def ask(self, host: Any, program: str, **arguments: Any) -> dict[str, Any]:
         self.now += 1
         self.asked.append(program)
-        script = self.answers.get(f"{host.name} {program}") or self.answers[program]
+        late = self.answers.get(f"{host.name} {program} of this wait") if "since_s" in arguments else None
+        script = late or self.answers.get(f"{host.name} {program}") or self.answers[program]
         return script.pop(0) if len(script) > 1 else script[0]
 
     def host(self, name: str) -> Any:
@@ -185,6 +186,20 @@ def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_say
     nodes.answers["spark-2 unit.brief"] = [FAILED | {"log": ["tandem: rank 0 ended"]}]
     said = served(nodes, down(), topology="cluster")
     assert said.startswith("spark-2: ") and "From the log of spark-1" in said and "9999999" in said
+
+
+def test_what_a_rank_said_before_this_wait_is_not_taken_for_why_it_fails(nodes: ScriptedNodes) -> None:
+    old = {"log": ["EngineDeadError: stopped yesterday"], "told": "EngineDeadError: stopped yesterday"}
+    why = {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: 9999999 is too much"}
+    nodes.answers["spark-1 unit"] = [{"state": {"ActiveState": "active"}} | old]
+    nodes.answers["spark-1 unit of this wait"] = [FAILED | why]
+    nodes.answers["spark-2 unit"] = [FAILED | old]
+    nodes.answers["spark-2 unit of this wait"] = [FAILED]
+    problem = served(nodes, down(), topology="cluster")
+    assert "From the log of spark-1" in problem and "9999999" in problem and "yesterday" not in problem
+    # Where nobody has said why since, what was said before is all there is.
+    nodes.answers["spark-1 unit of this wait"] = [FAILED]
+    assert "yesterday" in served(nodes, down(), topology="cluster")
 
 
 def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> None:

@@ -1,4 +1,6 @@
-"""`make bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile."""
+"""`make bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile; what
+the page then tells of it.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,22 @@ import pytest
 
 from bench.figures import figures
 from bench.folder import read
+from tests.e2e.test_3_page import told
 from tests.lab import cluster
-from tests.lab.cluster import HEAD, INVENTORY, deploy
+from tests.lab.cluster import HEAD, INVENTORY, WORKER, deploy
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 #: What is declared, and what has to be there again at the end.
-DECLARED = "topology=replicas"
+KNOBS = {"topology": "replicas", "monitoring": "metrics"}
+DECLARED = " ".join(f"{name}={value}" for name, value in KNOBS.items())
 
 
 @pytest.fixture(scope="module")
 def replicas() -> Iterator[None]:
     """Two booted nodes with replicas, whatever the tests before have taken away."""
     cluster.lab("up")
-    done = deploy(topology="replicas")
+    done = deploy(**KNOBS)
     assert done.code == 0, done.text
     yield
     cluster.lab("down")
@@ -74,7 +78,7 @@ def test_three_topologies_broken_off_and_gone_on_with(runs: Path) -> None:
         if "cluster/mp/proxy/2/0" in line:
             break
     # The lock is held: nobody deploys into a measurement.
-    refused = deploy(topology="replicas")
+    refused = deploy(**KNOBS)
     assert refused.code != 0 and "a bench is at work" in refused.text, refused.text[-2000:]
     second = bench(runs, PROFILE="quick", DATA=DECLARED)
     assert second.returncode != 0 and "another bench is at work" in second.stderr, second.stderr
@@ -97,7 +101,14 @@ def test_three_topologies_broken_off_and_gone_on_with(runs: Path) -> None:
     shares = [figures(step, requests[step.name], None).largest_share for step in steps if step.setup == "replicas"]
     assert any(share is not None for share in shares)
     # What is declared is back.
-    assert deploy(topology="replicas").changes == 0
+    assert deploy(**KNOBS).changes == 0
+    assert "the page at /tandem/ of spark-1, spark-2 has it" in done.stdout
+    for node in (HEAD, WORKER):
+        [model] = told(node)["models"]
+        bench_told, advice = model["bench"], model["advice"]
+        assert bench_told["folder"] == only(runs).name, bench_told
+        assert {row["setup"].split(",")[0] for row in bench_told["rows"]} == {"solo", "cluster", "replicas"}
+        assert advice["sentence"].startswith("At ") and "own run" in advice["sentence"], advice
 
 
 @pytest.mark.usefixtures("replicas")

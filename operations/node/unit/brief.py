@@ -11,13 +11,15 @@ from operations.shapes.unit import UnitLook
 STARTS = 1500
 
 
-def main(unit: str, lines: int = 1, why: bool = False) -> UnitLook:
+def main(unit: str, lines: int = 1, why: bool = False, since_s: float = 0) -> UnitLook:
     """`state`: systemd's properties; `log`: so many lines, the last ones; with `why` those around the one in which the
-    program itself says why it ended, which is `told`.
+    program itself says why it ended, which is `told`. `since_s`: of so many seconds alone, because what ended before
+    had other reasons.
     """
     argv = ("journalctl", "--unit", unit, "--no-pager", "--output=cat")
     state = unit_states([unit])[unit]
     if not why:
         return {"state": state, "log": output(*argv, f"--lines={lines}").splitlines()}
-    told, log = cause.excerpt(output(*argv, f"--lines={STARTS}").splitlines(), lines)
+    since = (f"--since=-{since_s:.0f}s",) if since_s else ()
+    told, log = cause.excerpt(output(*argv, *since, f"--lines={STARTS}").splitlines(), lines)
     return {"state": state, "log": log, "told": told}
