@@ -282,7 +282,9 @@ def test_asking_what_would_change_needs_no_lock(tmp_path: Path) -> None:
 def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [look(plan, name) for name in NAMES]
-    units = {"unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}}
+    units = {
+        "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}
+    }
     verb = "operations/verbs/down.py"
     deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "systemctl disable --now")
     outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=LOST.replace("> 5", "> 0"))

@@ -191,14 +191,14 @@ def test_of_ranks_that_end_with_one_another_the_log_is_shown_of_the_one_that_say
 def test_what_a_rank_said_before_this_wait_is_not_taken_for_why_it_fails(nodes: ScriptedNodes) -> None:
     old = {"log": ["EngineDeadError: stopped yesterday"], "told": "EngineDeadError: stopped yesterday"}
     why = {"log": ["ValueError: 9999999 is too much"], "told": "ValueError: 9999999 is too much"}
-    nodes.answers["spark-1 unit"] = [{"state": {"ActiveState": "active"}} | old]
-    nodes.answers["spark-1 unit of this wait"] = [FAILED | why]
-    nodes.answers["spark-2 unit"] = [FAILED | old]
-    nodes.answers["spark-2 unit of this wait"] = [FAILED]
+    nodes.answers["spark-1 unit.brief"] = [{"state": {"ActiveState": "active"}} | old]
+    nodes.answers["spark-1 unit.brief of this wait"] = [FAILED | why]
+    nodes.answers["spark-2 unit.brief"] = [FAILED | old]
+    nodes.answers["spark-2 unit.brief of this wait"] = [FAILED]
     problem = served(nodes, down(), topology="cluster")
     assert "From the log of spark-1" in problem and "9999999" in problem and "yesterday" not in problem
     # Where nobody has said why since, what was said before is all there is.
-    nodes.answers["spark-1 unit of this wait"] = [FAILED]
+    nodes.answers["spark-1 unit.brief of this wait"] = [FAILED]
     assert "yesterday" in served(nodes, down(), topology="cluster")
 
 
