@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,9 @@ _NTFY = {
 }
 #: The one port on which Alertmanager speaks TLS from the first byte.
 _TLS_PORT = 465
+#: A host as all URL readers take it, with a port or none.
+_HOST = re.compile(r"([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 #: What a person reads in a mail. Alertmanager's own is a page of HTML with links that lead nowhere from a desk.
 _SUBJECT = "Tandem, {{ .Status }}: {{ range .Alerts }}{{ .Annotations.summary }}; {{ end }}"
 _TEXT = (
@@ -71,17 +75,22 @@ def _is_word(value: Any) -> bool:
 
 
 def _url_problem(text: str) -> str:
+    """Alertmanager ends over a URL that it can't read, and then nobody is told of anything."""
     expected = "expected an http:// or https:// URL with a host"
     try:
         url = urlsplit(text)
         port = url.port
     except ValueError:
         return expected
-    if url.scheme not in ("http", "https") or not url.hostname or port == 0 or " " in text:
+    if url.scheme not in ("http", "https") or not url.hostname or port == 0:
         return expected
     if url.username or url.password:
         return "the URL has a user or a password in it: put a token into a file, and name it as token_file"
-    return ""
+    if not text.isascii() or " " in text:
+        return "the URL has a space, or a character that is not ASCII: write it in hex digits, a space as %20"
+    if _BAD_ESCAPE.search(text):
+        return "the URL has a % that two hex digits do not follow: a % itself is written %25"
+    return "" if _HOST.fullmatch(url.netloc) else expected
 
 
 def _mail_problem(receiver: Mapping[str, Any]) -> str:

@@ -39,6 +39,14 @@ def file_of(program: Program | None, name: str) -> str:
         ({"webhook": "https://x.org", "email": "a@x.org"}, "number 1: expected a list of"),
         ({"webhook": "x.org/hook"}, "expected an http:// or https:// URL"),
         ({"webhook": "https://x.org:99999/"}, "expected an http:// or https:// URL"),
+        # Alertmanager ends at once over each of these, and then nobody is told of anything.
+        ({"webhook": "https://x.org/s3cret%zz"}, "a % that two hex digits do not follow"),
+        ({"ntfy": "https://x.org/s3cret%2"}, "a % that two hex digits do not follow"),
+        ({"webhook": "https://x%41.org/"}, "expected an http:// or https:// URL with a host"),
+        ({"webhook": "https://x<y>.org/"}, "expected an http:// or https:// URL with a host"),
+        ({"webhook": "https://x.org/a b"}, "a space, or a character that is not ASCII"),
+        ({"webhook": "https://x.org/tür"}, "a space, or a character that is not ASCII"),
+        ({"webhook": "https://x.org/\x07"}, "webhook is no text in one line"),
         ({"webhook": 7}, "webhook is no text"),
         ({"webhook": "https://x.org/\n"}, "webhook is no text in one line"),
         ({"ntfy": "https://me:s3cret@x.org/topic"}, "put a token into a file"),
@@ -58,6 +66,14 @@ def test_what_is_no_receiver_is_refused_in_one_line_without_its_secret(receiver:
     (finding,) = refused.value.findings
     assert finding.problem.startswith("alarms: ") and said in finding.problem
     assert "\n" not in finding.problem and "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://x.org/a%20b?c=%C3%BC&d=~e", "http://10.0.0.9:8080/h", "http://[fd00::1]:9/h", "https://my_chat.lan"],
+)
+def test_a_url_that_alertmanager_takes_is_taken(url: str) -> None:
+    assert [dict(each) for each in knobs(alarms=[{"webhook": url}]).alarms] == [{"webhook": url}]
 
 
 def test_secrets_are_in_files_that_nobody_else_reads(tmp_path: Path) -> None:

@@ -99,3 +99,18 @@ def test_programs_of_ours_have_one_capability_and_a_disk_that_is_read_only(unit:
     assert lines.index("SystemCallFilter=@system-service") < next(
         number for number, line in enumerate(lines) if line.startswith("SystemCallFilter=~")
     )
+
+
+def test_a_program_of_ours_that_ends_is_started_again_whatever_it_ends_of() -> None:
+    """systemd's own limit, five starts within ten seconds, leaves a unit down for good."""
+    nodes_of = plan(topology="cluster", executor="mp", fallback="solo", monitoring="prometheus")
+    texts = {
+        program.unit: next(file.content for file in program.files if file.path.endswith(".service"))
+        for program in nodes_of.head.services.values()
+        if program and program.unit.removeprefix("tandem-") in ("guard", "canary", "fallback", "exporter", "page")
+    }
+    assert {"tandem-guard", "tandem-canary", "tandem-fallback", "tandem-exporter", "tandem-page"} == set(texts)
+    for unit, text in texts.items():
+        pause = next(line.partition("=")[2] for line in text.splitlines() if line.startswith("RestartSec="))
+        assert "Restart=always" in text
+        assert "StartLimitIntervalSec=0\n" in text or 4 * float(pause) > 10, unit
