@@ -3,7 +3,7 @@ that a lab can raise reaches a webhook and a mailbox, and ends there.
 
 A planned deploy is watched with the rules as they are shipped. Behind it their waits are cut, and nothing else of
 them. What is left to promtool (tests/plan/test_rules.py): a rail that is slow or loses frames and a GPU's clock, which
-a lab does not have, and a disk that fills for half an hour.
+a lab does not have, a disk that fills for half an hour, a deploy that lasts for hours, an exporter that sees less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from operations.paths import ALERTMANAGER, ENGINE, PROMETHEUS
+from operations.paths import ALERTMANAGER, ENGINE, GUARD, PROMETHEUS, PROXY
 from tests.chaos import client
 from tests.chaos.acts import alone
 from tests.chaos.deploying import broken_recipe
@@ -160,6 +160,10 @@ def of_both(command: str) -> None:
         on(node, f"systemctl {command} {ENGINE}")
 
 
+def of_worker(command: str, unit: str) -> None:
+    on(WORKER, f"systemctl {command} {unit}")
+
+
 def hog() -> None:
     """Leave a little more than the floor, until it is stopped."""
     said = on(HEAD, r"sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo")
@@ -172,6 +176,9 @@ def hog() -> None:
     ("name", "begin", "end"),
     [
         ("TandemNoEngineAnswers", lambda: of_both("stop"), lambda: of_both("start --no-block")),
+        ("TandemEngineMissing", lambda: of_worker("stop", ENGINE), lambda: of_worker("start --no-block", ENGINE)),
+        ("TandemProxySilent", lambda: of_worker("stop", PROXY), lambda: of_worker("start", PROXY)),
+        ("TandemUnitDown", lambda: of_worker("stop", GUARD), lambda: of_worker("start", GUARD)),
         ("TandemMemoryNearFloor", hog, lambda: on(HEAD, "systemctl stop lab-hog")),
     ],
 )
