@@ -131,7 +131,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual ## the tests that need no lab
 	@# File by file: tests of one file share ports.
-	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile
+	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile --durations=25
 
 test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up

@@ -1,4 +1,7 @@
-"""The lab for the tests: booted when it is not up, and taken away again when it was not."""
+"""The lab for the tests: booted when it is not up, and taken away again when it was not.
+
+Files run by their numbers: each finds the topology that the one before has left, so that few have to deploy anew.
+"""
 
 from __future__ import annotations
 
