@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from operations.node.monitoring import alarm_test
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.node.test_exporter import FakeEngine, answering, said
@@ -196,6 +197,16 @@ def test_what_the_environment_says_of_proxies_is_not_obeyed(monkeypatch: pytest.
     monkeypatch.setattr(urllib.request, "_opener", None)
     with answering(FakeEngine.body) as (engine, _):
         assert said(passed.on("engine", engine, "vllm:").samples) == {'tandem_source_up{source="engine"}': 1.0}
+
+
+def test_nor_by_a_test_alarm_on_its_way_to_this_node_s_alertmanager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    line = b'alertmanager_notifications_total{integration="email"} 3\n'
+    with answering(line) as (url, _):
+        assert alarm_test._counts(url.removesuffix("/metrics")) == {("notifications_total", "email"): 3.0}
 
 
 def test_a_lock_of_another_disk_s_file_is_none_of_a_deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
