@@ -91,9 +91,14 @@ def told(models: Sequence[Serving], runs: Path = RUNS) -> str:
 
 def _part(serving: Serving, runs: Path) -> HandedModel:
     bench = _last(serving.recipe, runs)
-    lengths = dict.fromkeys(((bench["prompt"], bench["answer"]) if bench else PLAIN, *_grid()))
-    loads = [Load(1, prompt, answer) for prompt, answer in lengths]
-    advice = [found for load in loads if serving.nodes and (found := _advice(serving, load, runs))]
+    # Those of the bench or the plain ones are the first, and may be left out: each table says which it is of.
+    first = {(bench["prompt"], bench["answer"]): "bench"} if bench else {PLAIN: "plain"}
+    lengths = first | {each: "grid" for each in _grid() if each not in first}
+    advice = [
+        found
+        for (prompt, answer), place in lengths.items()
+        if serving.nodes and (found := _advice(serving, Load(1, prompt, answer), place, runs))
+    ]
     return {"model": serving.recipe.served_name, "spec": serving.spec, "bench": bench, "advice": advice}
 
 
@@ -135,14 +140,16 @@ def _rows(measured: Measured) -> Iterator[BenchRow]:
             yield row
 
 
-def _advice(serving: Serving, load: Load, runs: Path) -> AdviceTable | None:
+def _advice(serving: Serving, load: Load, place: str, runs: Path) -> AdviceTable | None:
     """For each number of users; None: nothing is known for such prompts and answers."""
     try:
         asked = question(serving.recipe, serving.nodes, load, runs)
     except Refusal:
         return None
     users = [_better(asked, serving, load.at(count)) for count in range(1, MOST + 1)]
-    return {"prompt": load.prompt, "answer": load.answer, "users": users} if any(users) else None
+    if not any(users):
+        return None
+    return {"prompt": load.prompt, "answer": load.answer, "lengths_from": place, "users": users}
 
 
 def _better(asked: Question, serving: Serving, load: Load) -> Better | None:

@@ -1,8 +1,9 @@
 """What this node has to say in Prometheus' format: what nobody else knows, and what runs here says of itself.
 
 `GET /metrics` on one address, which is the fabric's or loopback's: nobody needs a key there, so nobody else gets there.
-A scrape looks at everything once; who asks again within a second gets the same answer. What a machine can't say is
-left out, and is never 0. `GET /events.json` is for Tandem's page (happened.py).
+A scrape looks at everything once and at the same time, for three seconds at most; who asks again within a second gets
+the same answer. What a machine can't say is left out, and is never 0. `GET /events.json` is for Tandem's page
+(happened.py).
 
 Runs on the node as `exporter.py SPEC`; exporter.json beside it has
 
@@ -18,6 +19,7 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING
 import facts
 import happened
 import passed
+from asked import Asked
 from text import Sample, rendered
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which an answer is good.
 GOOD_S = 1.0
+#: Seconds for a scrape, whatever hangs: Tandem's page takes a node for dead after five.
+SCRAPE_S = 3.0
 #: Connections at once; a scrape needs one.
 MOST = 8
 
@@ -40,7 +45,9 @@ class Exporter:
     """One answer of a kind at a time, for all who ask. A journal that is slow keeps no scrape waiting."""
 
     def __init__(self, wanted: ExporterSpec) -> None:
-        self.wanted = wanted
+        self._facts = facts.Facts(wanted["facts"])
+        self._others = {name: Asked(partial(passed.on, name, **each)) for name, each in wanted["passed"].items()}
+        self._models = {name: each.get("model", "") for name, each in wanted["passed"].items()}
         self._lock, self._events_lock = threading.Lock(), threading.Lock()
         self._made, self._text = 0.0, b""
 
@@ -49,13 +56,23 @@ class Exporter:
         with self._lock:
             if not self._text or time.monotonic() - self._made > GOOD_S:
                 began = time.monotonic()
-                samples = facts.all_of(self.wanted["facts"])
-                others = [passed.on(name, **each) for name, each in self.wanted["passed"].items()]
+                self._facts.begin()
+                for other in self._others.values():
+                    other.begin()
+                samples = self._facts.samples(began + SCRAPE_S)
+                others = [self._given(name, began + SCRAPE_S) for name in self._others]
                 samples += [sample for each in others for sample in each.samples]
                 took = Sample("exporter_seconds", "What this answer took.", time.monotonic() - began)
                 self._text = (rendered([*samples, took]) + passed.merged(others)).encode()
                 self._made = time.monotonic()
             return self._text
+
+    def _given(self, name: str, until: float) -> passed.Passed:
+        """Whatever another program says, or does not, the rest is told."""
+        try:
+            return self._others[name].answer(until)
+        except Exception:
+            return passed.silent(name, self._models[name])
 
     def events(self) -> bytes:
         """For Tandem's page."""

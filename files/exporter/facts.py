@@ -8,15 +8,18 @@ plan has here; `certificate`, a file or nothing.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import machine
+from asked import Asked
 from text import Sample
 
 if TYPE_CHECKING:
@@ -25,17 +28,48 @@ if TYPE_CHECKING:
 RUN = Path("/run/tandem")
 SERVED = Path("/var/lib/tandem/served.json")
 LOCK = Path("/run/tandem.lock")
+LOCKS = Path("/proc/locks")
 UNIT_FILES = Path("/etc/systemd/system")
 #: Seconds for a word with systemd or openssl.
 WORD_S = 5.0
+#: Seconds after which what the canary has written is a dead one's: it touches its file every second.
+CANARY_S = 60.0
 #: Where a unit's file says which spec it is of.
 _SPEC = re.compile(r"(?:\.py |ready\.sh |tandem\.spec=)([0-9a-f]{16})\b")
 _PROPERTIES = "Id,LoadState,ActiveState,NRestarts,ActiveEnterTimestampMonotonic"
 
 
-def all_of(wanted: ExporterFacts) -> list[Sample]:
-    """Everything that can be said; a part that can't is counted, and the others are said all the same."""
-    parts: list[Callable[[], Iterator[Sample]]] = [
+class Facts:
+    """Everything that can be said. Each part is asked by itself: a disk or a systemd that hangs takes only its own
+    along.
+    """
+
+    def __init__(self, wanted: ExporterFacts) -> None:
+        self._parts = [Asked(partial(_whole, part)) for part in _parts(wanted)]
+
+    def begin(self) -> None:
+        """Ask all of them, at once."""
+        for part in self._parts:
+            part.begin()
+
+    def samples(self, until: float) -> list[Sample]:
+        """What has come; a part that has not is counted, and so is one that can't be had."""
+        found, failed = list[Sample](), 0
+        for part in self._parts:
+            try:
+                found += part.answer(until)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, subprocess.SubprocessError):
+                failed += 1
+        return [*found, Sample("exporter_failed", "Parts of this answer that could not be had.", float(failed))]
+
+
+def _whole(part: Callable[[], Iterator[Sample]]) -> list[Sample]:
+    return list(part())
+
+
+def _parts(wanted: ExporterFacts) -> list[Callable[[], Iterator[Sample]]]:
+    smi = machine.Smi()
+    return [
         lambda: _plan(wanted),
         lambda: _units(wanted["units"], wanted["starts"], models_of(wanted["plans"])),
         lambda: _proven(wanted["units"], models_of(wanted["plans"])),
@@ -46,15 +80,8 @@ def all_of(wanted: ExporterFacts) -> list[Sample]:
         lambda: machine.memory(wanted["floor_mib"]),
         lambda: machine.disks(["/", wanted["store"]]),
         lambda: machine.rails(wanted["rails"]),
-        machine.gpu,
+        smi.samples,
     ]
-    found, failed = list[Sample](), 0
-    for part in parts:
-        try:
-            found += part()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, subprocess.SubprocessError):
-            failed += 1
-    return [*found, Sample("exporter_failed", "Parts of this answer that could not be had.", float(failed))]
 
 
 def _plan(wanted: ExporterFacts) -> Iterator[Sample]:
@@ -90,8 +117,12 @@ def _units(units: list[str], starts: int, models: dict[str, str]) -> Iterator[Sa
         yield Sample("unit_failed", "Whether a unit has given up.", float(state == "failed"), labels)
         yield Sample("unit_restarts", "Starts again in a row.", float(unit["NRestarts"] or 0), labels)
         if state == "active":
-            since = time.time() - time.monotonic() + int(unit["ActiveEnterTimestampMonotonic"]) / 1e6
+            entered = int(unit["ActiveEnterTimestampMonotonic"]) / 1e6
+            since = time.time() - time.monotonic() + entered
             yield Sample("unit_active_since_seconds", "Since when it runs.", round(since), labels)
+            # It tells this start from another one: what the clock says of the same start changes with the clock.
+            text = "Seconds from the boot until it ran."
+            yield Sample("unit_active_after_boot_seconds", text, entered, labels)
 
 
 def _proven(units: list[str], models: dict[str, str]) -> Iterator[Sample]:
@@ -108,7 +139,11 @@ def _proven(units: list[str], models: dict[str, str]) -> Iterator[Sample]:
 
 
 def _canary() -> Iterator[Sample]:
-    seen = _read(RUN / "canary.json")
+    file = RUN / "canary.json"
+    seen = _read(file)
+    if seen and abs(time.time() - file.stat().st_mtime) > CANARY_S:
+        # It is dead, and sees nothing any more. Whom it has killed stays true.
+        seen = {"killed": seen.get("killed", {})}
     for what in seen.get("works", []):
         yield Sample("works", "What the canary has seen a sign of life of lately.", 1.0, {"of": what})
     for what, why in seen.get("problems", {}).items():
@@ -131,13 +166,15 @@ def _alone() -> Iterator[Sample]:
 
 
 def _deploy() -> Iterator[Sample]:
-    """Who has the lock: the kernel's list says so, and to try it would be to take it."""
+    """Who has the lock: the kernel's list says so, and to try it would be to take it. Another disk has a file of the
+    same number.
+    """
     if not LOCK.exists():
         return
-    inode = LOCK.stat().st_ino
-    held = any(
-        line.split()[5].rpartition(":")[2] == str(inode) for line in Path("/proc/locks").read_text().splitlines()
-    )
+    file = LOCK.stat()
+    mine = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    # One that waits for it has an arrow more in its line.
+    held = any(mine in line.split() for line in LOCKS.read_text().splitlines())
     yield Sample("deploy_under_way", "Whether a deploy or a bench has this head.", float(held))
 
 

@@ -6,16 +6,20 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from asked import Asked
 from text import Sample
 
 NET = Path("/sys/class/net")
 MEMINFO = Path("/proc/meminfo")
-#: Seconds for nvidia-smi, and between two questions to it.
-SMI_S, SMI_PAUSE_S = 5.0, 10.0
+#: Seconds for nvidia-smi, between two questions to it, and until the next one where it has failed.
+SMI_S, SMI_PAUSE_S, SMI_FAILED_S = 5.0, 10.0, 60.0
+#: Seconds for which a scrape waits for it: it needs a tenth of one.
+SMI_WAIT_S = 2.0
 #: What nvidia-smi is asked -> our name, what it means, and the factor to base units.
 GPU = {
     "clocks.sm": ("gpu_clock_hertz", "Clock of the GPU's cores.", 1e6),
@@ -32,8 +36,6 @@ LINK = {
     "statistics/rx_errors": ("rail_receive_errors_total", "Frames that came in broken."),
     "statistics/tx_errors": ("rail_transmit_errors_total", "Frames that could not be sent."),
 }
-
-_smi: tuple[float, list[Sample]] = (0.0, [])
 
 
 def memory(floor_mib: float) -> Iterator[Sample]:
@@ -84,21 +86,60 @@ def rails(devices: list[str]) -> Iterator[Sample]:
             yield Sample("rail_speed_bits", "Bits a second that a rail has negotiated.", speed * 1e6, labels)
 
 
-def gpu() -> Iterator[Sample]:
-    """Asked seldom: each question costs the driver a tenth of a second."""
-    global _smi
-    if not shutil.which("nvidia-smi"):
-        return
-    if time.monotonic() - _smi[0] > SMI_PAUSE_S or not _smi[1]:
-        _smi = (time.monotonic(), list(_asked()))
-    yield from _smi[1]
+class Smi:
+    """nvidia-smi. Asked seldom: each question costs the driver a tenth of a second, and a driver that hangs makes one
+    that not even a kill ends. So at most one is asked at a time, and a failure is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._asked = Asked(lambda: _asked())
+        self._lock = threading.Lock()
+        self._next = 0.0
+        self._is_asked = False
+        #: None: nothing is known yet.
+        self._answers: bool | None = None
+        self._found: list[Sample] = []
+
+    def samples(self) -> Iterator[Sample]:
+        """What it said last, and whether it answers; nothing where there is none."""
+        if not shutil.which("nvidia-smi"):
+            return
+        with self._lock:
+            self._look()
+            answers, found = self._answers, self._found
+        if answers is not None:
+            yield Sample("gpu_answers", "Whether nvidia-smi says anything.", float(answers))
+            yield from found
+
+    def _look(self) -> None:
+        if not self._is_asked:
+            if time.monotonic() < self._next:
+                return
+            self._asked.begin()
+            self._is_asked = True
+            until = time.monotonic() + SMI_WAIT_S
+        else:
+            until = 0.0
+        try:
+            self._found = self._asked.answer(until)
+            self._answers, self._next = True, time.monotonic() + SMI_PAUSE_S
+        except (OSError, ValueError, subprocess.SubprocessError):
+            if self._asked.is_under_way:
+                if time.monotonic() - self._asked.began > SMI_S:
+                    self._answers, self._found = False, []
+                return
+            self._answers, self._found = False, []
+            self._next = time.monotonic() + SMI_FAILED_S
+        self._is_asked = False
 
 
-def _asked() -> Iterator[Sample]:
+def _asked() -> list[Sample]:
+    found = []
     argv = ["nvidia-smi", f"--query-gpu=index,{','.join(GPU)}", "--format=csv,noheader,nounits"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_S, check=True).stdout
     for line in said.splitlines():
         index, *values = (word.strip() for word in line.split(","))
         for (name, text, factor), value in zip(GPU.values(), values, strict=True):
             if re.fullmatch(r"-?\d+(\.\d+)?", value):
-                yield Sample(name, text, float(value) * factor, {"gpu": index})
+                found.append(Sample(name, text, float(value) * factor, {"gpu": index}))
+    return found

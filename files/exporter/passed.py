@@ -6,15 +6,21 @@ samples with the same labels: one that does not say its engine's model is told w
 
 from __future__ import annotations
 
+import http.client
 import re
+import socket
+import time
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from text import Sample, quoted
 
-#: Seconds and bytes for an answer: an engine that is busy owes it, and a scrape must not wait for it.
+#: Seconds and bytes for a whole answer: an engine that is busy owes it, and a scrape must not wait for it.
 WAIT_S, MOST = 3.0, 4 << 20
+#: Bytes that are taken at once.
+_PIECE = 1 << 16
 _HEAD = re.compile(r"# (?:HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*)")
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?(\s+\S.*)")
 #: Behind the name of a family: its samples' own names.
@@ -43,15 +49,69 @@ class Passed:
 def on(name: str, url: str, names: str, model: str = "") -> Passed:
     """`names`: a pattern of the metrics that are passed on. `model`: what clients call the engine's model."""
     try:
-        with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
-            said = answer.read(MOST + 1)
-    except OSError:
-        said = b""
-    if len(said) > MOST:
-        said = b""
+        said = _fetched(url, time.monotonic() + WAIT_S)
+    except (OSError, http.client.HTTPException, ValueError):
+        # Nobody is there, or something that is no HTTP, or its answer broke off.
+        return silent(name, model)
+    families = _families(said.decode(errors="replace").splitlines(), re.compile(names), model)
+    return Passed(families, [_told(name, model, bool(said))])
+
+
+def silent(name: str, model: str = "") -> Passed:
+    """One that gives nothing."""
+    return Passed({}, [_told(name, model, False)])
+
+
+def _told(name: str, model: str, is_up: bool) -> Sample:
     labels = {"source": name, "model": model} if model else {"source": name}
-    told = Sample("source_up", "Whether a program of this node gives its metrics.", float(bool(said)), labels)
-    return Passed(_families(said.decode(errors="replace").splitlines(), re.compile(names), model), [told])
+    return Sample("source_up", "Whether a program of this node gives its metrics.", float(is_up), labels)
+
+
+class _Socket(socket.socket):
+    """Gives up at a time, however often something comes: one that drips would keep a plain timeout off for ever."""
+
+    until = 0.0
+
+    def recv_into(self, *arguments: Any) -> int:
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("too slow")
+        self.settimeout(left)
+        return super().recv_into(*arguments)
+
+
+def _fetched(url: str, until: float) -> bytes:
+    class Connection(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            bounded = _Socket(fileno=self.sock.detach())
+            bounded.until = until
+            bounded.settimeout(max(0.01, until - time.monotonic()))
+            self.sock = bounded
+
+    class Handler(urllib.request.HTTPHandler):
+        def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Connection, request)
+
+    # The node's own way: the opener that urllib makes by itself obeys the environment's proxies.
+    opener = urllib.request.OpenerDirector()
+    for each in (
+        Handler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPRedirectHandler(),
+    ):
+        opener.add_handler(each)
+    said = bytearray()
+    with opener.open(url, timeout=WAIT_S) as answer:
+        while piece := answer.read1(_PIECE):
+            said += piece
+            if len(said) > MOST:
+                raise OSError("too much")
+        # What is left of what was promised: http.client does not mind.
+        if answer.length:
+            raise OSError("it broke off")
+    return bytes(said)
 
 
 def merged(others: Sequence[Passed]) -> str:

@@ -14,6 +14,12 @@ NONE = "No bench of this model is known here: `make bench` measures it, and `mak
 OTHER = "Nothing is advised: what was handed over last is of another plan than this one, which `make bench` measures."
 UNKNOWN = "Nothing is advised: of other topologies of this model nothing is known, or it shares its nodes with others."
 UNCOUNTED = "Nothing is advised: how many ask is not known here."
+#: Where the lengths of a table are from, as it says itself.
+LENGTHS = {
+    "bench": ", the bench's",
+    "plain": ", taken as nothing else is known",
+    "grid": ", the first that could be computed",
+}
 IDLE = "Nobody asks now, nor has in the last hour: nothing is advised."
 
 
@@ -69,10 +75,11 @@ def _table(part: Handed, hour: Hour) -> tuple[AdviceTable, str]:
     tables = part["advice"]
     if hour.prompt and hour.answer:
         table = min(tables, key=lambda each: _apart(each["prompt"], hour.prompt) + _apart(each["answer"], hour.answer))
-        why = f"the nearest to the last hour's {hour.prompt:,.0f} and {hour.answer:,.0f}"
+        why = f", the nearest to the last hour's {hour.prompt:,.0f} and {hour.answer:,.0f}"
     else:
-        table, why = tables[0], "the bench's" if part["bench"] else "taken as nothing else is known"
-    return table, f"Computed for prompts of {table['prompt']:,.0f} tokens and answers of {table['answer']:,.0f}, {why}."
+        table = tables[0]
+        why = LENGTHS.get(table.get("lengths_from", ""), "")
+    return table, f"Computed for prompts of {table['prompt']:,.0f} tokens and answers of {table['answer']:,.0f}{why}."
 
 
 def _apart(one: float, other: float) -> float:

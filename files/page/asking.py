@@ -95,8 +95,13 @@ def fetched(url: str, wait_s: float) -> str:
             said = bytearray()
             while piece := answer.read1(1 << 16):
                 said += piece
-                if len(said) > MOST or time.monotonic() > until:
-                    raise OSError("too much, or too slow")
+                if time.monotonic() > until:
+                    raise TimeoutError("too slow")
+                if len(said) > MOST:
+                    raise OSError("too much")
+            # What is left of what was promised: http.client does not mind.
+            if answer.length:
+                raise OSError("it broke off")
     except (ValueError, http.client.HTTPException) as error:
         # Something that is no HTTP answers there.
         raise OSError(str(error)) from error

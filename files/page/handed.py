@@ -83,7 +83,8 @@ def _advice(said: Any) -> AdviceTable:
         raise ValueError
     # Nearness is told by logarithms.
     lengths = {name: max(1.0, _number(said[name])) for name in ("prompt", "answer")}
-    return {"prompt": lengths["prompt"], "answer": lengths["answer"], "users": users}
+    place = _text(said.get("lengths_from", ""))
+    return {"prompt": lengths["prompt"], "answer": lengths["answer"], "lengths_from": place, "users": users}
 
 
 def _better(said: Any) -> Better:

@@ -56,13 +56,21 @@ class Memory:
         """A look, which comes every EVERY_S."""
         found = self.figures(now)
         with self._lock:
+            when = time.time()
+            # The clock was set back: what lies ahead would be drawn twice, and no rate is one between two clocks.
+            if self._ring and self._ring[-1][0] >= when:
+                kept = [each for each in self._ring if each[0] < when]
+                self._ring.clear()
+                self._ring.extend(kept)
+                self._looks.clear()
             self._looks.append(dict(now))
-            self._ring.append((time.time(), found))
+            self._ring.append((when, found))
 
     def series(self, panel: str) -> tuple[list[float], dict[str, list[float | None]]]:
         """Times, and the values of each series at them; None: it was not to be had."""
         with self._lock:
-            ring = list(self._ring)
+            now = time.time()
+            ring = [each for each in self._ring if each[0] <= now]
         names = dict.fromkeys(name for _, found in ring for name in found.get(panel, {}))
         values = {name: [found.get(panel, {}).get(name) for _, found in ring] for name in names}
         return [round(when, 1) for when, _ in ring], values

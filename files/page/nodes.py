@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
+#: An engine that loads for so many times its `load_minutes`, and so many minutes more, hangs.
+FAR, FAR_MINUTES = 2.0, 10.0
 #: How the canary (files/canary/watch.py, engine.py) begins what it says of an engine that starts.
 WAITS, LOADS = "waits ", "has not answered yet "
 
@@ -55,10 +58,14 @@ class Engine:
 
 
 class Watch:
-    """What has to be remembered of engines: one that has answered and does not is no longer one that starts."""
+    """What has to be remembered of engines: one that has answered and does not is no longer one that starts. A start is
+    known by its time since the boot: what the clock says of it changes with the clock.
+    """
 
     def __init__(self) -> None:
         self._answered: dict[tuple[str, str], float | None] = {}
+        #: When each start has been seen to wait for other ranks last: its loading begins there.
+        self._waited: dict[tuple[str, str], tuple[float | None, float]] = {}
 
     def engine(self, model: PageModel, heard: Heard) -> Engine:
         """A model's on a node that it lies on. `since`: when its unit was started."""
@@ -73,16 +80,30 @@ class Watch:
         if not said.one("tandem_unit_active", unit=unit):
             return Engine(name, source, "waits", None, "does not run, or waits for its start")
         at = f" since {clock(since)}" if since else ""
+        start = said.one("tandem_unit_active_after_boot_seconds", unit=unit)
         if said.one("tandem_source_up", source=source):
-            self._answered[key] = since
+            self._answered[key] = start
             return Engine(name, source, "answers", since, f"runs{at} and answers")
         waits = next((why for of, why in _held(said) if of == source and why.startswith(WAITS)), "")
         if heard.name not in model["answers"] and not said.one("tandem_alone"):
             return Engine(name, source, "rank", since, waits or f"runs here{at}")
-        if key in self._answered and self._answered[key] == since:
+        if waits:
+            self._waited[key] = (start, time.monotonic())
+        has_answered = key in self._answered and self._answered[key] == start
+        if has_answered or (since and not waits and self._is_far(key, start, since, model["load_minutes"])):
             return Engine(name, source, "silent", since, f"runs{at} and does not answer")
         far = f", {minutes(since, model.get('load_minutes'))}" if since else ""
         return Engine(name, source, "starts", since, waits or f"starts{far}")
+
+    def _is_far(self, key: tuple[str, str], start: float | None, since: float, load_minutes: float) -> bool:
+        """Whether it has loaded for longer than any start: so a page that has just begun, and has not seen it answer,
+        calls what hangs by its name.
+        """
+        loads_s = time.time() - since
+        of, waited = self._waited.get(key, (None, 0.0))
+        if of is not None and of == start:
+            loads_s = min(loads_s, time.monotonic() - waited)
+        return loads_s > 60 * max(FAR * load_minutes, load_minutes + FAR_MINUTES)
 
 
 def node_state(heard: Heard, engines: Sequence[Engine], others: Sequence[Engine], are_named: bool) -> tuple[str, str]:

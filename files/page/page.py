@@ -9,7 +9,8 @@ Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTO
   it; `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
 - `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter
 - `advice`: the file that a bench or a deploy hands over, see handed.py
-- `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none)
+- `panels`: see figures.py; with `expr` for the Prometheus at `prometheus` (empty: there is none), and `long` in its
+  place for spans whose points are far apart
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from keyed import Keyed
 from memory import EVERY_S, Memory
 from nodes import Watch
 from reading import read
-from series import asked, series
+from series import Courses, asked
 from state import state
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Page:
             for each in wanted["nodes"]
         ]
         self._watch, self._memory = Watch(), Memory(wanted["panels"])
+        self._courses = Courses(wanted["prometheus"], self._memory)
         self._handed = Handed(wanted["advice"])
         self._events = Events(
             [
@@ -87,7 +89,7 @@ class Page:
     def series(self, query: dict[str, list[str]]) -> Series:
         """Raises Wrong."""
         panel, span = asked(query, self.wanted["panels"])
-        return series(panel, span, self.wanted["prometheus"], self._memory)
+        return self._courses.told(panel, span)
 
     def events(self, query: dict[str, list[str]]) -> Happened:
         return self._events.told()

@@ -1,11 +1,18 @@
-"""The course of a panel: from Prometheus where one answers, else out of this program's own memory, with a note."""
+"""The course of a panel: from Prometheus where one answers, else out of this program's own memory, with a note.
+
+A month of a histogram is work for a Prometheus with half a core. So an answer is kept until its span has another point,
+all who ask the same wait for one question, and one that takes long goes on after they have gone.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from asking import fetched
@@ -18,8 +25,15 @@ if TYPE_CHECKING:
 
 #: Name of a span -> its seconds, and those between two points.
 SPANS = {"hour": (3600, 15), "day": (86400, 300), "month": (30 * 86400, 7200)}
-#: Seconds for an answer of Prometheus'. The browser waits for four (page.js): before that it gets what was seen here.
+#: Seconds for which whoever asks waits for Prometheus. The browser waits for four (asked.js): before that it gets what
+#: was seen here.
 WAIT_S = 2.5
+#: Seconds after which a question is given up, and how many are under way at once.
+LONG_S, AT_ONCE = 30.0, 4
+#: Answers that are kept: a plan has some twenty panels.
+KEPT = 96
+
+Values = Mapping[str, list[float | None]]
 
 
 class Wrong(ValueError):
@@ -39,23 +53,105 @@ def asked(query: Mapping[str, list[str]], panels: list[Panel]) -> tuple[Panel, s
     return panel, span
 
 
-def series(panel: Panel, span: str, prometheus: str, memory: Memory) -> Series:
-    """`times`, `series` (name, values), `from`, and a `note` where something is missing."""
-    note = "No Prometheus is part of this plan"
-    if prometheus:
+@dataclass
+class Question:
+    """One that is under way, or over: then there is an answer, or a word on why there is none."""
+
+    began: float
+    thread: threading.Thread | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer, when it was given, and the end of what it covers."""
+
+    when: float
+    end: int
+    times: list[float]
+    values: Values
+
+
+class Courses:
+    """Of all panels. `prometheus`: its URL, or nothing."""
+
+    def __init__(self, prometheus: str, memory: Memory) -> None:
+        self._url, self._memory = prometheus, memory
+        self._lock = threading.Lock()
+        self._questions: dict[tuple[str, str], Question] = {}
+        self._kept: dict[tuple[str, str], Kept] = {}
+
+    def told(self, panel: Panel, span: str) -> Series:
+        """`times`, `series` (name, values), `from`, and a `note` where something is missing."""
+        note = "No Prometheus is part of this plan"
+        if self._url:
+            kept, note = self._asked(panel, span)
+            if kept and note:
+                note += f": what it said at {clock(kept.when)}"
+            if kept:
+                return _told(panel, span, "Prometheus", note, kept.times, kept.values)
+        times, values = self._memory.series(panel["id"])
+        since = clock(times[0] if times else self._memory.began)
+        note += f": what this page has seen itself, an hour at most, since {since}"
+        return _told(panel, span, "memory", note, times, values)
+
+    def _asked(self, panel: Panel, span: str) -> tuple[Kept | None, str]:
+        """An answer, and why it is not a new one. Of an hour an old one is none: this page has seen that itself."""
+        key = (panel["id"], span)
+        with self._lock:
+            if (kept := self._kept.get(key)) and _is_good(kept, span):
+                return kept, ""
+            question = self._question(key, panel)
+        if question is None:
+            why_not = "Prometheus is too slow"
+        else:
+            if question.thread:
+                question.thread.join(max(0.0, question.began + WAIT_S - time.monotonic()))
+            why_not = question.why_not or "Prometheus is too slow"
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept and _is_good(kept, span):
+            return kept, ""
+        return (kept if span != "hour" else None), why_not
+
+    def _question(self, key: tuple[str, str], panel: Panel) -> Question | None:
+        """The one that is under way, or a new one; None: there are too many."""
+        under_way = {of: each for of, each in self._questions.items() if each.thread and each.thread.is_alive()}
+        self._questions = under_way
+        if key in under_way:
+            return under_way[key]
+        if len(under_way) >= AT_ONCE:
+            return None
+        question = Question(time.monotonic())
+        question.thread = threading.Thread(target=self._ask, args=(question, key, panel), daemon=True)
+        self._questions[key] = question
+        question.thread.start()
+        return question
+
+    def _ask(self, question: Question, key: tuple[str, str], panel: Panel) -> None:
         try:
-            times, values = _of_prometheus(prometheus, panel, span)
-            return _told(panel, span, "Prometheus", "", times, values)
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
-            note = "Prometheus does not answer"
-    times, values = memory.series(panel["id"])
-    note += f": what this page has seen itself, an hour at most, since {clock(times[0] if times else memory.began)}"
-    return _told(panel, span, "memory", note, times, values)
+            kept = _of_prometheus(self._url, panel, key[1])
+        except HTTPError as error:
+            question.why_not = f"Prometheus refuses this ({error.code})"
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            is_slow = isinstance(getattr(error, "reason", error), TimeoutError)
+            question.why_not = "Prometheus is too slow" if is_slow else "Prometheus does not answer"
+        else:
+            with self._lock:
+                self._kept.pop(key, None)
+                self._kept[key] = kept
+                while len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]
 
 
-def _told(
-    panel: Panel, span: str, place: str, note: str, times: list[float], values: Mapping[str, list[float | None]]
-) -> Series:
+def _is_good(kept: Kept, span: str) -> bool:
+    """Until there is another point. Where nothing was known there may be something soon."""
+    step = SPANS[span][1] if kept.values else SPANS["hour"][1]
+    begun = kept.end if kept.values else kept.when
+    return begun <= time.time() < begun + step
+
+
+def _told(panel: Panel, span: str, place: str, note: str, times: list[float], values: Values) -> Series:
     return {
         "panel": panel["id"],
         "title": panel["title"],
@@ -68,17 +164,19 @@ def _told(
     }
 
 
-def _as_rows(values: Mapping[str, list[float | None]]) -> list[Course]:
+def _as_rows(values: Values) -> list[Course]:
     return [{"name": name, "values": values[name]} for name in sorted(values)]
 
 
-def _of_prometheus(url: str, panel: Panel, span: str) -> tuple[list[float], dict[str, list[float | None]]]:
+def _of_prometheus(url: str, panel: Panel, span: str) -> Kept:
     length, step = SPANS[span]
-    end = int(time.time() / step) * step
-    # A rate over less than a step would leave out what lies between two points.
-    expr = panel["expr"].replace("[1m]", f"[{max(60, step)}s]")
+    now = time.time()
+    end = int(now / step) * step
+    # A rate over less than a step would leave out what lies between two points, and so would a gauge's plain value.
+    expr = panel["expr"] if span == "hour" else panel.get("long", panel["expr"])
+    expr = expr.replace("[1m]", f"[{max(60, step)}s]")
     query = urlencode({"query": expr, "start": end - length, "end": end, "step": step})
-    said = json.loads(fetched(f"{url}/api/v1/query_range?{query}", WAIT_S))
+    said = json.loads(fetched(f"{url}/api/v1/query_range?{query}", LONG_S))
     if said["status"] != "success":
         raise ValueError(said.get("error", ""))
     times = [float(when) for when in range(end - length, end + 1, step)]
@@ -90,4 +188,4 @@ def _of_prometheus(url: str, panel: Panel, span: str) -> tuple[list[float], dict
         values[name] = [
             value if (value := points.get(when)) is not None and abs(value) < float("inf") else None for when in times
         ]
-    return times, values
+    return Kept(now, end, times, values)

@@ -20,7 +20,7 @@ from operations.plan.service import SPEC, Program, Service, seal_program
 from operations.shapes import Json
 from operations.shapes.specs import ExporterSpec, Passed
 
-_PARTS = ("exporter", "facts", "happened", "machine", "passed", "text")
+_PARTS = ("asked", "exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
 _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"

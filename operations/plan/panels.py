@@ -30,8 +30,15 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def panels(engine: str, window: str = "1m") -> list[Panel]:
-    """All that an engine has the metrics for, with `expr`; `window`: over what a rate is taken."""
-    return [{**panel, "expr": expression(panel, window)} for panel in _of(engine)]
+    """All that an engine has the metrics for, with `expr`; `window`: over what a rate is taken. A gauge has `long` too:
+    all that lies between two points, for spans whose points are far apart.
+    """
+    found: list[Panel] = []
+    for panel in _of(engine):
+        found.append({**panel, "expr": expression(panel, window)})
+        if panel["kind"] == "gauge":
+            found[-1]["long"] = _gauge(panel, f"{panel.get('over_time', 'avg')}_over_time({panel['metric']}[{window}])")
+    return found
 
 
 def _of(engine: str) -> Iterator[Panel]:
@@ -59,14 +66,22 @@ def expression(panel: Panel, window: str) -> str:
     by, metric = ", ".join(panel["by"]), panel["metric"]
     kind = panel["kind"]
     if kind == "gauge":
-        expr = f"{panel['of']} by ({by}) ({metric})"
-    elif kind == "rate":
+        return _gauge(panel, metric)
+    if kind == "rate":
         expr = _rate(metric, by, window)
     elif kind == "ratio":
         # Nothing to nothing would be NaN, and is left out.
         expr = f"{_rate(metric, by, window)} / ({_rate(panel['over'], by, window)} > 0)"
     else:
         expr = f"histogram_quantile({panel['quantile']}, {_rate(f'{metric}_bucket', f'le, {by}', window)})"
+    return _scaled(panel, expr)
+
+
+def _gauge(panel: Panel, values: str) -> str:
+    return _scaled(panel, f"{panel['of']} by ({', '.join(panel['by'])}) ({values})")
+
+
+def _scaled(panel: Panel, expr: str) -> str:
     scale = panel.get("scale")
     return expr if scale is None else f"({expr}) * {scale:.16g}"
 
@@ -86,6 +101,8 @@ def panels_of(engines: Iterable[str], window: str = "1m") -> list[Panel]:
             if panel["expr"] not in before["expr"].split(" or "):
                 expr = f"{before['expr']} or {panel['expr']}"
                 merged[panel["id"]] = {**before, "expr": expr, "or": [*before.get("or", ()), metrics_of(panel)]}
+                if "long" in before:
+                    merged[panel["id"]]["long"] = f"{before['long']} or {panel['long']}"
     return list(merged.values())
 
 

@@ -19,7 +19,7 @@ class Metrics(TypedDict, total=False):
 
 
 #: A panel of files/monitoring/panels.yml (operations/plan/panels.py, files/page/figures.py say what the words mean).
-#: `expr`: its PromQL; `or`: what other engines call its metrics.
+#: `expr`: its PromQL, and `long` that of spans whose points are far apart; `or`: what other engines call its metrics.
 Panel = TypedDict(
     "Panel",
     {
@@ -33,7 +33,9 @@ Panel = TypedDict(
         "of": NotRequired[str],
         "quantile": NotRequired[float],
         "scale": NotRequired[float],
+        "over_time": NotRequired[str],
         "expr": NotRequired[str],
+        "long": NotRequired[str],
         "or": NotRequired[list[Metrics]],
     },
 )

@@ -124,10 +124,13 @@ class Better(TypedDict, total=False):
 
 
 class AdviceTable(TypedDict):
-    """For prompts and answers of so many tokens: what is better for one user, two, ...; None: it is not known."""
+    """For prompts and answers of so many tokens: what is better for one user, two, ...; None: it is not known.
+    `lengths_from`: the `bench`'s own, `plain` ones without a bench, or of the `grid`; an older Tandem does not say it.
+    """
 
     prompt: float
     answer: float
+    lengths_from: NotRequired[str]
     users: list[Better | None]
 
 

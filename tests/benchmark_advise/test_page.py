@@ -105,6 +105,18 @@ def test_the_last_bench_of_the_recipe_is_told_by_what_went_through_the_proxy(run
     }
 
 
+def test_each_table_says_where_its_lengths_are_from(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [each["lengths_from"] for each in told(runs)["advice"]] == ["bench"]
+    assert [each["lengths_from"] for each in told(NOBODY)["advice"]] == ["plain"]
+    # Of a bench whose lengths nothing can be computed for.
+    monkeypatch.setattr(page, "PROMPTS", (1024,))
+    last = page._last
+    monkeypatch.setattr(page, "_last", lambda *of: {**(last(*of) or {}), "prompt": 2_000_000})
+    said = told(runs)
+    assert said["bench"]["prompt"] == 2_000_000
+    assert [(each["prompt"], each["lengths_from"]) for each in said["advice"]] == [(1024, "grid")]
+
+
 def test_lengths_that_the_context_does_not_hold_are_left_out_and_nothing_known_is_nothing_said() -> None:
     assert told(NOBODY, recipe="lab-tiny-llama")["advice"] == []
     assert [each["prompt"] for each in told(NOBODY, recipe="gemma-4-31b-it-nvfp4")["advice"]] == [1024]

@@ -89,7 +89,11 @@ class Exporter(Double):
         for edge in ("0.05", "0.15", "+Inf"):
             name = f'vllm:inter_token_latency_seconds_bucket{{le="{edge}",model_name="nemotron"}}'
             said[name] = "0" if edge == "0.05" else repr(tokens)
-        return "".join(f"{name} {value}\n" for name, value in (said | self.changes).items() if value is not None)
+        said |= self.changes
+        # This machine has run since 1970.
+        since, stamp = "tandem_unit_active_since_seconds", "tandem_unit_active_after_boot_seconds"
+        said |= {name.replace(since, stamp): value for name, value in said.items() if name.startswith(since)}
+        return "".join(f"{name} {value}\n" for name, value in said.items() if value is not None)
 
 
 class Page:

@@ -144,6 +144,17 @@ def test_a_node_that_is_away_is_told_within_two_seconds_and_until_it_is_back(mac
     assert until(2.5, lambda: not machine.told()["away"])
 
 
+def test_its_file_says_by_its_time_that_a_canary_still_looks(machine: Node) -> None:
+    assert until(5, lambda: machine.told())
+    time.sleep(3)
+    was = machine.state.read_text()
+    os.utime(machine.state, (1.0, 1.0))
+    assert until(3, lambda: time.time() - machine.state.stat().st_mtime < 5)
+    assert machine.state.read_text() == was
+    machine.state.unlink()
+    assert until(3, machine.told)
+
+
 def test_of_two_engines_each_is_judged_by_its_own_nodes(tmp_path: Path) -> None:
     (tmp_path / "away").touch()
     soon = {"deadline_s": 0.5, "silence_s": 1.0, "start_s": 4.0}

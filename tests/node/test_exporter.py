@@ -160,18 +160,17 @@ def test_what_a_gb10_does_not_know_is_left_out(tmp_path: Path, monkeypatch: pyte
     smi.write_text("#!/bin/sh\necho '0, 2281, [N/A], 62, 96'\n")
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(machine, "_smi", (0.0, []))
-    assert said(machine.gpu()) == {
+    asked = machine.Smi()
+    assert said(asked.samples()) == {
+        "tandem_gpu_answers": 1.0,
         'tandem_gpu_clock_hertz{gpu="0"}': 2.281e9,
         'tandem_gpu_temperature_celsius{gpu="0"}': 62.0,
         'tandem_gpu_busy_ratio{gpu="0"}': pytest.approx(0.96),
     }
     smi.write_text("#!/bin/sh\nexit 9\n")
     # It was asked a moment ago.
-    assert len(said(machine.gpu())) == 3
-    monkeypatch.setattr(machine, "_smi", (0.0, []))
-    with pytest.raises(subprocess.CalledProcessError):
-        list(machine.gpu())
+    assert len(said(asked.samples())) == 4
+    assert said(machine.Smi().samples()) == {"tandem_gpu_answers": 0.0}
 
 
 def test_names_that_are_wanted_are_passed_on(engine: tuple[str, type[FakeEngine]]) -> None:
@@ -275,7 +274,7 @@ def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.Monk
         return b""
 
     monkeypatch.setattr(happened, "as_json", slow)
-    monkeypatch.setattr(facts, "all_of", lambda _: [])
+    monkeypatch.setattr(facts, "_parts", lambda _: [])
     asked = exporter.Exporter({"facts": {}, "passed": {}})
     page = threading.Thread(target=asked.events, daemon=True)
     page.start()
@@ -290,8 +289,8 @@ def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.Monk
 
 
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
-    for name in ("exporter", "facts", "happened", "machine", "passed", "text"):
-        shutil.copy(FILES / f"exporter/{name}.py", tmp_path)
+    for source in (FILES / "exporter").glob("*.py"):
+        shutil.copy(source, tmp_path)
     mine = plan(monitoring="metrics").head.exporter
     assert mine
     wanted = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))

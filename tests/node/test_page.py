@@ -210,15 +210,35 @@ def test_courses_come_from_prometheus_or_from_what_was_seen(two: Two) -> None:
 
 
 def test_a_prometheus_that_hangs_is_given_up_before_the_browser_gives_up(two: Two) -> None:
-    waits = re.search(r"WAIT_MS = (\d+)", (FILES / "page/static/page.js").read_text())
+    waits = re.search(r"WAIT_MS = (\d+)", (FILES / "page/static/asked.js").read_text())
     assert waits
     prometheus = Double({})
     prometheus.slow_s = 60
     page = two.start(prometheus=f"http://127.0.0.1:{prometheus.server_port}")
     began = time.monotonic()
     said = page.told("series.json?panel=requests_running&span=hour")
-    assert said["from"] == "memory" and "Prometheus does not answer" in said["note"]
+    assert said["from"] == "memory" and "Prometheus is too slow" in said["note"]
     assert time.monotonic() - began < int(waits[1]) / 1000 - 1
+    prometheus.end()
+
+
+def test_five_who_look_at_a_heavy_month_are_one_question_and_get_its_answer(two: Two) -> None:
+    asked: list[float] = []
+    row = {"metric": {"model_name": "nemotron"}, "values": [[int(time.time() / 7200) * 7200, "0.5"]]}
+
+    def heavy() -> str:
+        asked.append(time.monotonic())
+        time.sleep(3.5)
+        return json.dumps({"status": "success", "data": {"result": [row]}})
+
+    prometheus = Double({"/api/v1/query_range": heavy})
+    page = two.start(prometheus=f"http://127.0.0.1:{prometheus.server_port}")
+    said = [page.told("series.json?panel=between_p99&span=month") for _ in range(2)]
+    assert [each["from"] for each in said] == ["memory", "memory"]
+    assert all("Prometheus is too slow" in each["note"] for each in said), said[0]["note"]
+    time.sleep(4)
+    said = [page.told("series.json?panel=between_p99&span=month") for _ in range(5)]
+    assert [each["from"] for each in said] == ["Prometheus"] * 5 and len(asked) == 1
     prometheus.end()
 
 

@@ -47,7 +47,10 @@ BENCH = {
 def handed(spec: str, model: str = "nemotron", better: Any = BETTER, **changes: Any) -> str:
     """Better is what serves with up to four users."""
     users = [NOTHING if count <= 4 else better for count in range(1, 65)]
-    tables = [{"prompt": prompt, "answer": 128, "users": users} for prompt in (1024, 8192)]
+    tables = [
+        {"prompt": prompt, "answer": 128, "lengths_from": place, "users": users}
+        for prompt, place in ((1024, "bench"), (8192, "grid"))
+    ]
     mine = {"model": model, "spec": spec, "bench": BENCH, "advice": tables} | changes
     return json.dumps({"format": 1, "when": 1_795_000_100, "models": [mine]})
 
@@ -111,7 +114,7 @@ def test_without_a_bench_it_says_what_measures_and_what_computes(one: One) -> No
     model, note = one.told()
     assert note == "" and "bench" not in model
     assert "`make bench` measures it, and `make advise` computes" in model["advice"]["sentence"]
-    one.page.hand(handed(one.spec, bench=None))
+    one.page.hand(handed(one.spec, bench=None).replace('"lengths_from": "bench"', '"lengths_from": "plain"'))
     model, _ = one.told()
     assert "bench" not in model and model["advice"]["sentence"].startswith("At 5 users as now replicas ")
     assert model["advice"]["lengths"].endswith(" and answers of 128, taken as nothing else is known.")
@@ -168,6 +171,25 @@ def test_where_counters_say_nothing_there_is_no_advice(one: One) -> None:
     }
     time.sleep(2.2)
     assert one.told()[0]["advice"]["sentence"] == "Nothing is advised: how many ask is not known here."
+
+
+def test_lengths_are_not_called_the_bench_s_where_those_were_left_out() -> None:
+    advice, nobody = part("page", "advice"), part("page", "memory").Hour()
+    kept = json.loads(handed("s"))["models"][0]
+    computed = "Computed for prompts of 1,024 tokens and answers of 128"
+    for place, words in (
+        ("bench", ", the bench's."),
+        ("plain", ", taken as nothing else is known."),
+        ("grid", ", the first that could be computed."),
+        # Of an older Tandem's file that is not known.
+        (None, "."),
+    ):
+        first = {**kept["advice"][0], "lengths_from": place}
+        if place is None:
+            del first["lengths_from"]
+        (table,) = part("page", "handed")._part({**kept, "advice": [first]})["advice"]
+        said = advice.bench_and_advice({**kept, "advice": [table]}, "s", {"requests_running": 3.0}, nobody)["advice"]
+        assert said["lengths"] == computed + words
 
 
 def test_of_several_models_each_has_its_own(tmp_path: Path) -> None:

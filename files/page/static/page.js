@@ -1,18 +1,13 @@
 // Asks every five seconds, and keeps the last picture, marked as old, where no answer comes.
 import {advice} from "./advice.js";
+import {asked, clock, trouble} from "./asked.js";
 import {draw, resized} from "./courses.js";
 import {picture} from "./picture.js";
 import {events, models, nodes} from "./tell.js";
 
-const EVERY_MS = 5000, WAIT_MS = 4000;
+const EVERY_MS = 5000;
 const at = (id) => document.getElementById(id);
 let silentSince = null, panels = "", turn = 0;
-
-async function asked(path) {
-  const answer = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(WAIT_MS)});
-  if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
-  return answer.json();
-}
 
 function declared(model) {
   const by = model.executor ? ` by ${model.executor}` : "";
@@ -31,9 +26,11 @@ function told(state) {
   at("fresh").textContent = `As ${state.asked_at} saw it at ${state.clock}.${deploy}`;
   const listed = JSON.stringify(state.panels);
   if (listed !== panels) {
-    panels = listed;
+    const ids = state.panels.map((panel) => panel.id), chosen = at("panel").value;
     at("panel").replaceChildren(...state.panels.map((panel) => new Option(panel.title, panel.id)));
-    at("panel").value = "tokens_out";
+    // Not every engine counts its tokens.
+    at("panel").value = [chosen, "tokens_out"].find((id) => ids.includes(id)) ?? ids[0] ?? "";
+    panels = listed;
   }
 }
 
@@ -42,7 +39,7 @@ async function course() {
   try {
     draw(at("course"), at("course-note"), await asked(`series.json?${query}`));
   } catch (error) {
-    at("course-note").textContent = `No answer to this: ${error.message}`;
+    at("course-note").textContent = `This course could not be had. ${trouble(error)}.`;
   }
 }
 
@@ -53,22 +50,22 @@ async function happened() {
     const missing = said.missing.length ? `Nothing could be had of ${said.missing.join(", ")}. ` : "";
     at("events-note").textContent = missing + (said.events.length ? "" : "Nothing is recorded.");
   } catch (error) {
-    at("events-note").textContent = `No answer to this: ${error.message}`;
+    at("events-note").textContent = `What happened could not be had. ${trouble(error)}.`;
   }
 }
 
 async function look() {
   try {
     const state = await asked("state.json");
+    told(state);
     silentSince = null;
     document.body.classList.remove("old");
-    told(state);
     document.body.dataset.state = "told";
     if (turn++ % 3 === 0) await Promise.all([course(), happened()]);
   } catch (error) {
     silentSince ??= new Date();
     document.body.classList.add("old");
-    at("fresh").textContent = `No answer since ${silentSince.toTimeString().slice(0, 8)}: what is below is old.`;
+    at("fresh").textContent = `${trouble(error)}. So it is since ${clock(silentSince)}: what is below is old.`;
   }
   setTimeout(look, EVERY_MS);
 }

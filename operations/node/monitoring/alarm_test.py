@@ -18,6 +18,8 @@ from operations.paths import ALERTMANAGER, folder_of
 from operations.shapes.unit import AlarmTold
 
 RECEIVERS = Path(folder_of(ALERTMANAGER)) / "receivers.json"
+#: This node's own Alertmanager: whatever the environment says of proxies.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 #: Seconds after which the alarm is over, and those who receive it are told so.
 LASTS_S = 15
 #: Kind of a receiver -> what Alertmanager calls it.
@@ -71,13 +73,13 @@ def _raise(url: str, node: str, model: str) -> None:
         "endsAt": (now + timedelta(seconds=LASTS_S)).isoformat(),
     }
     body, headers = json.dumps([alarm]).encode(), {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v2/alerts", body, headers), timeout=10):
+    with _OPENER.open(urllib.request.Request(f"{url}/api/v2/alerts", body, headers), timeout=10):
         pass
 
 
 def _counts(url: str) -> dict[tuple[str, str], float]:
     """(counter, integration) -> its value."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+    with _OPENER.open(f"{url}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     found: Counter[tuple[str, str]] = Counter()
     for name, integration, value in _COUNT.findall(text):
