@@ -76,6 +76,12 @@ def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) ->
     assert "u-over" in dom, "the course was not drawn"
 
 
+def test_a_bookmark_with_name_and_key_in_it_is_filled_as_well(shown: tuple[Page, str, Path]) -> None:
+    _, url, folder = shown
+    dom = browse(folder, "--dump-dom", f"{url.replace('://', '://any:sk-of-somebody@')}/tandem/")
+    assert 'data-state="told"' in dom
+
+
 def test_the_last_bench_is_a_table_and_the_advice_a_sentence(shown: tuple[Page, str, Path]) -> None:
     page, url, folder = shown
     dom = browse(folder, "--dump-dom", f"{url}/tandem/")

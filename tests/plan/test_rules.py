@@ -81,6 +81,7 @@ CASES: list[tuple[str, dict[str, str], int, bool]] = [
     ("TandemServesAlone", {f"tandem_alone{{{NODE}}}": "0x5 1x200"}, 7, True),
     ("TandemDeployEndless", {f"tandem_deploy_under_way{{{NODE}}}": "0x5 1x400"}, 250, False),
     ("TandemSeesLess", {f"tandem_exporter_failed{{{NODE}}}": "0x5 1x200"}, 22, False),
+    ("TandemSeesLess", {f"tandem_gpu_answers{{{NODE}}}": "1x5 0x200"}, 22, False),
 ]
 NAMES = [
     each["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for each in group["rules"] if "alert" in each

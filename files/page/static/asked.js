@@ -15,7 +15,9 @@ class Silent extends Error {}
 
 async function said(path) {
   try {
-    const answer = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(WAIT_MS)});
+    // Of an address with a name and a key in it nothing can be fetched; the browser sends them all the same.
+    const from = new URL(path, location.origin + location.pathname);
+    const answer = await fetch(from, {cache: "no-store", signal: AbortSignal.timeout(WAIT_MS)});
     return {answer, text: await answer.text()};
   } catch (error) {
     throw new Silent(error.name === "TimeoutError" ? `There is no answer within ${WAIT_MS / 1000} seconds` : "Nobody answers");
