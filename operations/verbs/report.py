@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,9 +123,13 @@ def the_head(run: Run) -> list[Host]:
 
 
 def say(lines: Sequence[str]) -> None:
-    """Lines of text, as they are."""
-    for line in lines:
-        print(line)
+    """Lines of text, as they are; whoever has read enough (`| head`) may close the pipe."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None:
@@ -217,14 +222,15 @@ def endpoint_lines(answers: dict[str, Endpoint]) -> None:
     if address := answer.get("address"):
         also = {name: other["url"] for name, other in found.items()}
         answer["url"] = address
-    for name, url in also.items():
-        print(f"# {name} alone: {url}")
+    lines = [f"# {name} alone: {url}" for name, url in also.items()]
     if page := answer.get("page"):
-        print(f"# how the nodes are, in a browser (the key below is the password): {page}")
+        lines.append(f"# how the nodes are, in a browser (the key below is the password): {page}")
     told = {"OPENAI_BASE_URL": answer["url"], "OPENAI_API_KEY": answer["key"], "OPENAI_MODEL": answer["model"]}
-    for variable, value in told.items():
-        print(f"{variable}={shlex.quote(value)}")
+    lines += [f"{variable}={shlex.quote(value)}" for variable, value in told.items()]
     if authority := answer.get("authority"):
         AUTHORITY.write_text(authority)
-        print("# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported")
-        print(f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}")
+        lines += [
+            "# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported",
+            f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}",
+        ]
+    say(lines)

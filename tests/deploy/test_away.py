@@ -4,12 +4,15 @@ listens; the others are pyinfra's @fake nodes.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from operations.paths import ENGINE, UNITS
 from operations.plan.history import record
+from operations.verbs import report
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
 
 REFUSED = "does not answer (connection refused)"
@@ -55,7 +58,15 @@ def verb(
     states = [OFF if index in off else look(plan, node) for index, node in enumerate(NAMES)]
     data = ("--data", f"topology={topology}")
     file = f"operations/verbs/{name}.py"
-    return deploy(tmp_path, states, "-y", *data, file=file, programs=PROGRAMS | {"unit.served": {"plans": plans}}, inventory=inventory)
+    return deploy(
+        tmp_path,
+        states,
+        "-y",
+        *data,
+        file=file,
+        programs=PROGRAMS | {"unit.served": {"plans": plans}},
+        inventory=inventory,
+    )
 
 
 def test_solo_deploys_with_the_other_node_off(tmp_path: Path) -> None:
@@ -168,6 +179,14 @@ def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: 
     by_node = {name: {"door.endpoint": {"url": ""}} for name in NAMES}
     none = deploy(tmp_path, states, "-y", file="operations/verbs/endpoint.py", by_node=by_node)
     assert none.code == 1 and "no proxy runs on a node that answers" in none.text
+
+
+def test_who_reads_the_first_lines_of_it_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        report.endpoint_lines({"spark-1": {"url": "http://h:8000/v1", "key": "k", "model": "m"}})
 
 
 @pytest.mark.parametrize("off", [0, 1])
