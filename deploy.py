@@ -14,6 +14,7 @@ from pyinfra import host
 from bench.advise.against import against
 from bench.advise.for_page import for_page
 from operations import (
+    closing,
     engine,
     fabric,
     image,
@@ -57,7 +58,7 @@ engine.retire(run, first=False, name="Engine | stop what is not the plan's, on t
 walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
 secrecy.kept(run, name="Secrets | whose they are, and who may read them")
 engine.files(run, name="Engine | files")
-engine.ray_token(run, name="Engine | Ray's token")
+engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
 upkeep.watch(run, name="Upkeep | memory guard and canary")
 engine.start(run, first=False, name="Engine | start on the other nodes")
@@ -73,7 +74,7 @@ for served, node in host.loop(run.plan.turns):
     engine.renew(run, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(run, name="Engine | a token from each")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
-verify.ray_nodes(run, name="Verify | every node is in the Ray cluster", _if=started.did_change)
+verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
 
 proxy.serve(run, name="Proxy | run")
 verify.proxy(run, name="Verify | a token through the proxy")
@@ -83,3 +84,5 @@ monitoring.show(run, advice=for_page, name="Monitoring | the page behind each pr
 
 # A model that serves is worth more than what watches it.
 prometheus.watch(run, name="Monitoring | Prometheus and Alertmanager, on the head", _ignore_errors=True)
+
+closing.sum_up(run)

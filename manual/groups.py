@@ -113,8 +113,8 @@ PROXY = Group(
 )
 SERVING = Group(
     "While it serves",
-    "Lines of the units' logs (`journalctl -u tandem-canary`, and so on); `make status` quotes them where something "
-    "does not serve.",
+    "Lines of the units' logs (`sudo journalctl -u tandem-canary`, and so on); `make status` quotes them where "
+    "something does not serve.",
     {
         "The canary": ("files/canary/",),
         "The memory guard": ("files/guard/",),

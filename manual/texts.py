@@ -154,14 +154,25 @@ def readable(name: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """As Markdown that shows the same; what is in backticks stays code."""
+    """As Markdown that shows the same, and that reads well as it is; what is in backticks stays code, and what only a
+    run knows becomes it.
+    """
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return _plain(text.replace("`", "'"))
-    return "`".join(part if number % 2 else _plain(part) for number, part in enumerate(parts))
+        parts = [text.replace("`", "'")]
+    shown = "`".join(part if number % 2 else _plain(part) for number, part in enumerate(parts))
+    # Code beside code is one piece: two backticks would begin another kind.
+    return shown.replace("``", "")
 
 
 def _plain(text: str) -> str:
-    for sign in "\\*[]{}#":
+    pieces = re.split(r"((?:<[^<>\n]+>)+)", text.replace("\n", " "))
+    return "".join(f"`{piece}`" if number % 2 else _signs(piece) for number, piece in enumerate(pieces))
+
+
+def _signs(text: str) -> str:
+    """What is no sign of Markdown's where it stands is left as it is."""
+    for sign in "\\*":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")
+    # A link, a heading, attributes of the code before it.
+    return re.sub(r"\](?=\()|^[#{]", r"\\\g<0>", text)

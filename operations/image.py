@@ -67,7 +67,7 @@ def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
             yield StringCommand("docker tag", pulled, image.local)
         case "archive":
             load = StringCommand("docker load --quiet --input", QuoteString(image.archive))
-            yield patiently(f"loading {image.archive} (about a minute for 4 GB)", load)
+            yield patiently(f"loading {image.archive}", load)
             yield StringCommand("docker tag", QuoteString(image.reference), image.local)
         case _:
             yield _build(image.local, image.build_files(), f"building {image.local} from {image.place}")

@@ -115,5 +115,5 @@ def _answer(programs: Sequence[Program], _state: State, where: Host) -> bool:
         gevent.sleep(2)
     for unit, why in problems.items():
         if why:
-            logger.warning(f"{where.name}: {unit} does not answer ({why}): journalctl -u {unit}; the model serves")
+            logger.warning(f"{where.name}: {unit} does not answer ({why}): sudo journalctl -u {unit}; the model serves")
     return True

@@ -135,7 +135,7 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
             each, part = next((pair for pair in found if waits_to_start(pair[1]["state"])), found[0])
             last = next((line for line in reversed(part["log"]) if line.strip()), "")
             name = unit if each is where else f"{unit} on {each.name}"
-            where.log(f"{name}: {wait.loading_s:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[-110:]}")
+            where.log(f"{name}: {wait.loading_s:.0f} s of {patience_s / 60:.0f} min at most; {last.strip()[:110]}")
         gevent.sleep(1)
 
 
@@ -158,4 +158,4 @@ def _failure(parts: Sequence[Host], unit: str, url: str, why: str, since_s: floa
     name = name or parts[0].name
     tail = "\n".join(f"    {line}" for line in logs[name]["log"])
     of = "its log" if name == parts[0].name else f"the log of {name}"
-    return f"{parts[0].name}: {url} does not serve: {why}. From {of} (journalctl -u {unit}):\n{tail}"
+    return f"{parts[0].name}: {url} does not serve: {why}. From {of} (sudo journalctl -u {unit}):\n{tail}"

@@ -179,7 +179,7 @@ def _config(service: Service) -> str:
 def _answers(knobs: Knobs, service: Service, _state: State, where: Host) -> bool:
     """Wait until a LiteLLM takes requests, and say where it does not; a proxy without one says so to its clients."""
     if not _is_taken(knobs, service, where):
-        where.log(f"{service.unit} takes no requests after {START_S} s: journalctl -u {service.unit}")
+        where.log(f"{service.unit} takes no requests after {START_S} s: sudo journalctl -u {service.unit}")
     return True
 
 

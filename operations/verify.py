@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 
-from operations import proving, rollback
+from operations import closing, proving, rollback
 from operations.patience import fail, quietly
 from operations.plan.environment import MOUNT
 from operations.plan.served_model import joins_by_ray
@@ -41,6 +41,8 @@ def proxy(run: Run) -> Iterator[PyinfraCommand]:
         return
     if _on_head(run) and (away := run.clock.switch_report()):
         host.log(away)
+        # Pyinfra's table of all operations comes behind it.
+        closing.say_last(f"the service was {away}")
     if host.name in run.plan.urls:
         names = ", ".join(each.recipe.served_name for each in run.plan.models)
         host.noop(f"{run.plan.urls[host.name]} serves {names}")

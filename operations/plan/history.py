@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from operations.paths import ENGINE
 from operations.plan.declared import Declared, declared_model, knobs_of_models
 from operations.plan.files import File
 from operations.plan.images import by_content, engine_image, needed, proxy_image
@@ -148,6 +149,15 @@ def title(plan: Served) -> str:
     text = f"{what}, which served on {plan.get('when', '?')}"
     passed = plan.get("passed_over", [])
     return f"{text} (passed over, as it can't be read: {'; '.join(passed)})" if passed else text
+
+
+def topology(plan: Served, head: str) -> str:
+    """How the nodes of a remembered plan depend on each other, as plan.as_a_whole has it; empty: it does not say."""
+    if not plan.get("recipes"):
+        return str(plan["knobs"].get("topology", ""))
+    units = plan.get("services", {})
+    serving = [name for name, its in units.items() if any(unit.startswith(ENGINE) for unit in its)]
+    return "solo" if serving == [head] else "replicas" if serving else ""
 
 
 def previous(plans: Sequence[Served], now: Wanted | None, contents: Contents) -> Served | None:

@@ -34,6 +34,6 @@ if run.speaks(host):
     if short := answer["failed"] or answer["waits"]:
         counted = ", ".join(f"{count} by {kind}" for kind, count in short.items())
         failed = "could not be told" if answer["failed"] else f"not told within {TOLD_S} s"
-        why = answer["why"] or "no word of why in `journalctl -u tandem-alertmanager` on the head"
+        why = answer["why"] or "no word of why in `sudo journalctl -u tandem-alertmanager` on the head"
         raise DeployError(f"of these {failed}: {counted}; Alertmanager's last word: {why}")
     say(["each of them has taken the test alarm; that it is over is sent within half a minute"])

@@ -8,7 +8,6 @@ from pyinfra.api.exceptions import DeployError
 from operations.plan import holes
 from operations.plan.declared import chosen
 from operations.plan.files import as_is
-from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
 from operations.run import this_run
 from operations.shapes.model import Packages
@@ -46,7 +45,6 @@ if run.speaks(host):
             say([f"{model.name}:"])
         show(replace(verdict, stale=stale))
     critical = [hole for verdict in verdicts for hole in verdict.critical]
-    topology = as_a_whole(declared, [each.name for each in inventory]).topology
-    say([*errors, *absent_lines(run, topology=topology)])
+    say([*errors, *absent_lines(run)])
     if critical:
         raise DeployError(failure(critical))

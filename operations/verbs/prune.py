@@ -1,10 +1,9 @@
 """`make prune`: remove images of Tandem's that neither the plan nor a unit needs. Models and caches stay."""
 
-from pyinfra import host, inventory
+from pyinfra import host
 
 from operations import lock
 from operations.plan.images import needed
-from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
 from operations.run import this_run
 from operations.shapes.unit import OldImages
@@ -18,5 +17,4 @@ if run.speaks(host):
     # A deploy puts images onto nodes that no unit needs yet.
     with lock.taken(run):
         answers: dict[str, OldImages] = everywhere(run, run.answering, "unit.old_images", keep=keep, remove=True)
-    topology = as_a_whole(declared, [each.name for each in inventory]).topology
-    say([*pruned_lines(answers), *absent_lines(run, topology=topology)])
+    say([*pruned_lines(answers), *absent_lines(run)])

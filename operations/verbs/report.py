@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +16,19 @@ from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
+from operations.plan import history
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
 from operations.run import Run
 from operations.shapes.model import Audit, ModelFile, Verified
+from operations.shapes.plans import ServedTold
 from operations.shapes.unit import Endpoint, OldImages, Status
 
 T = TypeVar("T")
+
+#: Seconds for a node to read which plan has served.
+RECORD_S = 10
 
 COLUMNS = ("node", "unit", "state", "since", "recipe", "image", "model", "health")
 
@@ -71,11 +77,15 @@ def everywhere(
 
 
 def absent_lines(run: Run, answers: dict[str, Status] | None = None, topology: str = "") -> list[str]:
-    """One line for each node that can't be asked; the answers of `make status` know what is deployed, and since when
-    the others miss it.
+    """One line for each node that can't be asked, with what that means for what serves. `topology`: for a plan of that
+    one instead. The answers of `make status` know what is deployed, and since when the others miss it.
     """
+    if not run.absent:
+        return []
     found = list((answers or {}).values())
-    deployed = next((answer["topology"] for answer in found if answer.get("topology")), topology)
+    deployed = topology or next((answer["topology"] for answer in found if answer.get("topology")), "")
+    # Knobs may have been given for one run: only nodes know what serves.
+    deployed = deployed or _served_last(run)
     since = {name: text for answer in found for name, text in answer.get("away", {}).items()}
     head = run.head.name
     serving = [(name, answer["alone"]) for name, answer in (answers or {}).items() if answer.get("alone")]
@@ -84,6 +94,23 @@ def absent_lines(run: Run, answers: dict[str, Status] | None = None, topology: s
         told(absence, deployed, is_head=absence.name == head, since=since.get(absence.name, ""), instead=alone)
         for absence in run.absent
     ]
+
+
+def _served_last(run: Run) -> str:
+    """The topology of the plan that has served last, by the nodes that can be asked; empty: none knows. One that was
+    away has an older record.
+    """
+
+    def one(host: Host) -> ServedTold | None:
+        with gevent.Timeout(RECORD_S, False):
+            found: ServedTold | None = ask_or_none(host, "unit.served")
+            return found
+        return None
+
+    tasks = [gevent.spawn(one, host) for host in run.answering]
+    plans = [told["plans"][-1] for task in tasks if (told := task.get()) and told["plans"]]
+    newest = max(plans, key=lambda plan: plan.get("when", ""), default=None)
+    return history.topology(newest, run.head.name) if newest else ""
 
 
 def the_head(run: Run) -> list[Host]:
@@ -96,9 +123,13 @@ def the_head(run: Run) -> list[Host]:
 
 
 def say(lines: Sequence[str]) -> None:
-    """Lines of text, as they are."""
-    for line in lines:
-        print(line)
+    """Lines of text, as they are; whoever has read enough (`| head`) may close the pipe."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None:
@@ -191,14 +222,15 @@ def endpoint_lines(answers: dict[str, Endpoint]) -> None:
     if address := answer.get("address"):
         also = {name: other["url"] for name, other in found.items()}
         answer["url"] = address
-    for name, url in also.items():
-        print(f"# {name} alone: {url}")
+    lines = [f"# {name} alone: {url}" for name, url in also.items()]
     if page := answer.get("page"):
-        print(f"# how the nodes are, in a browser (the key below is the password): {page}")
+        lines.append(f"# how the nodes are, in a browser (the key below is the password): {page}")
     told = {"OPENAI_BASE_URL": answer["url"], "OPENAI_API_KEY": answer["key"], "OPENAI_MODEL": answer["model"]}
-    for variable, value in told.items():
-        print(f"{variable}={shlex.quote(value)}")
+    lines += [f"{variable}={shlex.quote(value)}" for variable, value in told.items()]
     if authority := answer.get("authority"):
         AUTHORITY.write_text(authority)
-        print("# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported")
-        print(f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}")
+        lines += [
+            "# clients trust the proxies by this file: OpenAI's package reads the variable once it is exported",
+            f"SSL_CERT_FILE={shlex.quote(str(AUTHORITY.absolute()))}",
+        ]
+    say(lines)

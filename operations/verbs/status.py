@@ -8,7 +8,6 @@ from pyinfra import host, inventory
 from operations.paths import ALERTMANAGER, PROMETHEUS
 from operations.plan.declared import chosen
 from operations.plan.images import needed
-from operations.plan.plan import as_a_whole
 from operations.plan.refusal import Refusal
 from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
@@ -22,7 +21,7 @@ DEADLINE_S = 60
 run = this_run()
 if run.speaks(host):
     keep: list[str] | None = None
-    topology, declared, only = "", dict[str, dict[str, list[str]]](), list[str]()
+    declared, only = dict[str, dict[str, list[str]]](), list[str]()
     try:
         names = [each.name for each in inventory]
         want = wanted(dict(host.data.dict()))
@@ -34,11 +33,11 @@ if run.speaks(host):
                 declared.setdefault(name, {"declared": []})["declared"].append(unit_of(each.name))
         if want.knobs.keeps and not only:
             declared.setdefault(names[0], {"declared": []})["declared"] += [PROMETHEUS, ALERTMANAGER]
-        keep, topology = needed(want.pairs), as_a_whole(want, names).topology
+        keep = needed(want.pairs)
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
     answers: dict[str, Status] = everywhere(
         run, run.answering, "look.status", DEADLINE_S, declared, keep=keep, only=only
     )
-    status_table(answers, absent_lines(run, answers, topology))
+    status_table(answers, absent_lines(run, answers))

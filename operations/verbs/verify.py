@@ -4,7 +4,6 @@ from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
 from operations.plan.declared import chosen
-from operations.plan.plan import as_a_whole
 from operations.plan.wanted import wanted
 from operations.run import this_run
 from operations.shapes.model import Verified
@@ -16,9 +15,9 @@ if run.speaks(host):
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
     names = [each.name for each in inventory]
-    topology = as_a_whole(declared, names).topology
     problems, asked = list[str](), False
-    say(absent_lines(run, topology=topology))
+    away = absent_lines(run)
+    say(away)
     for model in models:
         hosts = [each for each in run.answering if each.name in model.lies_on(names)]
         if not hosts:
@@ -34,6 +33,6 @@ if run.speaks(host):
         )
         problems += verify_table([each.repo for each in model.recipe.models], answers)
     if not asked:
-        raise DeployError("no node that serves can be asked: " + "; ".join(absent_lines(run, topology=topology)))
+        raise DeployError("no node that serves can be asked: " + "; ".join(away))
     if problems:
         raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")

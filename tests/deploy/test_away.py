@@ -4,11 +4,15 @@ listens; the others are pyinfra's @fake nodes.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from operations.paths import ENGINE, UNITS
+from operations.plan.history import record
+from operations.verbs import report
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
 
 REFUSED = "does not answer (connection refused)"
@@ -45,13 +49,24 @@ reasons._DARK = (errno.ECONNREFUSED,)
 """
 
 
-def verb(tmp_path: Path, name: str, *off: int, topology: str = "cluster", inventory: str = "") -> Outcome:
-    """A verb with nodes that are off."""
+def verb(
+    tmp_path: Path, name: str, *off: int, topology: str = "cluster", inventory: str = "", served: str = ""
+) -> Outcome:
+    """A verb with nodes that are off; `served`: the topology of the plan that has served, where nodes remember one."""
     plan = planned(topology=topology)
+    plans = [record(planned(topology=served), {}) | {"when": "2026-11-24 03:00"}] if served else []
     states = [OFF if index in off else look(plan, node) for index, node in enumerate(NAMES)]
     data = ("--data", f"topology={topology}")
     file = f"operations/verbs/{name}.py"
-    return deploy(tmp_path, states, "-y", *data, file=file, programs=PROGRAMS, inventory=inventory)
+    return deploy(
+        tmp_path,
+        states,
+        "-y",
+        *data,
+        file=file,
+        programs=PROGRAMS | {"unit.served": {"plans": plans}},
+        inventory=inventory,
+    )
 
 
 def test_solo_deploys_with_the_other_node_off(tmp_path: Path) -> None:
@@ -166,6 +181,14 @@ def test_endpoint_names_the_virtual_address_first_and_each_node_s_own(tmp_path: 
     assert none.code == 1 and "no proxy runs on a node that answers" in none.text
 
 
+def test_who_reads_the_first_lines_of_it_gets_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        report.endpoint_lines({"spark-1": {"url": "http://h:8000/v1", "key": "k", "model": "m"}})
+
+
 @pytest.mark.parametrize("off", [0, 1])
 def test_audit_needs_the_head_alone(tmp_path: Path, off: int) -> None:
     outcome = verb(tmp_path, "audit", off)
@@ -183,9 +206,18 @@ def test_verify_compares_those_that_answer(tmp_path: Path, off: int) -> None:
 
 
 def test_verify_in_solo_without_the_head_has_nobody_to_ask(tmp_path: Path) -> None:
-    outcome = verb(tmp_path, "verify", 0, topology="solo")
+    outcome = verb(tmp_path, "verify", 0, topology="solo", served="solo")
     assert outcome.code == 1 and f"no node that serves can be asked: spark-1 {REFUSED}: " in outcome.text
     assert "nothing answers, engine and proxy are there. To do: " in outcome.text
+
+
+@pytest.mark.parametrize("name", ["verify", "prune"])
+def test_what_an_absence_means_is_told_of_what_serves_and_not_of_what_is_declared(tmp_path: Path, name: str) -> None:
+    said = verb(tmp_path, name, 1, topology="cluster", served="replicas").json
+    assert f"spark-2 {REFUSED}: if it is down, its engine is missing, the others serve. To do: " in said
+    # Where no node knows what serves, nothing is guessed.
+    (line,) = [line for line in verb(tmp_path, name, 1).json.splitlines() if line.startswith("spark-2 ")]
+    assert line.startswith(f"spark-2 {REFUSED}: it is on, without an ssh server")
 
 
 def test_prune_goes_on_with_those_that_answer(tmp_path: Path) -> None:

@@ -45,6 +45,19 @@ def test_nodes_that_are_as_planned_see_no_change(tmp_path: Path, changes: dict[s
     assert outcome.commands == []
 
 
+def test_a_plan_ends_with_what_it_comes_to(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    outcome = deploy(tmp_path, states, "--dry", *flags(topology="replicas"))
+    assert outcome.code == 0 and outcome.text.splitlines()[-1] == "nothing would change", outcome.text
+    outcome = deploy(tmp_path, states, "--dry", *flags(topology="cluster"))
+    assert outcome.text.splitlines()[-1] == (
+        f"would change on: {', '.join(NAMES)}; engines that would start anew: "
+        + ", ".join(f"{ENGINE} on {name}" for name in NAMES)
+    )
+    assert deploy(tmp_path, states, "--dry", "--data", "topology=pair").text.count("would") == 0
+    assert outcome.commands == []
+
+
 def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
     plan = planned(**RAY)
     journal = {"seen": dict.fromkeys(plan.models[0].recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
@@ -61,6 +74,13 @@ def test_a_switch_stops_the_head_first_and_starts_it_last(tmp_path: Path) -> Non
     outcome = deploy(tmp_path, states, "-y", *flags(topology="cluster"))
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, STOP) < outcome.position(2, STOP) < outcome.position(2, "engine.env")
+
+
+def test_how_long_the_service_was_away_is_the_last_line(tmp_path: Path) -> None:
+    # Fake nodes are as they were whatever is done to them, so nothing is seen to start.
+    code = "from operations.stopwatch import Stopwatch\nStopwatch.switch_report = lambda self: 'away for 9 s'\n"
+    outcome = deploy(tmp_path, as_planned(), "-y", inventory=code)
+    assert outcome.code == 0 and outcome.text.splitlines()[-1] == "the service was away for 9 s", outcome.text
 
 
 def test_a_node_that_serves_alone_becomes_a_rank_again(tmp_path: Path) -> None:

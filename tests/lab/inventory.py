@@ -15,3 +15,7 @@ nodes = [
     )
     for _node in known_nodes()
 ]
+
+if not nodes:
+    # Of an exception pyinfra would print a traceback.
+    raise SystemExit("the lab has no hosts: `make lab-up`, or unset INVENTORY")

@@ -89,7 +89,8 @@ def say(it):
 
 
 def test_what_is_shown_is_what_was_said() -> None:
-    assert texts.escaped("a *b* [c] `<d>` <e>") == r"a \*b\* \[c\] `<d>` &lt;e&gt;"
+    assert texts.escaped("a *b* [c] `<d>` <e>: <f><g>") == r"a \*b\* [c] `<d>` `<e>`: `<f><g>`"
+    assert texts.escaped("[c](d) in `<e>`<f>") == r"[c\](d) in `<e><f>`"
     assert texts.escaped("an odd ` one") == "an odd ' one"
 
 
@@ -110,14 +111,14 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
         "has no python3<br>→ apt install python3",
         "no knob is named `<key>`<br>→ did you mean `<word>`?",
         "does not answer (connection refused)<br>→ it is on, without an ssh server",
-        "the fabric does not carry MTU &lt;fabric mtu&gt;",
+        "the fabric does not carry MTU `<fabric mtu>`",
         "arrived with another content than the head's; run the deploy again",
         "is gated: accept its terms on the Hub",
-        "its unit is &lt;activestate&gt;",
+        "its unit is `<activestate>`",
         "no engine answers at the moment; it starts by itself",
-        "does not serve: &lt;why&gt;. From its log",
+        "does not serve: `<why>`. From its log",
         "Remark: the image `<image>` is not pinned by a digest",
-        "MemAvailable is &lt;available mib&gt; MiB",
+        "MemAvailable is `<available mib>` MiB",
         "NAME= is empty<br>→ say whose key it is: NAME=alice",
         "It means: nothing goes over it<br>→ plug the cable in at both ends",
     ],

@@ -75,3 +75,9 @@ def test_of_several_starts_the_lines_around_an_engine_s_own_last_word_are_shown(
     assert told == said[0].strip() and len(shown) == 25 and shown[12:14] == said
     assert cause.excerpt(["a", "b", "c"], 2) == ("", ["b", "c"])
     assert cause.excerpt([], 2) == ("", [])
+
+
+def test_of_a_log_short_lines_are_shown_and_none_of_the_clearing_before_a_start() -> None:
+    log = ["one", "two", "Error: No such container: tandem-engine", "non-default args: " + "x" * 3000]
+    log += ["Error response from daemon: No such container: tandem-engine"]
+    assert cause.shown(log, 2) == ["two", "non-default args: " + "x" * 182 + "..."]

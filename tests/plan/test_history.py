@@ -15,7 +15,7 @@ from operations.plan import engine_service
 from operations.plan.declared import Declared
 from operations.plan.files import render
 from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.history import changed, declared, previous, record, restore, title
+from operations.plan.history import changed, declared, previous, record, restore, title, topology
 from operations.plan.images import by_content, engine_image, needed
 from operations.plan.plan import Plan, check_topology
 from operations.plan.recipe import Recipe
@@ -286,3 +286,18 @@ def test_a_record_that_can_t_be_read_does_not_block_the_way_back_to_an_older_one
     del solo["knobs"]["canary_deadline"]
     older = kept(plan(recipe="lab-tiny-llama", topology="replicas"))
     assert previous([older, solo], None, there) == previous([older, solo], now, there) == solo
+
+
+@pytest.mark.parametrize("shape", ["solo", "cluster", "replicas"])
+def test_a_record_says_how_its_nodes_depend_on_each_other(shape: str) -> None:
+    assert topology(kept(plan(recipe="lab-tiny-llama", topology=shape)), "spark-1") == shape
+
+
+def test_the_record_of_several_models_says_whether_all_lie_on_the_head() -> None:
+    several = kept(plan(recipe="lab-tiny-llama")) | {"recipes": {"chat": {}, "coder": {}}}
+    units: Any = {"tandem-engine-chat": {"files": {}}}
+    assert (
+        topology(several | {"services": {"spark-1": units, "spark-2": {"fabric": {"files": {}}}}}, "spark-1") == "solo"
+    )
+    assert topology(several | {"services": {"spark-1": units, "spark-2": units}}, "spark-1") == "replicas"
+    assert topology(several | {"services": {}}, "spark-1") == ""

@@ -163,5 +163,5 @@ def _seen() -> CanarySeen:
 
 def _why(unit: str, state: UnitState) -> str:
     log = cause.log_of(unit, state)
-    end = "\n".join(f"    {line}" for line in log[-8:])
-    return f"{cause.main(unit, state, log)}\n  the end of its log (journalctl -u {unit}):\n{end}"
+    end = "\n".join(f"    {line}" for line in cause.shown(log, 8))
+    return f"{cause.main(unit, state, log)}\n  the end of its log (sudo journalctl -u {unit}):\n{end}"

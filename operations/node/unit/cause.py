@@ -17,6 +17,10 @@ KINDS = (
     r"(?i)\berror\b|\bfailed\b|\bno such\b|unable to|cannot|can't",
 )
 
+#: Signs of a line that is shown.
+WIDTH = 200
+#: `docker rm --force` before a start, with nothing there.
+_CLEARING = re.compile(r"^Error(?: response from daemon)?: No such container: ")
 #: What a logger itself calls less than an error; PyTorch's C++ says it as `[W1123 01:57:01...`.
 _MILD = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b|\[[IW]\d{4} ")
 #: A rank's last word while it waits for the others (files/engine/meet.py), and the one that ends the wait.
@@ -66,6 +70,14 @@ def _of_this_start(lines: Sequence[str]) -> str:
     if own and _MEETING.search(own[-1]):
         return own[-1].removeprefix("tandem: ")
     return telling(lines[met:], KINDS) or "no error in the log of this start: it may still be loading"
+
+
+def shown(log: Sequence[str], count: int) -> list[str]:
+    """The last lines for people: each at the length of two lines of a terminal at most, and none of what is said by
+    the clearing before a start, which finds nothing to clear most of the time.
+    """
+    lines = [line for line in log if not _CLEARING.search(line)]
+    return [line if len(line) <= WIDTH else f"{line[:WIDTH]}..." for line in lines[-count:]]
 
 
 def log_of(unit: str, state: UnitState, lines: int = 300) -> list[str]:
