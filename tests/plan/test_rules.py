@@ -62,7 +62,7 @@ CASES: list[tuple[str, dict[str, str], int, bool]] = [
     ("TandemNoEngineAnswers", {UP: "1x5 0x200"}, 9, True),
     ("TandemNodeGone", {'up{job="tandem",node="spark-2"}': "1x5 0x200"}, 9, True),
     ("TandemProxySilent", {PROXY: "1x5 0x200"}, 9, True),
-    ("TandemEngineGaveUp", {FAILED: "0x5 1x200"}, 7, False),
+    ("TandemEngineGaveUp", {FAILED: "0x5 1x200"}, 7, True),
     # A door that has given up is one alarm.
     ("TandemProxySilent", {PROXY: "1x5 0x200", f"tandem_unit_failed{PROXY_UNIT}": "0x5 1x200"} | PROXY_DOWN, 14, True),
     ("TandemUnitDown", {f"tandem_unit_active{GUARD}": "1x5 0x200", f"tandem_unit_failed{GUARD}": "0x5 1x9"}, 12, True),
