@@ -49,12 +49,13 @@ def deployed(way: str) -> float:
 
 
 def spent(node: LabNode) -> dict[str, tuple[float, int]]:
-    """CPU seconds so far and bytes in memory, by unit."""
+    """CPU seconds so far, and bytes of its program in memory, by unit. systemd counts memory where the kernel lets it."""
     found = {}
     for unit in UNITS[node]:
-        said = on(node, f"systemctl show {unit} --property=CPUUsageNSec,MemoryCurrent")
+        said = on(node, f"systemctl show {unit} --property=CPUUsageNSec,MainPID")
         words = dict(line.split("=", 1) for line in said.splitlines())
-        found[unit] = (int(words["CPUUsageNSec"]) / 1e9, int(words["MemoryCurrent"]))
+        resident = on(node, f"grep VmRSS /proc/{words['MainPID']}/status").split()[1]
+        found[unit] = (int(words["CPUUsageNSec"]) / 1e9, int(resident) * 1024)
     return found
 
 
