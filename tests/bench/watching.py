@@ -49,7 +49,7 @@ def deployed(way: str) -> float:
 
 
 def spent(node: LabNode) -> dict[str, tuple[float, int]]:
-    """CPU seconds so far, and bytes of its program in memory, by unit. systemd counts memory where the kernel lets it."""
+    """CPU seconds so far, and bytes of its program in memory, by unit: systemd counts memory on some nodes alone."""
     found = {}
     for unit in UNITS[node]:
         said = on(node, f"systemctl show {unit} --property=CPUUsageNSec,MainPID")
