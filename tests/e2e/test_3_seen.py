@@ -132,6 +132,13 @@ def test_while_a_node_is_dead_the_others_page_says_since_when(seen: Seen) -> Non
 def test_every_panel_s_query_is_answered(seen: Seen) -> None:
     # A test before this one has started it anew.
     wait_for(lambda: seen.course("requests_running", "hour")["from"] == "Prometheus", 60)
+
+    def has_a_rate() -> bool:
+        # Of what is asked between two scrapes.
+        cluster.complete(seen.at)
+        return bool(seen.course("ttft_p50", "hour")["series"])
+
+    wait_for(has_a_rate, 180)
     empty = []
     for panel in seen.state()["panels"]:
         for span in ("hour", "day", "month"):
