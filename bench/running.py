@@ -15,10 +15,11 @@ from bench.deploying import deploy
 from bench.environment import environment
 from bench.measuring import Measurement
 from bench.records import Folder, Run, Setup
-from bench.session import Declared, Session
+from bench.session import Session
 from bench.show import Show
 from bench.way import way
 from operations.plan.refusal import Finding, Refusal
+from operations.shapes.bench import Declared
 
 #: Seconds for what a run that was killed has held to be let go.
 LOCK_S = 20
@@ -109,7 +110,7 @@ class Runner:
 
     def _one_of_several(self, name: str, declared: Declared) -> None:
         knobs = SETUPS[name]
-        full = setup_name(knobs["topology"], knobs.get("executor", declared.executor), declared.pipeline_parallel)
+        full = setup_name(knobs["topology"], knobs.get("executor", declared["executor"]), declared["pipeline_parallel"])
         self.show.setup(full)
         known = next((setup.why_not for setup in self.run.setups if setup.name == full), "")
         if known or full in resuming.whole(self.run):
@@ -176,7 +177,12 @@ class Runner:
 
 
 def _recipe(declared: Declared) -> dict[str, str]:
-    return {name: getattr(declared, name) for name in ("recipe", "served_name", "model", "revision")}
+    return {
+        "recipe": declared["recipe"],
+        "served_name": declared["served_name"],
+        "model": declared["model"],
+        "revision": declared["revision"],
+    }
 
 
 def _recipe_of(found: Deployed) -> dict[str, str]:
@@ -202,9 +208,9 @@ def _not_there(name: str, declared: Declared, why: str, took: float) -> Setup:
     return Setup(
         name=name,
         topology=topology,
-        executor=executor or declared.executor,
-        routing=declared.routing,
-        stages=declared.pipeline_parallel if topology == "cluster" else 1,
+        executor=executor or declared["executor"],
+        routing=declared["routing"],
+        stages=declared["pipeline_parallel"] if topology == "cluster" else 1,
         nodes=0,
         plan="",
         why_not=why,

@@ -15,27 +15,10 @@ from typing import Any
 from bench.process import ROOT
 from bench.words import why
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes.bench import Told
+from operations.shapes.bench import Declared, Told
 from operations.shapes.unit import Endpoint, UnitState
 
 ENVIRONMENT = {**os.environ, "PYINFRA_PROGRESS": "off"}
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the knobs want, as the verb tells it."""
-
-    recipe: str
-    served_name: str
-    model: str
-    revision: str
-    engine: str
-    topologies: list[str]
-    topology: str
-    executor: str
-    pipeline_parallel: int
-    routing: str
-    model_store: str
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,7 @@ class Session:
         except BaseException:
             self.close()
             raise
-        self.declared = Declared(**greeting["declared"])
+        self.declared: Declared = greeting["declared"]
         self.ssh: Mapping[str, Any] | None = greeting["ssh"]
         self.head: str = greeting["head"]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import http.client
 import re
-import socket
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from text import Sample, quoted
 
 #: Seconds and bytes for a whole answer: an engine that is busy owes it, and a scrape must not wait for it.
 WAIT_S, MOST = 3.0, 4 << 20
+#: The node's own way: the opener that urllib makes by itself obeys the environment's proxies.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 #: Bytes that are taken at once.
 _PIECE = 1 << 16
 _HEAD = re.compile(r"# (?:HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*)")
@@ -49,7 +49,7 @@ class Passed:
 def on(name: str, url: str, names: str, model: str = "") -> Passed:
     """`names`: a pattern of the metrics that are passed on. `model`: what clients call the engine's model."""
     try:
-        said = _fetched(url, time.monotonic() + WAIT_S)
+        said = _fetched(url)
     except (OSError, http.client.HTTPException, ValueError):
         # Nobody is there, or something that is no HTTP, or its answer broke off.
         return silent(name, model)
@@ -67,47 +67,14 @@ def _told(name: str, model: str, is_up: bool) -> Sample:
     return Sample("source_up", "Whether a program of this node gives its metrics.", float(is_up), labels)
 
 
-class _Socket(socket.socket):
-    """Gives up at a time, however often something comes: one that drips would keep a plain timeout off for ever."""
-
-    until = 0.0
-
-    def recv_into(self, *arguments: Any) -> int:
-        left = self.until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("too slow")
-        self.settimeout(left)
-        return super().recv_into(*arguments)
-
-
-def _fetched(url: str, until: float) -> bytes:
-    class Connection(http.client.HTTPConnection):
-        def connect(self) -> None:
-            super().connect()
-            bounded = _Socket(fileno=self.sock.detach())
-            bounded.until = until
-            bounded.settimeout(max(0.01, until - time.monotonic()))
-            self.sock = bounded
-
-    class Handler(urllib.request.HTTPHandler):
-        def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(Connection, request)
-
-    # The node's own way: the opener that urllib makes by itself obeys the environment's proxies.
-    opener = urllib.request.OpenerDirector()
-    for each in (
-        Handler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPRedirectHandler(),
-    ):
-        opener.add_handler(each)
-    said = bytearray()
-    with opener.open(url, timeout=WAIT_S) as answer:
+def _fetched(url: str) -> bytes:
+    """A head that drips is left to whoever waits for this (asked.py)."""
+    until, said = time.monotonic() + WAIT_S, bytearray()
+    with _OPENER.open(url, timeout=WAIT_S) as answer:
         while piece := answer.read1(_PIECE):
             said += piece
-            if len(said) > MOST:
-                raise OSError("too much")
+            if time.monotonic() > until or len(said) > MOST:
+                raise OSError("too slow, or too much")
         # What is left of what was promised: http.client does not mind.
         if answer.length:
             raise OSError("it broke off")

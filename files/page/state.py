@@ -153,9 +153,8 @@ def _serves(
     others = [] if alone else [of for of in ranks if of not in up]
     rest = joined([f"{of}: {lacks.get(of) or nodes[of][1]}" for of in others])
     if not up:
-        return "no", lacks[others[0]] if len(
-            others
-        ) == 1 and lacks else f"does not serve; {rest or 'no engine answers'}"
+        only = lacks.get(others[0]) if len(others) == 1 else ""
+        return "no", only or f"does not serve; {rest or 'no engine answers'}"
     begun = [began for name in up if (began := engines[name].since)]
     since = f" since {clock(min(begun))}" if begun else ""
     if alone:

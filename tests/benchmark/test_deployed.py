@@ -9,9 +9,10 @@ import pytest
 
 from bench.deployed import counted, deployed
 from bench.running import _not_there
-from bench.session import Declared, Node
+from bench.session import Node
 from bench.words import why
 from operations.plan.refusal import Refusal
+from operations.shapes.bench import Declared
 from operations.shapes.unit import UnitState
 
 SERVED: dict[str, Any] = {
@@ -69,7 +70,19 @@ def test_a_cluster_in_stages_is_a_setup_of_its_own(knobs: dict[str, int], name: 
     [("cluster/ray/pp2", "ray", 2), ("cluster/mp/pp2", "mp", 2), ("replicas", "mp", 1), ("solo", "mp", 1)],
 )
 def test_a_setup_that_did_not_come_up_is_told_as_it_was_meant(name: str, executor: str, stages: int) -> None:
-    declared = Declared("r", "m", "o/m", "", "vllm", ["solo"], "cluster", "mp", 2, "balanced", "/s")
+    declared = Declared(
+        recipe="r",
+        served_name="m",
+        model="o/m",
+        revision="",
+        engine="vllm",
+        topologies=["solo"],
+        topology="cluster",
+        executor="mp",
+        pipeline_parallel=2,
+        routing="balanced",
+        model_store="/s",
+    )
     found = _not_there(name, declared, "no room", 1.0)
     assert (found.topology, found.executor, found.stages) == (name.partition("/")[0], executor, stages)
 

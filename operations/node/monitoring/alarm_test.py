@@ -12,14 +12,12 @@ from http.client import HTTPException
 from pathlib import Path
 
 from operations.node.commands import read
-from operations.node.monitoring.monitors import address_of
+from operations.node.monitoring.monitors import OPENER, address_of
 from operations.node.unit import cause, services
 from operations.paths import ALERTMANAGER, folder_of
 from operations.shapes.unit import AlarmTold
 
 RECEIVERS = Path(folder_of(ALERTMANAGER)) / "receivers.json"
-#: This node's own Alertmanager: whatever the environment says of proxies.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 #: Seconds after which the alarm is over, and those who receive it are told so.
 LASTS_S = 15
 #: Kind of a receiver -> what Alertmanager calls it.
@@ -73,13 +71,13 @@ def _raise(url: str, node: str, model: str) -> None:
         "endsAt": (now + timedelta(seconds=LASTS_S)).isoformat(),
     }
     body, headers = json.dumps([alarm]).encode(), {"Content-Type": "application/json"}
-    with _OPENER.open(urllib.request.Request(f"{url}/api/v2/alerts", body, headers), timeout=10):
+    with OPENER.open(urllib.request.Request(f"{url}/api/v2/alerts", body, headers), timeout=10):
         pass
 
 
 def _counts(url: str) -> dict[tuple[str, str], float]:
     """(counter, integration) -> its value."""
-    with _OPENER.open(f"{url}/metrics", timeout=10) as answer:
+    with OPENER.open(f"{url}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     found: Counter[tuple[str, str]] = Counter()
     for name, integration, value in _COUNT.findall(text):

@@ -28,7 +28,7 @@ CONNECT_S, HEARD_S = 3.0, 6.0
 REFUSED = Path(VAR) / "no-packages"
 REFUSED_S = 86400.0
 #: The node's own way, whatever the environment says of proxies.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def main(units: Sequence[str], within_s: float = 2.0) -> dict[str, str]:
@@ -72,7 +72,7 @@ def problem(unit: str, within_s: float) -> str:
     if not (address := address_of(unit)):
         return "its unit is not here"
     try:
-        with _OPENER.open(f"http://{address}/-/ready", timeout=within_s):
+        with OPENER.open(f"http://{address}/-/ready", timeout=within_s):
             return ""
     except (OSError, HTTPException, ValueError) as error:
         return str(getattr(error, "reason", error)) or type(error).__name__
