@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.history import record
-from tests.deploy.fake import contents_of, look, planned
+from tests.deploy.fake import contents_of, look, planned, quiet
 from tests.plan.samples import ROOT, survey
 
 _INVENTORY = """
@@ -156,16 +156,7 @@ def _answers(topology: str, engines: list[str], proxy: str) -> dict[str, dict[st
             "versions": {"driver": "580.95.05"},
         }
         found[name] = {
-            "look.survey": json.dumps(survey(state=state)),
-            "look.look": json.dumps(state),
-            "network.rails": json.dumps({"problems": [], "kept": True}),
-            "engine.probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit.brief": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
-            "look.files": json.dumps({}),
-            "image.vocabulary": json.dumps({}),
-            "unit.journal": json.dumps({"seen": {}, "invocation": "", "cursor": ""}),
-            "engine.sense": json.dumps({"problem": "", "judged": True}),
-            "unit.served": json.dumps({"plans": [], "images": {}}),
+            **quiet(survey(state=state), state, {}),
             "look.bench_facts": json.dumps(facts),
             "monitoring.handed": json.dumps({"page": True}),
         }

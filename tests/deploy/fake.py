@@ -144,6 +144,23 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     return state
 
 
+def quiet(said: Any, state: dict[str, Any], expected: dict[str, str]) -> dict[str, str]:
+    """What a node's programs answer where nothing is wrong; `said`: its survey, `expected`: words of its engine."""
+    answers = {
+        "look.survey": said,
+        "look.look": state,
+        "network.rails": {"problems": [], "kept": True},
+        "engine.probe": {"ok": True, "seconds": 0.1},
+        "unit.brief": {"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""},
+        "look.files": {},
+        "image.vocabulary": {},
+        "unit.journal": {"seen": expected, "invocation": "", "cursor": ""},
+        "engine.sense": {"problem": "", "judged": True},
+        "unit.served": {"plans": [], "images": {}},
+    }
+    return {program: json.dumps(answer) for program, answer in answers.items()}
+
+
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
     """Run the deploy (or the `file`) on a node for each state, or an ssh node of this data; `surveys` changes
     what both surveys say, `programs` (program -> answer) what other node programs do, `by_node` the same by node,
@@ -159,18 +176,9 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
             continue
         said = surveys["only"] if "only" in surveys else survey(state=state, **surveys)
         answers[name] = {
-            "look.survey": json.dumps(said),
-            "look.look": json.dumps(state),
-            "network.rails": json.dumps({"problems": [], "kept": True}),
-            "engine.probe": json.dumps({"ok": True, "seconds": 0.1}),
-            "unit.brief": json.dumps({"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""}),
-            "look.files": json.dumps({}),
-            "image.vocabulary": json.dumps({}),
-            "unit.journal": json.dumps({"seen": expected, "invocation": "", "cursor": ""}),
-            "engine.sense": json.dumps({"problem": "", "judged": True}),
+            **quiet(said, state, expected),
             "door.drained": json.dumps({"left": 0, "taken": 1}),
             "secret.modes": json.dumps({"wrong": [], "refused": []}),
-            "unit.served": json.dumps({"plans": [], "images": {}}),
             **{program: json.dumps(answer) for program, answer in (programs | by_node.get(name, {})).items()},
             **{program: {"success": False, "stderr": "sudo: no"} for program in failing.get(name, ())},
         }
