@@ -14,7 +14,6 @@ from pyinfra import host
 from bench.advise.against import against
 from bench.advise.for_page import for_page
 from operations import (
-    closing,
     engine,
     fabric,
     image,
@@ -31,6 +30,7 @@ from operations import (
     verify,
     walls,
 )
+from operations.closing import sum_up
 from operations.run import this_run
 
 # The same for all nodes: pyinfra reads this file once for each.
@@ -85,4 +85,5 @@ monitoring.show(run, advice=for_page, name="Monitoring | the page behind each pr
 # A model that serves is worth more than what watches it.
 prometheus.watch(run, name="Monitoring | Prometheus and Alertmanager, on the head", _ignore_errors=True)
 
-closing.sum_up(run)
+# Of a dry run: one line of what it comes to.
+sum_up(run)
