@@ -145,10 +145,13 @@ class Network:
         for line in self.asking.stdout:
             self.answers.append((time.monotonic(), line.strip()))
 
+    def logs(self) -> str:
+        return "\n".join(f"{host.name}: {host.log()[-2000:]}" for host in self.hosts)
+
     def until(self, seconds: float, condition: Callable[[], Any]) -> None:
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, "\n".join(f"{host.name}: {host.log()[-2000:]}" for host in self.hosts)
+            assert time.monotonic() < end, self.logs()
             time.sleep(0.05)
 
     def settle(self) -> tuple[Host, Host]:
