@@ -47,13 +47,14 @@ def _say_sum(run: Run) -> None:
 
 
 def _anew(run: Run) -> list[str]:
-    """Engines that the plan does not find running as it wants them, as `unit on node`."""
+    """Engines that the plan does not find running as it wants them, as `unit on node (in what it differs)`."""
     found = []
     for each in run.plan.serving:
         state = run.look(run.node(each.node.name))
         for unit, service in each.engines.items():
-            if state["alone"] or not units.is_up(state, unit) or units.is_stale(state, service):
-                found.append(f"{unit} on {each.node.name}")
+            differs = ["serves alone"] if state["alone"] else units.differences(state, service)
+            if differs:
+                found.append(f"{unit} on {each.node.name} ({', '.join(differs)})")
     return found
 
 

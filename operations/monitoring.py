@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 
 import gevent
 from pyinfra import host
@@ -43,15 +44,15 @@ def _run(run: Run, unit: str, well: str, first: PyinfraCommand | None = None) ->
         else:
             host.noop(f"no {unit} is wanted here")
         return
-    yield from units.place_service(program, found["files"])
-    is_stale = units.is_stale(found, program) or (unit == PAGE and found["proxy"].get("page_is_older"))
-    if units.is_up(found, unit) and not is_stale:
+    is_older = unit == PAGE and bool(found["proxy"].get("page_is_older"))
+    idle = True
+    for command in chain(
+        units.place_service(program, found["files"]), units.renew(found, program, anew=is_older, before=first)
+    ):
+        idle = False
+        yield command
+    if idle:
         host.noop(well)
-        return
-    yield units.stop(unit)
-    if first:
-        yield first
-    yield from units.start(unit)
 
 
 def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:

@@ -53,12 +53,10 @@ def watch(run: Run) -> Iterator[PyinfraCommand]:
     for program in wanted:
         yield from units.place_service(program, run.look(host)["files"])
         found = run.look(host)
-        is_stale = units.is_stale(found, program) or (is_new and program.unit == ALERTMANAGER)
-        if units.is_up(found, program.unit) and not is_stale:
-            continue
-        yield units.stop(program.unit)
-        yield from units.start(program.unit)
-        started.append(program)
+        commands = list(units.renew(found, program, anew=is_new and program.unit == ALERTMANAGER))
+        yield from commands
+        if commands:
+            started.append(program)
     if started:
         yield quietly(partial(_answer, started))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
@@ -39,25 +40,35 @@ def is_up(state: Look, unit: str) -> bool:
     return is_running(state, unit) and of(state, unit).get("UnitFileState") == "enabled"
 
 
+def differences(state: Look, service: Program) -> list[str]:
+    """In what a unit is not the plan's, in a few words each; none where it runs as planned and will after a reboot."""
+    if not is_running(state, service.unit):
+        return ["does not run"]
+    return [*_older(state, service), *([] if is_up(state, service.unit) else ["does not start at boot"])]
+
+
 def is_stale(state: Look, service: Program) -> bool:
-    """Whether what runs was started from another spec or from another image than the plan's.
+    """Whether what runs was started from another spec or from another image than the plan's."""
+    return is_running(state, service.unit) and bool(_older(state, service))
+
+
+def _older(state: Look, service: Program) -> list[str]:
+    """In what a unit that runs was started from something else than the plan's.
 
     One rule for a container, a program, and a unit that waits in its ready.sh: what it was started from, whatever lies
     on disk by now. A unit between two starts has no spec: its next start is from the files that are there, so it is
     judged by them. (Left alone, a rank that met nobody for a moment came up with the files of the plan before.)
     """
     unit = of(state, service.unit)
-    if not is_running(state, service.unit):
-        return False
     if "spec" not in unit:
-        return any(differs(file, state["files"]) for file in service.files)
+        return [f"other {Path(file.path).name}" for file in service.files if differs(file, state["files"])]
     if unit["spec"] != service.spec:
-        return True
+        return ["other settings"]
     if not isinstance(service, Service) or not has_container(state, service.unit):
-        return False
+        return []
     found = state["images"].get(service.image.local)
     image: Identity = found["image"] if found else {}
-    return unit["image"] != image.get("id")
+    return [] if unit["image"] == image.get("id") else ["other image"]
 
 
 def has_container(state: Look, unit: str) -> bool:
@@ -111,6 +122,21 @@ def start(unit: str) -> Iterator[StringCommand]:
     """Start now and at each boot; a burst that was used up is forgiven, the owner has just asked."""
     yield forgive(unit)
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
+
+
+def renew(
+    state: Look, service: Program, anew: bool = False, before: PyinfraCommand | None = None
+) -> Iterator[PyinfraCommand]:
+    """Have a unit run from the files that are there; nothing where it does, and is not wanted `anew`. `before` is run
+    when it is about to start.
+    """
+    if not anew and not differences(state, service):
+        return
+    if anew or is_stale(state, service):
+        yield stop(service.unit)
+    if before:
+        yield before
+    yield from start(service.unit)
 
 
 @step

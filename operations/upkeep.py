@@ -30,15 +30,12 @@ def watch(run: Run) -> Iterator[PyinfraCommand]:
     idle = True
     for unit in (GUARD, CANARY, FALLBACK):
         service = services[unit]
-        if service is None and not units.exists(found, unit):
-            continue
-        if service and units.is_up(found, unit) and not units.is_stale(found, service):
-            continue
-        idle = False
-        if service is None:
-            yield from units.remove(unit)
+        if service:
+            commands = units.renew(found, service)
         else:
-            yield units.stop(unit)
-            yield from units.start(unit)
+            commands = units.remove(unit) if units.exists(found, unit) else iter(())
+        for command in commands:
+            idle = False
+            yield command
     if idle:
         host.noop("as planned")

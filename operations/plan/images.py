@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from operations.plan import mods
@@ -58,9 +59,9 @@ class Image:
         """The archive's path on the head; empty for what comes from elsewhere, or is there."""
         return self.place if self.kind == "archive" and not self.kept else ""
 
-    @property
+    @cached_property
     def local(self) -> str:
-        """`tandem/<role>:<12 hex digits of where it comes from>`."""
+        """`tandem/<role>:<12 hex digits of where it comes from>`; a folder counts as it was when first asked."""
         if self.kept:
             return self.kept
         origin = f"{self.reference} {self.source} {self.build_digest}"

@@ -52,7 +52,7 @@ def test_a_plan_ends_with_what_it_comes_to(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, states, "--dry", *flags(topology="cluster"))
     assert outcome.text.splitlines()[-1] == (
         f"would change on: {', '.join(NAMES)}; engines that would start anew: "
-        + ", ".join(f"{ENGINE} on {name}" for name in NAMES)
+        + ", ".join(f"{ENGINE} on {name} (other settings)" for name in NAMES)
     )
     assert deploy(tmp_path, states, "--dry", "--data", "topology=pair").text.count("would") == 0
     assert outcome.commands == []
