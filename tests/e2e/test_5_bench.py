@@ -8,15 +8,19 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench.figures import figures
 from bench.folder import read
+from tests.chaos import client
 from tests.e2e.test_3_page import told
-from tests.lab import cluster
+from tests.e2e.watched import wait_for
+from tests.lab import chat, cluster
 from tests.lab.cluster import HEAD, INVENTORY, WORKER, deploy
+from tests.lab.settings import LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
@@ -103,12 +107,20 @@ def test_three_topologies_broken_off_and_gone_on_with(runs: Path) -> None:
     # What is declared is back.
     assert deploy(**KNOBS).changes == 0
     assert "the page at /tandem/ of spark-1, spark-2 has it" in done.stdout
-    for node in (HEAD, WORKER):
-        [model] = told(node)["models"]
-        bench_told, advice = model["bench"], model["advice"]
-        assert bench_told["folder"] == only(runs).name, bench_told
-        assert {row["setup"].split(",")[0] for row in bench_told["rows"]} == {"solo", "cluster", "replicas"}
-        assert advice["sentence"].startswith("At ") and "own run" in advice["sentence"], advice
+    at = chat.endpoint()
+    # Advice is for what clients ask.
+    with client.load(at, client.learn(at)):
+        for node in (HEAD, WORKER):
+            wait_for(partial(is_advised, node), 120)
+            bench_told = told(node)["models"][0]["bench"]
+            assert bench_told["folder"] == only(runs).name, bench_told
+            assert {row["setup"].split(",")[0] for row in bench_told["rows"]} == {"solo", "cluster", "replicas"}
+
+
+def is_advised(node: LabNode) -> bool:
+    sentence = told(node)["models"][0]["advice"]["sentence"]
+    print(sentence)
+    return sentence.startswith("At ") and "own run" in sentence
 
 
 @pytest.mark.usefixtures("replicas")
