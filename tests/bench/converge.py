@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,42 +17,56 @@ from rich.table import Table
 from tests.lab import cluster
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
-RESULT = cluster.ROOT / "bench-converge.json"
 
 
-def seconds(deploy_file: str) -> float:
-    """Wall time of one `pyinfra -y`; raises when it fails."""
+def seconds(deploy_file: str, **knobs: Any) -> float:
+    """Wall time of one `pyinfra -y`; raises when it fails, or changes something."""
     start = time.monotonic()
-    argv = [sys.executable, "-m", "pyinfra", "-y", cluster.INVENTORY, deploy_file]
-    subprocess.run(argv, cwd=cluster.ROOT, check=True, capture_output=True)
-    return time.monotonic() - start
+    done = cluster.deploy(file=deploy_file, **knobs)
+    took = time.monotonic() - start
+    if done.code != 0:
+        raise RuntimeError(done.text)
+    if done.changes:
+        raise RuntimeError(f"{deploy_file} changed {done.changes} things:\n{done.text}")
+    return took
 
 
-def main() -> int:
-    """Measure, print a table, write bench-converge.json; exit 1 when the second run changes something."""
-    first = cluster.deploy()
-    if first.code != 0:
-        print(first.text, file=sys.stderr)
-        return 1
-    second = cluster.deploy()
-    if second.changes:
-        print(f"the second run changed {second.changes} things:\n{second.text}", file=sys.stderr)
-        return 1
-    with tempfile.NamedTemporaryFile("w", suffix=".py", dir=cluster.ROOT) as empty:
-        runs: dict[str, list[float]] = {"empty deploy.py": [], "nothing to change": []}
-        for _ in range(ROUNDS):
-            runs["empty deploy.py"].append(seconds(Path(empty.name).name))
-            runs["nothing to change"].append(seconds("deploy.py"))
+def until_nothing_changes(**knobs: Any) -> None:
+    """Deploy; raises when it fails."""
+    done = cluster.deploy(**knobs)
+    if done.code != 0:
+        raise RuntimeError(done.text)
+
+
+def show(runs: dict[str, list[float]], against: str, nodes: str, result: Path) -> None:
+    """Print a table and the ratio of the other way to `against`; write them to a file."""
     medians = {name: statistics.median(times) for name, times in runs.items()}
-    ratio = medians["nothing to change"] / medians["empty deploy.py"]
+    [other] = [name for name in runs if name != against]
+    ratio = medians[other] / medians[against]
     table = Table("", "median s", "min s", "max s", box=None)
     for name, times in runs.items():
         table.add_row(name, f"{medians[name]:.2f}", f"{min(times):.2f}", f"{max(times):.2f}")
     Console().print(table)
-    print(f"ratio {ratio:.2f} over {ROUNDS} rounds, two nodes, every operation `No changes`")
-    RESULT.write_text(
+    print(f"ratio {ratio:.2f} over {ROUNDS} rounds, {nodes} nodes, every operation `No changes`")
+    result.write_text(
         json.dumps({"rounds": ROUNDS, "seconds": runs, "median": medians, "ratio": ratio}, indent=1) + "\n"
     )
+
+
+def main() -> int:
+    """Measure, print a table, write bench-converge.json; exit 1 when a deploy fails or the second changes something."""
+    try:
+        until_nothing_changes()
+        seconds("deploy.py")
+        with tempfile.NamedTemporaryFile("w", suffix=".py", dir=cluster.ROOT) as empty:
+            runs: dict[str, list[float]] = {"empty deploy.py": [], "nothing to change": []}
+            for _ in range(ROUNDS):
+                runs["empty deploy.py"].append(seconds(Path(empty.name).name))
+                runs["nothing to change"].append(seconds("deploy.py"))
+    except RuntimeError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    show(runs, "empty deploy.py", "two", cluster.ROOT / "bench-converge.json")
     return 0
 
 

@@ -1,6 +1,4 @@
-"""Several models on four nodes of the lab: a cluster of two, replicas on the other two, and a small one beside the
-first rank. What is done to one costs the others nothing.
-"""
+"""Several models on four nodes of the lab. What is done to one costs the others nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +15,11 @@ import requests
 from tests.lab import chat, cluster
 from tests.lab.cluster import Deploy, deploy, on
 from tests.lab.settings import LabNode
+from tests.lab.three_models import ALL, BESIDE, CHAT, CODER, SMALL
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 FOUR = [LabNode(index) for index in range(4)]
-TINY = "lab-tiny-llama"
-CHAT = {"recipe": TINY, "topology": "cluster", "nodes": "spark-1,spark-2", "served_name": "chat", "memory_gib": 3}
-CODER = {"recipe": TINY, "topology": "replicas", "nodes": "spark-3,spark-4", "served_name": "coder", "memory_gib": 3}
-EMBED = {"recipe": TINY, "topology": "solo", "nodes": "spark-1", "served_name": "small", "memory_gib": 3}
-ALL: dict[str, Any] = {"chat": CHAT, "coder": CODER, "small": EMBED}
-#: Five engines on a machine that may have two cores.
-BESIDE: dict[str, Any] = {"canary_deadline": 10.0, "executor": "mp"}
 
 
 def deployed(models: dict[str, Any], **more: Any) -> Deploy:
@@ -150,7 +142,7 @@ def test_what_is_done_to_one_model_costs_another_nothing(at: dict[str, str]) -> 
     """
     before, clients = ids("coder"), Clients(at, "coder")
     with clients.at_work():
-        deployed({**ALL, "small": {**EMBED, "memory_gib": 3.5}})
+        deployed({**ALL, "small": {**SMALL, "memory_gib": 3.5}})
         deployed({**ALL, "chat": {**CHAT, "topology": "solo", "nodes": "spark-2"}})
         on(FOUR[0], "docker kill tandem-engine-small")
         deployed({"chat": CHAT, "coder": CODER})
@@ -164,7 +156,7 @@ def test_what_is_done_to_one_model_costs_another_nothing(at: dict[str, str]) -> 
 
 
 def test_a_set_that_does_not_fit_is_refused_with_the_table_and_all_serve_on(at: dict[str, str]) -> None:
-    refused = deploy(models=json.dumps({**ALL, "small": {**EMBED, "memory_gib": 40}}), **BESIDE)
+    refused = deploy(models=json.dumps({**ALL, "small": {**SMALL, "memory_gib": 40}}), **BESIDE)
     assert refused.code == 1 and "Traceback" not in refused.text
     said = " ".join(refused.text.split())
     assert "its models take 43.0 GiB together" in said and "spark-1 chat 3.0 GiB" in said and "spark-1 sum 43.0" in said
