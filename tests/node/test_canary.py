@@ -164,6 +164,8 @@ def test_of_two_engines_each_is_judged_by_its_own_nodes(tmp_path: Path) -> None:
         # Without its other rank the one can't answer; that is no word on the other.
         assert machine.told()["problems"]["engine-a"] == "is not judged while spark-2 is away"
         assert "engine-a" not in machine.told()["killed"]
+        # The canary tells of a kill before docker has done it.
+        assert until(10, lambda: machine.kills.exists() and machine.kills.read_text().endswith("\n"))
         assert {line.split()[0] for line in machine.kills.read_text().splitlines()} == {"tandem-engine-b"}
         (tmp_path / "away").unlink()
         assert until(30, lambda: "engine-a" in machine.told()["killed"])
