@@ -126,7 +126,7 @@ def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[Pyi
             yield quietly(partial(_drain, run.plan.knobs, service.unit, others))
         if is_stale:
             yield units.stop(service.unit)
-        elif not units.differences(found, service):
+        elif units.is_up(found, service.unit):
             if service.unit in found["proxy"]["drained"]:
                 # A deploy that was broken off has left it so, and what it was to become is not wanted any more.
                 yield StringCommand("python3", f"{folder_of(service.unit)}/undrain.py", ADMIN, server(service.unit))
@@ -140,7 +140,7 @@ def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[Pyi
             # What serves, goes on until there is somebody behind its successor.
             yield quietly(partial(_answers, run.plan.knobs, behind[0]))
         yield units.stop(PROXY)
-    elif not units.differences(found, proxy):
+    elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
         is_older = found["proxy"]["loaded"] != next(file.sha256 for file in proxy.files if file.path == PROXY_CONFIG)
         # Another certificate lies there than the one that it has read.

@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,15 @@ def until_nothing_changes(**knobs: Any) -> None:
         raise RuntimeError(done.text)
 
 
-def show(runs: dict[str, list[float]], against: str, nodes: str, result: Path) -> None:
-    """Print a table and the ratio of the other way to `against`; write them to a file."""
+def compare(measure: Callable[[], dict[str, list[float]]], against: str, nodes: str, result: Path) -> int:
+    """Seconds of two ways, round by round: print a table and the ratio of the other way to `against`, write them to a
+    file. 1 when a deploy fails, or changes something where nothing is to change.
+    """
+    try:
+        runs = measure()
+    except RuntimeError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     medians = {name: statistics.median(times) for name, times in runs.items()}
     [other] = [name for name in runs if name != against]
     ratio = medians[other] / medians[against]
@@ -51,24 +59,18 @@ def show(runs: dict[str, list[float]], against: str, nodes: str, result: Path) -
     result.write_text(
         json.dumps({"rounds": ROUNDS, "seconds": runs, "median": medians, "ratio": ratio}, indent=1) + "\n"
     )
-
-
-def main() -> int:
-    """Measure, print a table, write bench-converge.json; exit 1 when a deploy fails or the second changes something."""
-    try:
-        until_nothing_changes()
-        seconds("deploy.py")
-        with tempfile.NamedTemporaryFile("w", suffix=".py", dir=cluster.ROOT) as empty:
-            runs: dict[str, list[float]] = {"empty deploy.py": [], "nothing to change": []}
-            for _ in range(ROUNDS):
-                runs["empty deploy.py"].append(seconds(Path(empty.name).name))
-                runs["nothing to change"].append(seconds("deploy.py"))
-    except RuntimeError as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    show(runs, "empty deploy.py", "two", cluster.ROOT / "bench-converge.json")
     return 0
 
 
+def _measure() -> dict[str, list[float]]:
+    until_nothing_changes()
+    runs: dict[str, list[float]] = {"empty deploy.py": [], "nothing to change": []}
+    with tempfile.NamedTemporaryFile("w", suffix=".py", dir=cluster.ROOT) as empty:
+        for _ in range(ROUNDS):
+            runs["empty deploy.py"].append(seconds(Path(empty.name).name))
+            runs["nothing to change"].append(seconds("deploy.py"))
+    return runs
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(_measure, "empty deploy.py", "two", cluster.ROOT / "bench-converge.json"))

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from tests.bench.converge import ROUNDS, seconds, show, until_nothing_changes
+from tests.bench.converge import ROUNDS, compare, seconds, until_nothing_changes
 from tests.lab import cluster
 from tests.lab.three_models import ALL, BESIDE
 
@@ -16,21 +16,14 @@ SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def main() -> int:
-    """Measure, print a table, write bench-converge-models.json; exit 1 when a deploy fails or the second changes
-    something. One set after the other: to change them takes minutes.
-    """
-    runs: dict[str, list[float]] = {name: [] for name in SETS}
-    try:
-        for name, knobs in SETS.items():
-            until_nothing_changes(**knobs)
-            runs[name] = [seconds("deploy.py", **knobs) for _ in range(ROUNDS)]
-    except RuntimeError as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    show(runs, "one model", "four", cluster.ROOT / "bench-converge-models.json")
-    return 0
+def _measure() -> dict[str, list[float]]:
+    """One set after the other: to change them takes minutes."""
+    runs = {}
+    for name, knobs in SETS.items():
+        until_nothing_changes(**knobs)
+        runs[name] = [seconds("deploy.py", **knobs) for _ in range(ROUNDS)]
+    return runs
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(_measure, "one model", "four", cluster.ROOT / "bench-models.json"))

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.skipif(
 #: Seconds for new requests to pass, beyond which clients notice more than a blink; on a machine with time to spare it
 #: is 2.7 at most (files/address/keepalived.conf.j2). The machine that tests has little.
 SOON_S = 5.0
+#: What keepalived says when its proxy does not answer any more.
+FAILED = "VRRP_Script(proxy) failed"
 
 #: A firewall that lets in answers, and what the proxy is there for.
 LIKE_UFW = (
@@ -90,10 +92,6 @@ def test_a_node_that_is_gone_and_a_cable_that_is_out_give_it_away(network: Netwo
     network.client.run(*apart, "master", "br0")
     # Two had it meanwhile, neither of them dead: afterwards one has.
     network.settle()
-
-
-#: What keepalived says when its proxy does not answer any more.
-FAILED = "VRRP_Script(proxy) failed"
 
 
 def carry(network: Network, name: str, word: str) -> None:
