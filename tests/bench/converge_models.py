@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from tests.bench.converge import ROUNDS, compare, seconds, until_nothing_changes
+from tests.bench.converge import ROUNDS, Took, compare, took, until_nothing_changes
 from tests.lab import cluster
 from tests.lab.three_models import ALL, BESIDE
 
@@ -16,12 +16,12 @@ SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _measure() -> dict[str, list[float]]:
+def _measure() -> dict[str, list[Took]]:
     """One set after the other: to change them takes minutes."""
     runs = {}
     for name, knobs in SETS.items():
         until_nothing_changes(**knobs)
-        runs[name] = [seconds("deploy.py", **knobs) for _ in range(ROUNDS)]
+        runs[name] = [took("deploy.py", **knobs) for _ in range(ROUNDS)]
     return runs
 
 
