@@ -24,7 +24,7 @@ class LabPlatform(CpuPlatform):
 
     @classmethod
     def check_and_update_config(cls, vllm_config: Any) -> None:
-        """With LAB_LOAD_S in the environment the ranks load slowly."""
+        """Ranks may be stages, and load slowly with LAB_LOAD_S in the environment."""
         super().check_and_update_config(vllm_config)
-        if os.environ.get("LAB_LOAD_S"):
-            vllm_config.parallel_config.worker_cls = "tandem_lab_worker.SlowWorker"
+        worker = "SlowWorker" if os.environ.get("LAB_LOAD_S") else "StageWorker"
+        vllm_config.parallel_config.worker_cls = f"tandem_lab_worker.{worker}"

@@ -1,4 +1,6 @@
-"""A load that takes as long as one of a real model: a lab's own takes half a minute, and forgives what minutes do not."""
+"""Workers of the lab: one whose stages can take what the stage before hands on, and one whose load takes as long as a
+real model's. A lab's own load takes half a minute, and forgives what minutes do not.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import os
 import time
 from typing import Any
 
+from vllm.distributed.parallel_state import get_pp_group
 from vllm.logger import init_logger
 from vllm.v1.worker.cpu_worker import CPUWorker
 
@@ -14,8 +17,23 @@ logger = init_logger("vllm.tandem_lab")
 EVERY_S = 15.0
 
 
-class SlowWorker(CPUWorker):
-    """CPUWorker whose load takes LAB_LOAD_S seconds more."""
+class StageWorker(CPUWorker):
+    """CPUWorker that can be a later stage. What takes the stage before's tensors is made when vLLM warms up, which its
+    CPU build does not do with `enforce-eager`: the first request would end the engine.
+    """
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """Load, and make them."""
+        super().load_model(*args, **kwargs)
+        runner = self.model_runner
+        if not get_pp_group().is_first_rank:
+            runner.intermediate_tensors = runner.model.make_empty_intermediate_tensors(
+                batch_size=runner.max_num_tokens, dtype=runner.model_config.dtype, device=runner.device
+            )
+
+
+class SlowWorker(StageWorker):
+    """StageWorker whose load takes LAB_LOAD_S seconds more."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Wait, with a line now and then as a loader of shards has, then load."""
