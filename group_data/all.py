@@ -29,7 +29,7 @@ executor = "mp"
 #   memory_gib    what it may have of each of these nodes; models of one node that do not fit together are refused
 #   served_name   what clients call it, in place of the recipe's name
 # The first ones are worth the most: where memory runs out the last one of a node is killed first. For one run:
-# `--data models.coder.topology=solo`. More in docs/models.md.
+# `--data models.coder.topology=cluster`. More in docs/models.md.
 #   models = {
 #       "chat": {"recipe": "nemotron-3-super-nvfp4-auto", "topology": "cluster", "nodes": ["spark-1", "spark-2"]},
 #       "coder": {"recipe": "qwen3.6-35b-a3b-nvfp4", "topology": "replicas", "nodes": ["spark-3", "spark-4"]},
@@ -115,7 +115,8 @@ proxy_image = "tandem-proxy"
 # hub, or a folder on the head: an HF cache (with models--ORG--NAME in it), or the model's own files.
 model_from = "hub"
 
-# A commit of the model's repository, for a recipe that names none (eugr's and most of sparkrun's).
+# A commit of the model's repository, for a recipe that names none (eugr's and most of sparkrun's). Of several models
+# each says its own, in `models`.
 model_revision = ""
 
 # The same for what a recipe needs beside its model (a draft, an adapter, a tokenizer): {"ORG/NAME": "commit"}.

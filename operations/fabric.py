@@ -17,6 +17,7 @@ from operations.placing import differs, show_diff, write
 from operations.plan.fabric import rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
+from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.run import Run, step
 
@@ -26,7 +27,7 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     """The files of the rails, applied only when one of them or the links differ, undone when management is lost."""
     wanted = run.plan.of(host.name).fabric
     if not wanted:
-        host.noop("no fabric in this topology: the network stays as it is")
+        host.noop("nothing of this plan goes over a fabric here: the network stays as it is")
         return
     drift = _drift(run)
     present = run.look(host)["files"]
@@ -104,24 +105,28 @@ def _drift(run: Run) -> list[str]:
 
 @step
 def prove(run: Run) -> Iterator[PyinfraCommand]:
-    """A full frame, not fragmented, over each rail to each other node; fails with the rail that lets none through. In a
-    ring over the two rails of the cable between them, and to the address by which the other one is called.
+    """A full frame, not fragmented, over each rail to each other node that serves; fails with the rail that lets none
+    through. In a ring over the two rails of the cable between the two, and to the address by which the other is called.
     """
     mine = run.plan.of(host.name).node
-    if state.is_executing and mine.rails:
-        peers = {
-            other.node.name: [list(way) for way in _ways(mine, other.node)]
-            for other in run.plan.nodes
-            if other.node.name != host.name
-        }
-        problems = _proof(peers, run.plan.knobs.fabric_mtu)
+    if not mine.rails:
+        host.noop("nothing of this plan goes over a fabric here: nothing is sent")
+        return
+    if state.is_executing:
+        problems = _proof(peers_of(run.plan, mine), run.plan.knobs.fabric_mtu)
         if problems:
             yield fail(
                 f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
                 "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
             )
             return
-    host.noop("both rails carry full frames to every node")
+    host.noop("both rails carry full frames to every node that serves")
+
+
+def peers_of(plan: Plan, mine: Node) -> dict[str, list[list[str]]]:
+    """The ways from a node to each other one that this plan needs over the fabric."""
+    others = [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
+    return {other.name: [list(way) for way in _ways(mine, other)] for other in others}
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:

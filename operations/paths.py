@@ -85,6 +85,8 @@ PROXY_USER = 65530
 #: Hashes of keys of clients (operations/node/door/keys.py).
 CLIENT_KEYS = f"{ETC}/proxy/secrets/keys.json"
 PROXY_CONFIG = f"{ETC}/proxy/haproxy.cfg"
+#: The name that clients ask for; of several models the first one's.
+PROXY_MODEL = f"{ETC}/proxy/model"
 #: HAProxy's own folder, of PROXY_USER's (files/proxy/ready.sh.j2), and its socket there, for root beside itself.
 PROXY_RUN = "/run/tandem/proxy"
 ADMIN = f"{PROXY_RUN}/admin.sock"
@@ -114,3 +116,8 @@ SECRETS: tuple[SecretFolder, ...] = (
 def folder_of(unit: str) -> str:
     """Where a unit's scripts and configuration lie."""
     return f"{ETC}/{unit.removeprefix('tandem-')}"
+
+
+def run_folder(unit: str) -> str:
+    """Where what runs of a unit says how it is, until the next boot. Which container it is, is beside it (`.cid`)."""
+    return f"/run/tandem/{unit.removeprefix('tandem-')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 from operations.plan.ring import neighbours, ring_remarks, subnets_of
-from operations.plan.served_model import ServedModel, on
+from operations.plan.served_model import ServedModel
 from operations.remote import Survey, programs
 from operations.run import Run
 from operations.shapes.look import Survey as Surveyed
@@ -78,7 +79,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
             "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
         )
     surveys = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
-    ring = wiring.rails(everyone, surveys, knobs)
+    ring = wiring.rails(everyone, surveys, knobs, needed)
     nodes = [_node(everyone, host, knobs, surveys[host], ring) for host in hosts]
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
@@ -102,7 +103,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
                 "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
     findings = [*missed, *(each for name, told in remarks for each in judging.errors(told, name))]
-    findings += [each for model in declared.models for each in _unpinned(model.recipe, head)]
+    findings += [each for model in declared.models for each in _unpinned(model, head)]
     for model in (each.engines[0] for each in models):
         layout = head.get("layout", {}).get(model.recipe.model.key, {})
         findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
@@ -110,7 +111,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     findings += [
         finding
         for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(node, surveys[host], head, on(models, node.name), knobs, len(everyone))
+        for finding in check_survey(node, surveys[host], head, models, knobs, len(everyone))
     ]
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
@@ -161,18 +162,24 @@ def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = 
     return Finding(absence.name, absence.why, remedy)
 
 
-def _unpinned(recipe: Recipe, head: Surveyed) -> Iterator[Finding]:
-    """A revision has to be named: what is called main today is another model tomorrow."""
-    for model in recipe.models:
-        if model.revision is not None:
-            continue
-        known, is_served = head.get("main", {}).get(model.repo), model is recipe.model
+def _unpinned(of: DeclaredModel, head: Surveyed) -> Iterator[Finding]:
+    """A revision has to be named: what is called main today is another model tomorrow. Of several models each names its
+    own: two recipes have two commits.
+    """
+    recipe, main = of.recipe, head.get("main", {})
+    place = f'models["{of.name}"]' if of.name else "group_data/all.py"
+    unpinned = [each for each in recipe.models if each.revision is None]
+    # One dictionary for all of them: the next one would take the place of the one before.
+    beside = {each.repo: main[each.repo] for each in unpinned if each is not recipe.model and main.get(each.repo)}
+    for model in unpinned:
+        is_served = model is recipe.model
         knob = "model_revision" if is_served else "model_revisions"
-        value = f'"{known}"' if is_served else f'{{"{model.repo}": "{known}"}}'
-        remedy = f"{knob} = {value} in group_data/all.py is what `main` is" if known else (
-            f"set {knob} in group_data/all.py to a commit of it: its page on the Hub lists them"
+        value = json.dumps(main.get(model.repo) if is_served else of.knobs.model_revisions | beside)
+        said = f'"{knob}": {value}' if of.name else f"{knob} = {value}"
+        remedy = f"{said} in {place} is what `main` is" if main.get(model.repo) else (
+            f"set {knob} in {place} to a commit of it: its page on the Hub lists them"
         )  # fmt: skip
-        yield Finding(recipe.name, f"names no revision of {model.repo}", remedy)
+        yield Finding(f"models.{of.name}" if of.name else recipe.name, f"names no revision of {model.repo}", remedy)
 
 
 def _holes(declared: Declared, surveys: dict[str, Surveyed], head: Host) -> list[Finding]:
@@ -228,17 +235,18 @@ def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, ModelSource]:
 def _node(
     everyone: Sequence[Host], host: Host, knobs: Knobs, survey: Surveyed, ring: Mapping[str, tuple[str, ...]]
 ) -> Node:
-    """`ring`: rails of all nodes that answer, by their names; empty: it is none."""
+    """`ring`: rails of the nodes that answer and serve, by their names; empty: it is none."""
     index = everyone.index(host)
     links = survey.get("state", {}).get("links", {})
     found = [
         Link(name, link["carrier"], link["rdma"], on_fabric(link["addresses"], knobs.rail_subnets))
         for name, link in links.items()
     ]
-    rails = ring.get(host.name) or choose_rails(found, host.data.get("fabric_interfaces") or ())
+    around = ring.get(host.name, ())
+    rails = around or choose_rails(found, host.data.get("fabric_interfaces") or ())
     rdma = tuple(device for rail in rails if rail in links and (device := links[rail]["rdma"]))
-    ends = [everyone[other].name for other in neighbours(index)] if ring else []
-    subnets = subnets_of(index, knobs.rail_subnets) if ring else knobs.rail_subnets
+    ends = [everyone[other].name for other in neighbours(index)] if around else []
+    subnets = subnets_of(index, knobs.rail_subnets) if around else knobs.rail_subnets
     return Node(
         name=host.name,
         index=index,
@@ -246,7 +254,7 @@ def _node(
         home=survey.get("home", ""),
         machine=survey.get("machine", ""),
         rails=rails,
-        rdma=() if ring and len(rdma) < len(rails) else rdma,
+        rdma=() if around and len(rdma) < len(rails) else rdma,
         subnets=subnets if rails else (),
         ssh_port=survey.get("ssh_port") or 22,
         engine_group=engine_group(survey.get("walls", {})),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -27,8 +28,10 @@ from operations.paths import (
 from operations.patience import beat, quietly
 from operations.placing import put_secrets_right
 from operations.plan.knobs import Knobs
-from operations.plan.litellm_service import config_of, ports, server
+from operations.plan.litellm import behind
+from operations.plan.litellm_service import config_of, litellm_service, ports, server
 from operations.plan.proxy_service import ANSWER_S
+from operations.plan.served_model import ServedModel
 from operations.plan.service import Service
 from operations.remote import ask
 from operations.run import Run, step
@@ -100,11 +103,32 @@ def serve(run: Run) -> Iterator[PyinfraCommand]:
             host.noop("no engine, no proxy")
         return
     idle = True
-    for command in chain(_served(run, mine.proxy, mine.litellm), _at_its_address(run, mine.address)):
+    for command in chain(_served(run, mine.proxy, _over_what_serves(run)), _at_its_address(run, mine.address)):
         idle = False
         yield command
     if idle:
         host.noop("runs")
+
+
+def _over_what_serves(run: Run) -> Sequence[Service]:
+    """The two LiteLLM over engines as they are now: one that waits for its turn to be renewed may serve at another
+    address until then.
+    """
+    planned = run.plan.of(host.name).litellm
+    if not state.is_executing:
+        return planned
+    models = [
+        replace(behind(each), engines=tuple(_address(run, each, *engine) for engine in each.endpoints.items()))
+        for each in run.plan.models
+    ]
+    return [litellm_service(run.plan.knobs, models, each.unit) for each in planned]
+
+
+def _address(run: Run, model: ServedModel, name: str, url: str) -> str:
+    """Where the engine that answers on this node does so; `url`: where it is to."""
+    found = run.look(run.node(name))
+    waits = model.takes_turns and units.is_stale(found, run.plan.of(name).engines[model.unit])
+    return (waits and units.of(found, model.unit).get("url")) or url
 
 
 def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
-from operations.paths import ENGINE, folder_of, unit_file
+from operations.paths import ENGINE, folder_of, run_folder, unit_file
 from operations.placing import differs, place
 from operations.plan.service import Program, Service
 from operations.remote import ask
@@ -100,6 +100,7 @@ def remove(unit: str) -> Iterator[PyinfraCommand]:
     yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
     yield StringCommand("rm -rf", unit_file(unit), f"/run/systemd/system/{unit}.service.d")
     yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
+    yield StringCommand("rm -rf", run_folder(unit), f"{run_folder(unit)}.cid")
     yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import gevent
 from pyinfra import logger
@@ -21,8 +21,11 @@ from operations.shapes.look import Survey
 LISTEN_S, WAKE_S = 4.0, 10.0
 
 
-def rails(everyone: Sequence[Host], surveys: Mapping[Host, Survey], knobs: Knobs) -> dict[str, tuple[str, ...]]:
-    """The rails of each node by its name, those to the next node first; empty: it is no ring, or nobody wants one.
+def rails(
+    everyone: Sequence[Host], surveys: Mapping[Host, Survey], knobs: Knobs, serving: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """The rails of each node that serves by its name, those to the next node first; empty: it is no ring, or nobody
+    wants one. `serving`: names of these nodes. A further one is heard, but has no addresses to know it by.
 
     Nothing is asked where the addresses say it. Raises Refusal where a cable of a ring is missing, or its subnets are
     too narrow.
@@ -32,19 +35,19 @@ def rails(everyone: Sequence[Host], surveys: Mapping[Host, Survey], knobs: Knobs
     if any(host.data.get("fabric_interfaces") for host in everyone):
         return {}
     links = {host: survey.get("state", {}).get("links", {}) for host, survey in surveys.items()}
-    places = [everyone.index(host) for host in links]
-    found = ring.known(list(links.values()), places, knobs.rail_subnets)
-    if found:
-        return {host.name: each for host, each in zip(links, found, strict=True)}
-    if not ring.may_be(list(links.values()), knobs.rail_subnets):
+    here = {host: each for host, each in links.items() if host.name in serving}
+    found = ring.known(list(here.values()), [everyone.index(host) for host in here], knobs.rail_subnets)
+    if found and not ring.on_a_switch(list(links.values())):
+        return {host.name: each for host, each in zip(here, found, strict=True)}
+    if not ring.may_be(list(links.values()), list(here.values()), knobs.rail_subnets):
         return {}
     heard = _heard(links)
-    if findings := ring.gap(heard, [host.name for host in links]):
+    if findings := ring.gap(heard, [host.name for host in links], serving):
         raise Refusal(*findings)
     by_name = ring.found(heard, {host.name: list(each) for host, each in links.items()})
     if by_name and (findings := ring.check_subnets(knobs.rail_subnets)):
         raise Refusal(*findings)
-    return by_name
+    return {name: each for name, each in by_name.items() if name in serving}
 
 
 def _heard(links: Mapping[Host, Links]) -> dict[str, list[HeardFrame]]:

@@ -165,6 +165,8 @@ class Engine(Watch):
             return ""
         if alone := [meeting["ranks"][rank] for rank in said.get("alone", [])]:
             return f"waits while {' and '.join(alone)} serves alone"
+        if said.get("asks"):
+            return "waits for its turn to load"
         missing = [f"rank {rank} ({meeting['ranks'][rank]})" for rank in said["missing"]]
         return f"waits for {' and '.join(missing) or 'the other ranks'}"
 

@@ -15,6 +15,11 @@ Ranks of different SPECs do not meet: half of a cluster can be newer than the ot
 Whether they have met, and which ranks are missing, is in a file on the node (`mark` of meeting.json): the canary gives
 a load its time from then on, and not from the start of a container that waits for another node.
 
+Where ranks share their nodes with other models, each takes its node's turn to load (turn.py) when all are
+there: `turns` of meeting.json are those ranks, in an order of the nodes that is the same for every model. So no two
+models have each the turn that the other waits for. A rank asks with a word in its mark, and has its turn when the file
+`given` has that word. When one is lost meanwhile the others ask no more, and so give their turns back.
+
 A node that serves alone because another one stays away (files/fallback) speaks here in place of its rank: with
 `{"alone": true}` it calls rank 0, or answers who calls it there. The ranks wait on, the mark says who serves alone, and
 rank 0 tells such a caller which ranks it misses, and whose nodes serve alone.
@@ -34,7 +39,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
 #: Between two looks whether this rank's process has ended.
@@ -42,6 +47,8 @@ LOOK_S = 0.5
 #: Between two calls of a worker to a head that is not there yet, and for one: the kernel would repeat a call to a node
 #: that boots after 1, 3 and 7 s.
 CALL_S, CALL_TIMEOUT_S = 0.3, 1.0
+#: Between two looks whether a rank has its turn to load.
+TURN_S = 0.3
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12
 #: For the rank's processes when it is asked to stop: vLLM has nothing to finish then, and Ray would take ten.
@@ -94,12 +101,14 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def note(mark: Path, missing: list[int], *, met: bool = False, alone: Iterable[int] = ()) -> None:
-    """For the canary and the fallback on this node. A rank meets without it as well."""
+def note(mark: Path, missing: list[int], *, met: bool = False, alone: Iterable[int] = (), asks: str = "") -> None:
+    """For the canary, the fallback and the turns on this node. A rank meets without it as well."""
     aside = mark.with_suffix(".part")
+    told: dict[str, object] = {"met": met, "missing": missing}
+    told |= {"alone": sorted(alone)} if alone else {}
+    told |= {"asks": asks} if asks else {}
     try:
-        told = {"met": met, "missing": missing}
-        aside.write_text(json.dumps({**told, "alone": sorted(alone)} if alone else told))
+        aside.write_text(json.dumps(told))
         aside.rename(mark)
     except OSError as error:
         say(f"{mark} can't be written: {error}")
@@ -141,9 +150,71 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
             if peer.gone:
                 say(f"rank {rank}'s node serves alone no more")
                 del alone[rank]
-    for peer in present.values():
-        peer.send({"go": True})
     return present
+
+
+def take_turns(peers: dict[int, Peer], turns: list[int], mark: Path, given: Path | None) -> bool:
+    """Rank 0, when all are there: whether each of these ranks has its turn to load. False: one is gone meanwhile."""
+    for rank in turns:
+        if rank == 0:
+            has = own_turn(mark, given, peers)
+        else:
+            peers[rank].send({"take": True})
+            has = _says(peers, rank)
+        if not has:
+            return False
+    return True
+
+
+def own_turn(mark: Path, given: Path | None, peers: dict[int, Peer]) -> bool:
+    """Wait for this node's turn; False: a peer is gone meanwhile. Without `given` nobody gives turns here."""
+    if given is None:
+        return True
+    word = str(time.monotonic_ns())
+    say("all ranks are here: waiting for this node's turn to load")
+    note(mark, [], asks=word)
+    while not _are_lost(peers):
+        try:
+            if given.read_text() == word:
+                return True
+        except OSError:
+            pass
+        time.sleep(TURN_S)
+    return False
+
+
+def _says(peers: dict[int, Peer], rank: int) -> bool:
+    """Wait until a rank has its turn; False: one is gone meanwhile."""
+    while True:
+        select.select([peer.connection for peer in peers.values()], [], [])
+        for number, peer in peers.items():
+            has = select.select([peer.connection], [], [], 0)[0]
+            if has and any(message.get("mine") for message in peer.receive()) and number == rank:
+                return True
+        if any(peer.gone for peer in peers.values()):
+            return False
+
+
+def _are_lost(peers: dict[int, Peer]) -> bool:
+    for peer in peers.values():
+        if select.select([peer.connection], [], [], 0)[0]:
+            peer.receive()
+    return any(peer.gone for peer in peers.values())
+
+
+def lead(
+    listener: socket.socket, meeting: dict[str, Any], spec: str, mark: Path, given: Path | None
+) -> dict[int, Peer]:
+    """Rank 0: meet until all are there and may load."""
+    while True:
+        present = gather(listener, meeting["ranks"], spec, mark)
+        if take_turns(present, meeting.get("turns", []), mark, given):
+            for peer in present.values():
+                peer.send({"go": True})
+            return present
+        say(", ".join(f"rank {rank} {peer.gone}" for rank, peer in present.items() if peer.gone) + ": meeting anew")
+        for peer in present.values():
+            peer.connection.close()
 
 
 def _admit(
@@ -171,7 +242,7 @@ def _admit(
     say(f"rank {rank} is here")
 
 
-def call(address: tuple[str, int], rank: int, spec: str, mark: Path) -> dict[int, Peer]:
+def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path | None) -> dict[int, Peer]:
     """A worker: call rank 0 until it answers and says go."""
     said = ""
     while True:
@@ -193,6 +264,8 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path) -> dict[int
             messages = head.receive()
             if any(message.get("go") for message in messages):
                 return {0: head}
+            if any(message.get("take") for message in messages) and own_turn(mark, given, {0: head}):
+                head.send({"mine": True})
             if any(message.get("alone") for message in messages):
                 say("rank 0's node serves alone until it comes")
                 note(mark, [0], alone=[0])
@@ -258,11 +331,12 @@ def main() -> int:
     spec = sys.argv[1]
     meeting = json.loads((HERE / "meeting.json").read_text())
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
+    given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(call(address, meeting["rank"], spec, mark), mark)
+        return serve(call(address, meeting["rank"], spec, mark, given), mark)
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(gather(listener, meeting["ranks"], spec, mark), mark)
+        return serve(lead(listener, meeting, spec, mark, given), mark)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
-"""Whose turn it is to load a model on this node: `turn.py UNIT URL [MARK]`, asked by ready.sh before a start.
+"""Whose turn it is to load a model on this node.
 
 On unified memory an engine that measures what is free while another one loads takes that one's memory for its own, or
-ends because there is less than it has just seen. So one loads after the other: prints why to wait, or nothing, and then
-the turn is this unit's. `URL`: what answers once the model is loaded, and not before. `MARK`: where a cluster's rank
-says whether the ranks have met; until then it loads nothing.
+ends because there is less than it has just seen. So one loads after the other.
+
+`turn.py UNIT URL`: asked by ready.sh before a start. Prints why to wait, or nothing, and then the turn is this unit's.
+`URL`: what answers once the model is loaded, and not before.
+
+`turn.py UNIT URL MARK GIVEN`: runs beside a rank's container (run.sh). A rank loads when all have met, which may be
+long after its start. So it asks when they have (`asks` in MARK, meet.py), and has the turn when GIVEN says
+what it has asked with.
 """
 
 from __future__ import annotations
@@ -22,6 +27,8 @@ PLACE = Path("/run/tandem/turn.json")
 #: Seconds for which a turn is kept for one that waits for something else before its start.
 KEPT_S = 60.0
 ANSWER_S = 2.0
+#: Between two looks whether a rank asks, and whether it may.
+LOOK_S = 1.0
 
 
 def main(unit: str, url: str, mark: str = "") -> str:
@@ -29,22 +36,49 @@ def main(unit: str, url: str, mark: str = "") -> str:
     PLACE.parent.mkdir(exist_ok=True)
     with PLACE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        held = read()
+        held = read(PLACE)
         if held.get("unit") not in (None, unit) and loads(held):
             return f"{held['unit']} loads its model, and each would take the other's memory for its own"
-        aside = PLACE.with_suffix(".part")
-        aside.write_text(json.dumps({"unit": unit, "url": url, "mark": mark, "since": time.monotonic()}))
-        aside.rename(PLACE)
+        write(PLACE, json.dumps({"unit": unit, "url": url, "mark": mark, "since": time.monotonic()}))
     return ""
 
 
-def read() -> dict[str, object]:
-    """Who had the turn last; nothing since the boot, or in a file that was cut off."""
+def beside(unit: str, url: str, mark: Path, given: Path) -> None:
+    """Give a rank its turn when it asks; returns when it has begun to load."""
+    said = ""
+    while not (told := read(mark)).get("met"):
+        asks = str(told.get("asks", ""))
+        if asks and asks != _text(given):
+            why = main(unit, url, str(mark))
+            if why and why != said:
+                print(f"tandem: {why}", file=sys.stderr, flush=True)
+            said = why
+            if not why:
+                write(given, asks)
+        time.sleep(LOOK_S)
+
+
+def _text(path: Path) -> str:
     try:
-        held = json.loads(PLACE.read_text())
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def write(path: Path, text: str) -> None:
+    """Whole, or not at all."""
+    aside = path.with_suffix(".part")
+    aside.write_text(text)
+    aside.rename(path)
+
+
+def read(path: Path) -> dict[str, object]:
+    """Who had the turn last, or what a rank says; nothing where there is no file, or one that was cut off."""
+    try:
+        found = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return held if isinstance(held, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def loads(held: dict[str, object]) -> bool:
@@ -71,12 +105,13 @@ def loads(held: dict[str, object]) -> bool:
 
 
 def has_met(mark: str) -> bool:
-    """Whether a rank's start has begun: alone it loads nothing."""
-    try:
-        return not mark or bool(json.loads(Path(mark).read_text())["met"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    """Whether a rank loads, or is about to: alone it loads nothing. Its turn is its own until it asks no more."""
+    told = read(Path(mark)) if mark else {"met": True}
+    return bool(told.get("met") or told.get("asks"))
 
 
 if __name__ == "__main__":
-    print(main(*sys.argv[1:]), end="")
+    if len(sys.argv) > 3:
+        beside(*sys.argv[1:3], *map(Path, sys.argv[3:5]))
+    else:
+        print(main(*sys.argv[1:]), end="")

@@ -13,7 +13,7 @@ import hashlib
 import json
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -61,6 +61,8 @@ class Balanced(CustomLogger):
         self.under_way: Counter[str] = Counter()
         #: Engine -> beginning that it has read, the latest last -> what staying with it has cost so far, in tokens.
         self.has_read: dict[str, OrderedDict[bytes, int]] = {}
+        #: Model -> its engines, as they were when it was asked last.
+        self.of: dict[str, set[str]] = {}
         #: Engine -> how often it was away: with each, what others know of its cache is forgotten as well.
         self.lives: Counter[str] = Counter()
 
@@ -82,11 +84,7 @@ class Balanced(CustomLogger):
         engines = {str(engine["litellm_params"]["api_base"]): engine for engine in healthy_deployments}
         if not engines:
             return healthy_deployments
-        # One that is away comes back with an empty cache.
-        for name in self.has_read.keys() - engines.keys():
-            del self.has_read[name]
-            self.lives[name] += 1
-            shared.counts.set(f"lives {name}", self.lives[name])
+        self._forget(model, engines.keys())
         if ticket.tried >= engines.keys():
             ticket.tried.clear()
         ticket.reads = list(_beginnings(model, messages, (request_kwargs or {}).get("tools")))
@@ -95,6 +93,14 @@ class Balanced(CustomLogger):
             ticket.engine = chosen
             self._count(chosen, 1)
         return [engines[chosen]]
+
+    def _forget(self, model: str, there: Collection[str]) -> None:
+        """One that is away comes back with an empty cache. Engines of other models are not missed here."""
+        for name in self.of.get(model, set()) - set(there):
+            self.has_read.pop(name, None)
+            self.lives[name] += 1
+            shared.counts.set(f"lives {name}", self.lives[name])
+        self.of[model] = set(there)
 
     def release(self, ticket: Ticket) -> None:
         """The request is not under way any more."""

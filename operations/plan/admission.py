@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from operations.plan.declared import DeclaredModel
 from operations.plan.engines import ENGINES
+from operations.plan.lint.room import BESIDE_GIB, known_gib
 from operations.plan.nodes import Node
 from operations.plan.recipe import Flag, Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -14,19 +17,19 @@ from operations.plan.served_model import ServedModel
 
 def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     """The model with what the owner gives it of a node: that is what it waits for before a start, and what its engine
-    is told to take. 0: as its recipe says.
+    is told to take. 0: as its recipe says, which its engine is told where another model shares a node with it.
     """
-    if not memory_gib:
+    recipe, topology = model.recipe, model.knobs.of_an_engine.topology
+    if memory_gib:
+        needs = recipe.needs.model_copy(update={"memory_gib": {topology: memory_gib, "solo": memory_gib}})
+        recipe = recipe.model_copy(update={"needs": needs})
+    elif not any(model.beside.values()):
         return model
-    recipe = model.recipe
-    needs = recipe.needs.model_copy(
-        update={"memory_gib": {model.knobs.of_an_engine.topology: memory_gib, "solo": memory_gib}}
-    )
-    recipe = recipe.model_copy(update={"needs": needs})
+    counted = recipe.memory_gib(topology)
     # The smallest of its nodes: an engine's ranks have one share.
     total_mib = min((node.memory_mib for node in model.nodes), default=0)
-    if recipe.needs.gpu and total_mib:
-        recipe = _told(recipe, ENGINES[recipe.engine].SHARE, memory_gib * 1024 / total_mib)
+    if recipe.needs.gpu and counted and total_mib:
+        recipe = _told(recipe, ENGINES[recipe.engine].SHARE, counted * 1024 / total_mib)
     return replace(model, recipe=recipe)
 
 
@@ -45,25 +48,21 @@ def need_gib(model: ServedModel, node: Node) -> float:
     return said or (ENGINES[model.recipe.engine].memory(model.recipe).share or 0) * node.memory_mib / 1024
 
 
-def check(models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float) -> None:
-    """Refuse models that do not fit side by side, node by node, with a table. One alone is the preflight's matter."""
-    findings: list[Finding] = []
+def check(
+    declared: Sequence[DeclaredModel], models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float
+) -> None:
+    """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. One
+    alone whose memory the owner does not say is the preflight's matter.
+    """
+    findings = [
+        finding for said, each in zip(declared, models, strict=True) for finding in _of_one(each, said.memory_gib)
+    ]
     tables: list[str] = []
     for node in nodes:
         here = [each for each in models if each.lies_on(node.name)]
         if len(here) < 2:
             continue
         needs = {each.name: need_gib(each, node) for each in here}
-        findings += [
-            Finding(
-                f"models.{name}",
-                f"shares {node.name} with {' and '.join(other for other in needs if other != name)}, and nobody says "
-                "how much memory it takes",
-                f'"{name}": {{"memory_gib": ...}}',
-            )
-            for name, need in needs.items()
-            if not need
-        ]
         limit = node.memory_mib / 1024 - floor_gib
         if node.memory_mib and sum(needs.values()) > limit:
             tables.append(_table(node, needs, floor_gib))
@@ -72,6 +71,37 @@ def check(models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float
             findings.append(Finding(node.name, problem, remedy))
     if findings:
         raise Refusal(*findings, table="".join(tables))
+
+
+def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
+    """What keeps a model from being held to its part of a node. `memory_gib`: the owner's word; 0: there is none."""
+    where, engine, gpu = f"models.{model.name}", ENGINES[model.recipe.engine], model.recipe.needs.gpu
+    shared = next((node for node in model.nodes if model.shares(node)), None)
+    said = f"memory_gib={memory_gib:g}" if memory_gib else ""
+    beside = f"shares {shared.name} with {' and '.join(model.beside[shared.name])}" if shared else ""
+    if not said and not beside:
+        return
+    counted, (known, what) = need_gib(model, shared or model.leader), _known(model)
+    if gpu and not engine.SHARE:
+        remedy = f"{'take it out, and ' if said else ''}give the model nodes of its own, or a recipe of another engine"
+        yield Finding(where, f"{said or beside}: {engine.TITLE} can't be told its share of a node's memory", remedy)
+    elif not counted:
+        problem = f"{beside}, and nobody says how much memory it takes"
+        yield Finding(where, problem, f'"{model.name}": {{"memory_gib": ...}}')
+    elif gpu and counted < known:
+        least, given = math.ceil(known), said or f"{counted:.1f} GiB of each node are counted for it"
+        remedy = f'"{model.name}": {{"memory_gib": {least}}} at least, or other nodes'
+        yield Finding(where, f"{given}, and it takes {known:.1f} GiB: {what}", remedy)
+
+
+def _known(model: ServedModel) -> tuple[float, str]:
+    """GiB that a model takes of each node as far as that is known, and of what, in words."""
+    recipe, is_cluster = model.recipe, model.knobs.of_an_engine.topology == "cluster"
+    parts = len(model.engines[0].nodes) if is_cluster else 1
+    kv_gib = (ENGINES[recipe.engine].memory(recipe).cache_bytes or 0.0) / 2**30
+    weights = (recipe.weights_gib or 0.0) / parts
+    said = [f"{gib:.1f} of {what}" for gib, what in ((weights, "weights"), (kv_gib, "KV cache")) if gib]
+    return known_gib(recipe, parts, kv_gib), f"{', '.join(said)}, {BESIDE_GIB:.1f} beside that"
 
 
 def _table(node: Node, needs: dict[str, float], floor_gib: float) -> str:

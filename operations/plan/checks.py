@@ -11,7 +11,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
 from operations.plan.proxy import asked_at
 from operations.plan.refusal import Finding
-from operations.plan.served_model import ServedModel
+from operations.plan.served_model import ServedModel, on
 from operations.shapes.fabric import Link, NetplanEntry
 from operations.shapes.look import Survey
 from operations.shapes.model import ModelState
@@ -31,24 +31,24 @@ BAD_KERNELS = {
 def check_survey(
     node: Node, survey: Survey, head: Survey, models: Sequence[ServedModel], knobs: Knobs, count: int
 ) -> list[Finding]:
-    """Everything that stands in the way on one node. `models`: those with a part on it; `count`: nodes of the
-    inventory.
-    """
+    """Everything that stands in the way on one node. `models`: all of the plan; `count`: nodes of the inventory."""
     if not survey.get("python", True):
         return [Finding(node.name, "has no python3", "apt install python3")]
     if not survey.get("sudo"):
         remedy = f'on {node.name}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem'
         return [Finding(node.name, "sudo wants a password for this login", remedy)]
-    if not models and not node.is_head:
+    here = on(models, node.name)
+    if not here and not node.is_head:
         # It only has to be rid of what an older plan has left there.
         return []
     checks = (
-        _machine(survey, head, models),
+        _machine(survey, head, here),
         _walls(survey),
-        _gpu(survey, models),
-        _memory(survey, models),
-        _room(node, survey, models, knobs),
-        _ports(node, survey, knobs, count, models),
+        _gpu(survey, here),
+        _memory(survey, here),
+        # The head obtains every model's files and images: the others get them from there.
+        _room(node, survey, models if node.is_head else here, knobs),
+        _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
         _secrets(survey),

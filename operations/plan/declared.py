@@ -9,13 +9,17 @@ from typing import Any
 
 from operations.plan.engines import ENGINES
 from operations.plan.images import Image, engine_image, proxy_image
-from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, read_knobs
+from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, has_models, read_knobs
 from operations.plan.recipe import SERVED_NAME, Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
 from operations.shapes import Json
 
 #: What a model may be called: a part of the names of its unit, its container and its folder.
 NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"
+#: What it may say, its own knobs first.
+_WORDS = (*OF_A_MODEL, *BESIDE)
+#: GiB that no node has.
+_TOO_MANY_GIB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -100,19 +104,25 @@ def images_of(of: Declared) -> list[Image]:
 
 def of_models(data: Mapping[str, Any]) -> Json:
     """A host's data, with what is said of one value of one model for one run (`models.coder.topology=solo`) put into
-    `models`. Raises Refusal where there is no such model.
+    `models`. Raises Refusal where there is no such model, or no word of it is named.
     """
     dotted = {key: value for key, value in data.items() if key.startswith("models.")}
-    if not dotted:
-        return dict(data)
-    models = {name: dict(words) for name, words in data.get("models", {}).items()}
+    rest = {key: value for key, value in data.items() if key not in dotted}
+    declared = rest.get("models", {})
+    if not dotted or not has_models(declared):
+        # What is wrong with it is said where all knobs are read.
+        return rest
+    models = {name: dict(words) for name, words in declared.items()}
     for key, value in dotted.items():
         _, name, *word = key.split(".", 2)
-        if name not in models or not word:
+        if name not in models:
             remedy = nearest(name, models, f"the models are: {', '.join(models) or 'none'}")
             raise Refusal(Finding("data", f"`{key}`: no model is named `{name}`", f"{remedy}; models.NAME.KNOB=value"))
+        if not word:
+            problem = f"`{key}={value}` does not say which word of the model `{name}` it is for"
+            raise Refusal(Finding("data", problem, f"{key}.WORD=value; a model has: {', '.join(_WORDS)}"))
         models[name][word[0]] = value
-    return {**{key: value for key, value in data.items() if key not in dotted}, "models": models}
+    return {**rest, "models": models}
 
 
 def knobs_of_models(knobs: Knobs, data: Mapping[str, Any]) -> dict[str, Knobs]:
@@ -141,27 +151,35 @@ def _of_names(models: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _of_words(name: str, words: Mapping[str, Any]) -> Iterator[Finding]:
-    known = (*OF_A_MODEL, *BESIDE)
     for word in words:
-        if word in Knobs.model_fields and word not in known:
+        if word in Knobs.model_fields and word not in _WORDS:
             remedy = "set it outside of `models`: it is the same for all of them"
             yield Finding(f"models.{name}", f"`{word}` is not one model's", remedy)
-        elif word not in known:
-            remedy = nearest(word, known, f"a model has: {', '.join(known)}")
+        elif word not in _WORDS:
+            remedy = nearest(word, _WORDS, f"a model has: {', '.join(_WORDS)}")
             yield Finding(f"models.{name}", f"no knob of a model is named `{word}`", remedy)
     if "recipe" not in words:
         yield Finding(f"models.{name}", "has no recipe", f'"{name}": {{"recipe": ...}}')
-    nodes = words.get("nodes", ())
-    if not _are_names(nodes):
-        yield Finding(f"models.{name}", f"nodes={nodes!r}: expected names of nodes", '"nodes": ["spark-1", "spark-2"]')
-    elif len(set(_names(nodes))) < len(_names(nodes)):
-        yield Finding(f"models.{name}", f"nodes={nodes!r} names a node twice", "name each once")
+    if "nodes" in words:
+        yield from _of_nodes(f"models.{name}", words["nodes"])
     memory = words.get("memory_gib", 1)
-    if isinstance(memory, bool) or not isinstance(memory, int | float) or memory <= 0:
-        yield Finding(f"models.{name}", f"memory_gib={memory!r}: expected GiB, more than 0", '"memory_gib": 24')
-    if not re.fullmatch(SERVED_NAME, str(words.get("served_name", "x"))):
-        problem = f"served_name={words['served_name']!r}: expected letters, digits and ./:+-"
-        yield Finding(f"models.{name}", problem, "give it another one, or take it out: the recipe has one")
+    # Not a number (NaN) is neither more nor less.
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not 0 < memory < _TOO_MANY_GIB:
+        problem = f"memory_gib={memory!r}: expected GiB, more than 0 and less than {_TOO_MANY_GIB}"
+        yield Finding(f"models.{name}", problem, '"memory_gib": 24')
+    served = words.get("served_name", "x")
+    if not isinstance(served, str) or not re.fullmatch(SERVED_NAME, served):
+        problem = f"served_name={served!r}: expected text of letters, digits and ./:+-"
+        yield Finding(f"models.{name}", problem, "give it another one, in quotes; or take it out: the recipe has one")
+
+
+def _of_nodes(where: str, nodes: Any) -> Iterator[Finding]:
+    names = _names(nodes) if _are_names(nodes) else ()
+    if not names:
+        remedy = '"nodes": ["spark-1", "spark-2"]; or take it out: the topology says them'
+        yield Finding(where, f"nodes={nodes!r}: expected names of nodes", remedy)
+    elif len(set(names)) < len(names):
+        yield Finding(where, f"nodes={nodes!r} names a node twice", "name each once")
 
 
 def _are_names(nodes: Any) -> bool:
@@ -177,7 +195,7 @@ def _names(nodes: Any) -> tuple[str, ...]:
 def declared_model(name: str, knobs: Knobs, recipe: Recipe, words: Mapping[str, Any]) -> DeclaredModel:
     """One of several, by its own words; its recipe is under the name that the owner wants clients to use."""
     if served := words.get("served_name"):
-        recipe = recipe.model_copy(update={"served_name": str(served)})
+        recipe = recipe.model_copy(update={"served_name": served})
     return DeclaredModel(name, knobs, recipe, _names(words.get("nodes", ())), float(words.get("memory_gib", 0)))
 
 

@@ -89,6 +89,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if is_cluster:
         meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
         meeting["mark"] = model.meeting
+        if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
+            meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
@@ -100,11 +102,13 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if model.name:
         # The deploy gives the model the same ports again, whatever models come and go.
         files.append(File(f"{folder}/{SLOT}", f"{model.slot}\n"))
-    if model.beside.get(node.name):
+    if model.shares(node):
         files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
     role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
     docker = _engine_docker(model, node, image, folder, topology or model.topology)
-    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s)
+    beside = ["python3", f"{folder}/turn.py", model.unit, _loaded_at(model, node), model.meeting, model.turn]
+    waits_beside = is_cluster and model.shares(node)
+    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s, beside=beside if waits_beside else [])
     files.append(File(f"{folder}/run.sh", run, "755"))
     if folder != model.folder:
         description = f"{recipe.name}, alone for a cluster"
@@ -132,9 +136,10 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         unit=model.unit,
         container_id=model.container_id,
         meeting=model.meeting,
-        shares=bool(model.beside.get(node.name)),
-        loaded_at=f"{engine_url(knobs, model.ranks(node)[0])}{ENGINES[recipe.engine].SIGNS.path}",
-        mark=model.meeting if knobs.topology == "cluster" else "",
+        shares=model.shares(node),
+        # A cluster's rank loads nothing before the ranks have met.
+        loads_in_turn=model.shares(node) and knobs.topology != "cluster",
+        loaded_at=_loaded_at(model, node),
         address=node.fabric,
         memory_mib=round(need * 1024),
         memory_percent=percent,
@@ -149,6 +154,11 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
             for each in recipe.models
         ],
     )
+
+
+def _loaded_at(model: ServedModel, node: Node) -> str:
+    """What answers once the model is loaded, and not before."""
+    return f"{engine_url(model.knobs, model.ranks(node)[0])}{ENGINES[model.recipe.engine].SIGNS.path}"
 
 
 def _ports(model: ServedModel, node: Node) -> list[dict[str, object]]:

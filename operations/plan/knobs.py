@@ -126,6 +126,13 @@ class Knobs(BaseModel):
             raise ValueError("a rail's subnet needs room for every node: /28 or wider")
         return text
 
+    @field_validator("models", mode="before")
+    @classmethod
+    def _by_name(cls, models: Any) -> Any:
+        if not has_models(models):
+            raise ValueError('expected models by their names: {"chat": {"recipe": ...}}')
+        return models
+
     @field_validator("proxy_bind")
     @classmethod
     def _bind(cls, text: str) -> str:
@@ -255,6 +262,14 @@ class Knobs(BaseModel):
                 if port in ranks:
                     what = f"{MODELS * PORTS_EACH} ports that begin at cluster_ports={self.cluster_ports}"
                 raise ValueError(f"{name}={port} lies within the {what}: several models have so many")
+        if set(engines) & set(ranks):
+            raise ValueError(
+                f"the {MODELS} ports of engines that begin at engine_port={self.engine_port} reach into the "
+                f"{MODELS * PORTS_EACH} ports that begin at cluster_ports={self.cluster_ports}: several models have so "
+                "many"
+            )
+        if engines[-1] > 65535:
+            raise ValueError(f"engine_port={self.engine_port}: {MODELS} ports for models end above 65535")
         if ranks[-1] > 65535:
             raise ValueError(
                 f"cluster_ports={self.cluster_ports}: {MODELS * PORTS_EACH} ports for models end above 65535"
@@ -294,6 +309,14 @@ class Knobs(BaseModel):
     def copy_port(self, index: int) -> int:
         """Where the head serves the copies of the node with this index, and where that node serves other workers."""
         return self.port("share") + index
+
+
+def has_models(models: Any) -> bool:
+    """Whether it can be what `models` says: names, and words of each."""
+    return isinstance(models, dict) and all(
+        isinstance(name, str) and isinstance(words, dict) and all(isinstance(word, str) for word in words)
+        for name, words in models.items()
+    )
 
 
 def read_knobs(data: Mapping[str, Any]) -> Knobs:

@@ -196,9 +196,9 @@ def make_plan(
     check_topology(of, names)
     knobs = as_a_whole(of, names)
     if knobs.topology == "solo":
-        nodes = [replace(node, rails=(), rdma=(), subnets=(), ends=()) for node in nodes]
+        nodes = [_off_the_fabric(node) for node in nodes]
     models = served_models(of, nodes, names, slots or {})
-    admission.check(models, nodes, knobs.memory_floor_gib)
+    admission.check(of.models, models, nodes, knobs.memory_floor_gib)
     serving = [node for node in nodes if any(each.lies_on(node.name) for each in models)]
     for node in serving:
         proxy.check_bind(knobs, node)
@@ -240,9 +240,11 @@ def served_models(
 
 def slots_for(models: Sequence[DeclaredModel], taken: Mapping[str, int]) -> dict[str, int]:
     """Which ports each model has, by its name."""
-    kept = {each.name: taken[each.name] for each in models if each.name in taken}
-    # Two that say the same, by whatever hand: the owner's first one keeps it.
-    kept = {name: slot for name, slot in kept.items() if slot not in [kept[n] for n in kept if n < name]}
+    kept: dict[str, int] = {}
+    for each in models:
+        # Two that say the same, by whatever hand: the owner's first one keeps it.
+        if each.name in taken and taken[each.name] not in kept.values():
+            kept[each.name] = taken[each.name]
     free = (slot for slot in range(len(models) + len(kept)) if slot not in kept.values())
     return {each.name: kept[each.name] if each.name in kept else next(free) for each in models}
 
@@ -258,6 +260,11 @@ def _with_proxy(
     return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 
+def _off_the_fabric(node: Node) -> Node:
+    """The node without rails, whatever it has cables in."""
+    return replace(node, rails=(), rdma=(), subnets=(), ends=())
+
+
 def _node_plan(
     knobs: Knobs,
     node: Node,
@@ -266,14 +273,15 @@ def _node_plan(
     engines: Mapping[str, Mapping[str, Service]],
     count: int,
 ) -> NodePlan:
-    fabric, here = fabric_files(knobs, node), on(models, node.name)
+    here = on(models, node.name)
     if not here:
-        return NodePlan(node, fabric)
+        # It has no rank, no proxy and no copy to take: its ports and their cables are its owner's.
+        return NodePlan(_off_the_fabric(node), ())
     mine = {each.unit: engines[each.unit][node.name] for each in here}
     specs = [(each, engines[each.unit][each.leader.name].spec) for each in models]
     return NodePlan(
         node,
-        fabric,
+        fabric_files(knobs, node),
         mine,
         canary=upkeep.canary(knobs, node, here),
         guard=upkeep.guard(knobs, here),

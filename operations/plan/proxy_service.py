@@ -8,6 +8,7 @@ from operations.paths import (
     PROXY,
     PROXY_CONFIG,
     PROXY_LOADED,
+    PROXY_MODEL,
     PROXY_RUN,
     PROXY_USER,
     TLS,
@@ -55,7 +56,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     docker = [*docker_run(PROXY), *confined(PROXY_USER), "--label", f"tandem.url={client_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
-    docker += ["--label", f"tandem.model={recipe.served_name}", "--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
+    docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
     if knobs.tls != "off":
         docker += ["--volume", f"{TLS}:/tls:ro"]
@@ -105,4 +106,6 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
             render("proxy/tandem-proxy.service.j2", folder=folder, spec=SPEC),
         ),
     ]
-    return seal(PROXY, image, [File(PROXY_CONFIG, config), *started], started)
+    # HAProxy does not know of models: another one is no reason to start it anew.
+    live = [File(PROXY_CONFIG, config), File(PROXY_MODEL, f"{recipe.served_name}\n")]
+    return seal(PROXY, image, [*live, *started], started)

@@ -17,7 +17,7 @@ file for the rails, and goes with that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 
 from operations.plan.nodes import Node, halves, port_of
@@ -76,8 +76,7 @@ def addressed(links: Links, rails: Sequence[IPv4Network]) -> dict[IPv4Network, s
 
 def known(links: Sequence[Links], places: Sequence[int], rails: Sequence[IPv4Network]) -> list[tuple[str, ...]]:
     """The rails of nodes that have the addresses of a ring already; empty: not all of them have, or it is none any
-    more. `places`: in the inventory. A cable that is out for a moment changes nothing: it leaves an even number of
-    ports with a carrier, while three nodes on a switch have one each.
+    more. `places`: in the inventory.
     """
     found = []
     for place, here in zip(places, links, strict=True):
@@ -86,17 +85,25 @@ def known(links: Sequence[Links], places: Sequence[int], rails: Sequence[IPv4Net
         if set(at) != set(wanted):
             return []
         found.append(tuple(at[subnet] for subnet in wanted))
-    on_a_switch = len(links) == SIZE and all(_live_ports(here) == 1 for here in links)
-    return [] if on_a_switch else found
+    return found
 
 
-def may_be(links: Sequence[Links], rails: Sequence[IPv4Network]) -> bool:
-    """Whether it is worth listening: all nodes have two ports, and not addresses for one that alone is plugged in."""
+def on_a_switch(links: Sequence[Links]) -> bool:
+    """Whether what was a ring is none any more. A cable that is out for a moment is no sign of it: it leaves an even
+    number of ports with a carrier, while three nodes on a switch have one each.
+    """
+    return len(links) == SIZE and all(_live_ports(here) == 1 for here in links)
+
+
+def may_be(links: Sequence[Links], serving: Sequence[Links], rails: Sequence[IPv4Network]) -> bool:
+    """Whether it is worth listening: all nodes have two ports, and those that serve not addresses for one that alone is
+    plugged in.
+    """
     if len(links) != SIZE or any(len({port_of(device) for device in here}) < 2 for here in links):
         return False
     settled = all(
         set(rails) <= {IPv4Interface(address).network for link in here.values() for address in link["addresses"]}
-        for here in links
+        for here in serving
     )
     return not settled or all(_live_ports(here) > 1 for here in links)
 
@@ -118,16 +125,20 @@ def found(heard: Heard, devices: Mapping[str, Sequence[str]]) -> dict[str, tuple
     return rails
 
 
-def gap(heard: Heard, names: Sequence[str]) -> list[Finding]:
+def gap(heard: Heard, names: Sequence[str], serving: Collection[str]) -> list[Finding]:
     """What is said where one of the three cables is missing: two nodes hear nothing of each other, and the third hears
-    each of both on a port of its own.
+    each of both on a port of its own. `serving`: nodes that need each other. Where these have their cable, and one to a
+    node that does not serve is missing, the rails between them can be named instead.
     """
     for index, middle in enumerate(names):
         one, other = (names[each] for each in neighbours(index))
         ports = _toward(heard, middle, one), _toward(heard, middle, other)
         if not _toward(heard, one, other) and not _toward(heard, other, one) and all(ports) and not ports[0] & ports[1]:
             problem = f"no cable joins {one} and {other}, and {middle} has a cable to each: one of a ring is missing"
-            return [Finding("fabric", problem, "join a port of each with a cable, or put all three on one switch")]
+            remedy = "join a port of each with a cable, or put all three on one switch"
+            if not {one, other} <= set(serving):
+                remedy += f"; or name the two rails of {middle} in the inventory (`fabric_interfaces`)"
+            return [Finding("fabric", problem, remedy)]
     return []
 
 

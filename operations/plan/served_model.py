@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from operations.paths import ENGINE, folder_of
+from operations.paths import ENGINE, folder_of, run_folder
 from operations.plan.addresses import engine_url
 from operations.plan.images import Image, engine_image
 from operations.plan.knobs import PORTS_EACH, Knobs, Topology
@@ -61,12 +61,21 @@ class ServedModel:
     @property
     def container_id(self) -> str:
         """Where Docker writes which container it is: the guard kills by it."""
-        return f"/run/tandem/{self.unit.removeprefix('tandem-')}.cid"
+        return f"{run_folder(self.unit)}.cid"
 
     @property
     def meeting(self) -> str:
         """Where meet.py says whether the ranks have met."""
-        return f"/run/tandem/{self.unit.removeprefix('tandem-')}/meeting.json"
+        return f"{run_folder(self.unit)}/meeting.json"
+
+    @property
+    def turn(self) -> str:
+        """Where a rank finds that it may load (files/engine/turn.py)."""
+        return f"{run_folder(self.unit)}/turn"
+
+    def shares(self, node: Node) -> bool:
+        """Whether another model lies on this node too."""
+        return bool(self.beside.get(node.name))
 
     @property
     def image(self) -> Image:

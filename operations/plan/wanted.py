@@ -28,6 +28,7 @@ def wanted(data: Mapping[str, Any]) -> Declared:
     knobs = read_knobs(data)
     if not knobs.models:
         return Declared(knobs, (DeclaredModel("", knobs, _recipe(knobs)),))
+    _check_revision(knobs)
     found, findings = [], []
     for name, own in knobs_of_models(knobs, data).items():
         try:
@@ -38,6 +39,16 @@ def wanted(data: Mapping[str, Any]) -> Declared:
         raise Refusal(*findings)
     check_names(found)
     return Declared(knobs, tuple(found))
+
+
+def _check_revision(knobs: Knobs) -> None:
+    """Refuse one commit for several models: it is of one repository."""
+    if not knobs.model_revision:
+        return
+    problem = f"model_revision={knobs.model_revision!r} is a commit of one model, and `models` names each by itself"
+    entry = f'"model_revision": "{knobs.model_revision}"'
+    remedy = f"clear it, and put {entry} into the entry of its model, one of: {', '.join(knobs.models)}"
+    raise Refusal(Finding("data", problem, remedy))
 
 
 def _recipe(knobs: Knobs) -> Recipe:

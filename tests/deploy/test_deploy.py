@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
+from operations.plan.litellm import Behind
+from operations.plan.litellm_service import config_of, litellm_service
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -190,6 +192,22 @@ def test_the_proxy_follows_the_first_engine_that_serves_as_planned(tmp_path: Pat
         # Before, the proxy would have known no engine at all.
         order.insert(0, outcome.position(1, START))
     assert order == sorted(order)
+
+
+def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then(tmp_path: Path) -> None:
+    states, plan, older = as_planned(topology="replicas"), planned(topology="replicas"), "http://192.168.177.12:7001"
+    states[1]["services"]["units"][ENGINE] |= {"spec": "older", "url": older}
+    first = next(iter(plan.models[0].endpoints.values()))
+    for unit in LITELLM:
+        service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, (first, older))], unit)
+        config = next(file for file in service.files if file.path == config_of(unit))
+        for state in states:
+            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    # These nodes stay as they are: the last word is the same. Nobody is told of the other address too soon.
+    outcome.position(2, STOP)
+    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
 
 
 def waits(state: dict[str, Any], unit: str) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from operations.paths import CANARY, GUARD, LITELLM
-from tests.deploy.fake import NAMES, OFF, Outcome, declares, deploy, look, planned
+from tests.deploy.fake import FOUR, NAMES, OFF, Outcome, declares, deploy, look, planned
 from tests.deploy.test_deploy import foreign
+from tests.plan.samples import survey
 
 TINY = "lab-tiny-llama"
 A = {"a": {"recipe": TINY, "topology": "replicas", "nodes": list(NAMES), "served_name": "one", "memory_gib": 40}}
@@ -206,6 +207,110 @@ def test_two_with_one_recipe_are_judged_each_by_its_own_knobs(tmp_path: Path) ->
     outcome = run(tmp_path, states, models, "--data", "executor=mp")
     assert outcome.code == 1 and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
+
+
+def test_the_head_has_to_have_room_for_what_lies_elsewhere(tmp_path: Path) -> None:
+    words = {"topology": "solo", "nodes": [NAMES[1]], "recipe": "qwen3.6-35b-a3b-nvfp4", "memory_gib": 60}
+    models = {**B, "a": {**A["a"], **words}}
+    states = as_planned(models)
+    for state in states:
+        for found in state["models"].values():
+            found["present"] = False
+    disks = survey()["disks"]
+    disks["store"] |= {"device": 2, "free": 26 << 30}
+    outcome = run(tmp_path, states, models, disks=disks)
+    assert outcome.code == 1 and outcome.commands == []
+    line = " ".join(outcome.text.partition("put right first:")[2].split())
+    # The other node has room for the one that lies there.
+    assert f"{NAMES[0]} {disks['store']['path']} has 26.0 GiB free, 26.01 GiB are needed" in line
+    assert line.count(" -> ") == 1, line
+
+
+#: Two on two of three nodes: nothing of the third one is needed.
+TWO_OF_THREE = {"a": A["a"], "b": B["b"]}
+THREE = FOUR[:3]
+
+
+def three(links: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Nodes that are as planned, of which the third one has these changes of its links."""
+    plan = planned(names=THREE, models=TWO_OF_THREE)
+    states = [look(plan, name) for name in THREE]
+    states[2]["links"] = {rail: {**link, **links} for rail, link in states[0]["links"].items()}
+    return states
+
+
+def untouched_network(tmp_path: Path, states: list[dict[str, Any]], **more: Any) -> None:
+    """Nothing is done, and nobody asks the third node for a frame."""
+    outcome = run(tmp_path, states, TWO_OF_THREE, failing={THREE[2]: ["network.rails"]}, **more)
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+
+
+def test_a_node_without_a_model_keeps_its_network(tmp_path: Path) -> None:
+    states = three({"carrier": False, "mtu": 1500, "addresses": ["10.9.8.7/24"]})
+    theirs = {"file": "/etc/netplan/40-theirs.yaml", "device": "enp1s0f0np0", "gives": "an address"}
+    said = {"look.survey": survey(state=states[2], netplan=[theirs])}
+    untouched_network(tmp_path, states, by_node={THREE[2]: said})
+
+
+def test_what_an_older_plan_has_left_of_a_fabric_stays_as_in_solo(tmp_path: Path) -> None:
+    older = planned(names=THREE, topology="replicas")
+    states = three({})
+    states[2]["files"] |= {file.path: {"sha256": file.sha256, "mode": file.mode} for file in older.nodes[2].fabric}
+    states[2]["links"] = look(older, THREE[2])["links"]
+    untouched_network(tmp_path, states)
+
+
+def unpinned(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """Two models whose recipes name no revision, of two repositories."""
+    models = {}
+    for name in ("one", "two"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(Path(foreign(tmp_path)).read_text().replace("org/model", f"org/{name}"))
+        words = {"recipe": str(file), "topology": "solo", "nodes": [NAMES[0]], "served_name": name, "memory_gib": 40}
+        models[name] = words
+    return models
+
+
+def test_each_is_pinned_in_its_own_entry(tmp_path: Path) -> None:
+    models, main = unpinned(tmp_path), {"org/one": "1" * 40, "org/two": "2" * 40}
+    outcome = run(tmp_path, as_planned(A), models, main=main)
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    for name in models:
+        pin = f'"model_revision": "{main[f"org/{name}"]}" in models["{name}"] is what `main` is'
+        assert f"names no revision of org/{name}" in outcome.text and pin in outcome.text
+    # Whoever does what is said of the first one is told of the second one alone, and then of nothing.
+    models["one"]["model_revision"] = main["org/one"]
+    outcome = run(tmp_path, as_planned(A), models, main=main)
+    assert outcome.code == 1 and outcome.text.count("names no revision of org/") == 1
+    assert "names no revision of org/two" in outcome.text
+    models["two"]["model_revision"] = main["org/two"]
+    outcome = run(tmp_path, as_planned(models), models)
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+
+
+def test_a_pin_that_is_not_known_is_looked_up_for_its_own_entry(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(A), unpinned(tmp_path))
+    assert outcome.code == 1 and 'set model_revision in models["one"] to a commit of it' in outcome.text
+
+
+def test_pins_that_hold_for_all_go_into_the_entry_that_takes_their_place(tmp_path: Path) -> None:
+    models, main = unpinned(tmp_path), {"org/draft": "d" * 40}
+    file = Path(models["one"]["recipe"])
+    file.write_text(file.read_text().replace("org/one", "org/one --spec-model org/draft"))
+    for name, words in models.items():
+        words["model_revision"] = name[0].encode().hex()[0] * 40
+    held = json.dumps({"org/other": "e" * 40})
+    outcome = run(tmp_path, as_planned(A), models, "--data", f"model_revisions={held}", main=main)
+    pins = json.dumps({"org/other": "e" * 40, "org/draft": "d" * 40})
+    assert outcome.code == 1 and f'"model_revisions": {pins} in models["one"] is what `main` is' in outcome.text
+
+
+def test_a_commit_for_all_of_them_is_refused(tmp_path: Path) -> None:
+    outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", f"model_revision={'d' * 40}")
+    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    line = " ".join(outcome.text.partition("put right first:")[2].split())
+    assert f"model_revision='{'d' * 40}' is a commit of one model" in line and line.count(" -> ") == 1
+    assert line.endswith("into the entry of its model, one of: a, b")
 
 
 def test_a_node_that_is_off_is_not_made_up_for_by_a_topology(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from operations.plan.fabric import rails_of
 from operations.plan.plan import Plan, make_plan
 from operations.plan.ring import neighbours, subnets_of
 from operations.plan.wanted import wanted
-from tests.deploy.fake import FOUR, Outcome, deploy, fresh, look, planned
+from tests.deploy.fake import FOUR, Outcome, declares, deploy, fresh, look, planned
 from tests.deploy.test_deploy import flags
 from tests.plan.samples import knob_data
 from tests.plan.test_ring import BACKWARD, DEVICES, heard
@@ -113,6 +113,54 @@ def test_a_cable_that_is_missing_is_one_line_before_the_first_change(tmp_path: P
     assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     assert "no cable joins @fake/spark-3 and @fake/spark-1" in line and line.count(" -> ") == 1
+
+
+#: Nothing of the third one is needed.
+ON_TWO = {
+    "a": {
+        "recipe": "lab-tiny-llama",
+        "topology": "replicas",
+        "nodes": list(NAMES[:2]),
+        "memory_gib": 8,
+        "pipeline_parallel": 1,
+    }
+}
+
+
+def on_two() -> list[dict[str, Any]]:
+    """As planned of a ring whose third node has no model, and no cable in it any more."""
+    declared = wanted(knob_data(**WANTED, models=ON_TWO))
+    plan = make_plan(declared, [each.node for each in ring().nodes])
+    states = [look(plan, name) for name in NAMES]
+    for state, name in zip(states, NAMES, strict=True):
+        rails = rails_of(plan.knobs, plan.of(name).node)
+        state["links"] = {device: dict(LINK) for device in DEVICES} | {
+            each.device: {**LINK, "mtu": 9000, "addresses": [each.address], "routes": [" via ".join(each.route or ())]}
+            for each in rails
+        }
+    return states
+
+
+def test_a_ring_is_known_by_those_that_serve_and_the_others_cables_may_be_out(tmp_path: Path) -> None:
+    states = on_two()
+    assert states[0]["links"][RAILS[2]]["addresses"] and not states[2]["links"][RAILS[2]]["addresses"]
+    # From the first to the next one is port 1, from the second to the one before port 0.
+    for state, devices in zip(states, (DEVICES[:2], DEVICES[2:], DEVICES), strict=True):
+        for device in devices:
+            state["links"][device]["carrier"] = False
+    outcome = run(tmp_path, states, (), inventory=declares(ON_TWO), failing={NAMES[2]: ["network.rails"]})
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+    assert "listening" not in outcome.text
+
+
+def test_a_ring_is_found_with_a_node_in_it_that_serves_nothing(tmp_path: Path) -> None:
+    states = on_two()
+    for state in states:
+        state["files"] = {path: each for path, each in state["files"].items() if path != NETPLAN}
+        state["links"] = {device: dict(LINK) for device in DEVICES}
+    outcome = run(tmp_path, states, inventory=declares(ON_TWO))
+    assert outcome.code == 0, outcome.text
+    assert {node for node, command in outcome.commands if NETPLAN in command} == {"spark-1", "spark-2"}
 
 
 def test_what_a_ring_has_left_on_a_port_goes_with_the_ring(tmp_path: Path) -> None:

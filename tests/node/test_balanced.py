@@ -315,6 +315,19 @@ def test_an_engine_that_was_away_has_an_empty_cache(proxy: Any) -> None:
     run(proxy, talk)
 
 
+def test_a_request_for_another_model_costs_no_engine_its_cache(proxy: Any) -> None:
+    others = [{"model_info": {"id": "n on c"}, "litellm_params": {"api_base": "c"}}]
+
+    async def talk() -> None:
+        conversation = said(prompt(25_000, proxy))
+        first = await ask(proxy, conversation)
+        await ask(proxy, said("a question"), engines=others, model="n")
+        assert proxy.callback.lives == Counter()
+        assert {await ask(proxy, conversation) for _ in range(16)} == {first}
+
+    run(proxy, talk)
+
+
 def test_what_is_remembered_is_bounded(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "REMEMBERED", 10)
 

@@ -302,6 +302,9 @@ def test_a_start_begins_when_all_ranks_are_there(keep: Keep, tmp_path: Path) -> 
     meeting = {"mark": str(mark), "ranks": ["spark-1", "spark-2"]}
     kept = keep(url="http://127.0.0.1:9", start_s=0.6, meeting=meeting).run(2)
     assert (kept.killed, kept.watch.problem) == ([], "waits for rank 1 (spark-2)")
+    mark.write_text(json.dumps({"met": False, "missing": [], "asks": "7"}))
+    kept.run(2)
+    assert (kept.killed, kept.watch.problem) == ([], "waits for its turn to load")
     mark.write_text(json.dumps({"met": True, "missing": []}))
     begun = time.monotonic()
     kept.run(3)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,26 @@ MEET = Path(__file__).parents[2] / "files/engine/meet.py"
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
-def lay_out(home: Path, rank: int, address: tuple[str, int], ranks: int = 2, serve: str = "exec sleep 60") -> Path:
-    """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met."""
+def lay_out(
+    home: Path,
+    rank: int,
+    address: tuple[str, int],
+    ranks: int = 2,
+    serve: str = "exec sleep 60",
+    turns: Sequence[int] = (),
+) -> Path:
+    """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met. `turns`: the
+    ranks that share their nodes with other models.
+    """
     folder = home / f"rank-{rank}"
     folder.mkdir(exist_ok=True)
     shutil.copy(MEET, folder)
-    meeting = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
+    meeting: dict[str, object] = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
     meeting["mark"] = str(folder / "mark.json")
+    if turns:
+        meeting["turns"] = list(turns)
+    if rank in turns:
+        meeting["given"] = str(folder / "given")
     (folder / "meeting.json").write_text(json.dumps(meeting))
     script = folder / "start.sh"
     script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
@@ -40,8 +53,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
 
-    def rank(number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60") -> subprocess.Popen[bytes]:
-        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve)
+    def rank(
+        number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60", turns: Sequence[int] = ()
+    ) -> subprocess.Popen[bytes]:
+        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve, turns)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
         return process
@@ -121,6 +136,63 @@ def test_ranks_meet_also_where_they_can_t_tell(start: Start, tmp_path: Path) -> 
         (tmp_path / f"rank-{number}/mark.json").mkdir(parents=True)
         start(number)
     assert has_started(tmp_path, 0, 1)
+
+
+def asks(tmp_path: Path, rank: int) -> str:
+    """The word with which a rank asks its node for its turn to load; empty: it does not."""
+    return str(mark(tmp_path, rank).get("asks", ""))
+
+
+def give(tmp_path: Path, rank: int) -> None:
+    (tmp_path / f"rank-{rank}/given").write_text(asks(tmp_path, rank))
+
+
+def test_ranks_that_share_their_nodes_load_when_each_has_its_turn_in_the_order_of_the_nodes(
+    start: Start, tmp_path: Path
+) -> None:
+    for number in range(3):
+        start(number, ranks=3, turns=(2, 0))
+    assert comes(lambda: asks(tmp_path, 2) != "")
+    assert not comes(lambda: asks(tmp_path, 0) != "", 1)
+    # A word that was for another time is none.
+    (tmp_path / "rank-2/given").write_text("1")
+    assert not comes(lambda: asks(tmp_path, 0) != "", 1)
+    give(tmp_path, 2)
+    assert comes(lambda: asks(tmp_path, 0) != "")
+    assert not has_started(tmp_path, 1, within_s=1) and asks(tmp_path, 1) == ""
+    give(tmp_path, 0)
+    assert has_started(tmp_path, 0, 1, 2)
+    assert [mark(tmp_path, number) for number in range(3)] == [{"met": True, "missing": []}] * 3
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_rank_that_dies_while_others_have_their_turn_costs_them_the_turn(
+    start: Start, tmp_path: Path, victim: int
+) -> None:
+    ranks = [start(number, ranks=3, turns=(1, 0)) for number in range(3)]
+    assert comes(lambda: asks(tmp_path, 1) != "")
+    if victim != 1:
+        give(tmp_path, 1)
+        assert comes(lambda: asks(tmp_path, 0) != "")
+    ranks[victim].kill()
+    left = {0, 1, 2} - {victim}
+    assert comes(lambda: not any(asks(tmp_path, number) for number in left))
+    assert [ranks[number].poll() for number in left] == [None, None]
+    # As ready.sh does it before a start.
+    (tmp_path / f"rank-{victim}/mark.json").unlink()
+    start(victim, ranks=3, turns=(1, 0))
+    assert comes(lambda: asks(tmp_path, 1) != "")
+    give(tmp_path, 1)
+    assert comes(lambda: asks(tmp_path, 0) != "")
+    give(tmp_path, 0)
+    assert has_started(tmp_path, 0, 1, 2)
+
+
+def test_a_rank_that_waits_for_its_turn_ends_when_it_is_asked_to(start: Start, tmp_path: Path) -> None:
+    ranks = [start(number, turns=(0, 1)) for number in range(2)]
+    assert comes(lambda: asks(tmp_path, 0) != "")
+    ranks[0].terminate()
+    assert ranks[0].wait(timeout=5) == 0
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -85,7 +85,7 @@ def test_a_ring_is_heard_on_ports_that_were_down_and_are_so_again(cabled: None) 
     asked = {name: program(name, "doctor.cables", node=name, run="r", seconds=3.0, wake=True) for name in NAMES}
     heard = {name: said(each)["heard"] for name, each in asked.items()}
     assert ring.found(heard, dict.fromkeys(NAMES, DEVICES)) == dict.fromkeys(NAMES, DEVICES)
-    assert ring.gap(heard, NAMES) == []
+    assert ring.gap(heard, NAMES, NAMES) == []
     assert not any(link["up"] for name in NAMES for link in said(program(name, "links")).values())
     # The doctor's own look brings nothing up, so it hears nothing here.
     asleep = [said(program(name, "doctor.cables", node=name, run="r", seconds=0.3)) for name in NAMES]

@@ -28,6 +28,8 @@ import turn
 turn.PLACE, turn.KEPT_S, turn.ANSWER_S = Path(sys.argv[2]), float(sys.argv[3]), 0.5
 print(turn.main(*sys.argv[4:]), end="")
 """
+#: The same beside a rank's container.
+BESIDE = RUN.rpartition("print(")[0] + "turn.LOOK_S = 0.1\nturn.beside(*sys.argv[4:6], *map(Path, sys.argv[6:]))\n"
 A, B = "tandem-engine-a", "tandem-engine-b"
 LOADS = "tandem-engine-a loads its model, and each would take the other's memory for its own"
 
@@ -49,17 +51,26 @@ class Node:
         """What systemd says of a unit from now on."""
         (self.home / unit).write_text(f"ActiveState={active}\nSubState={sub}\n")
 
-    def begin(self, unit: str, url: str, mark: str = "", kept_s: float = 60.0) -> subprocess.Popen[str]:
-        """What a start of this unit runs."""
-        argv = [sys.executable, "-B", "-c", RUN, str(FILES / "engine"), str(self.place), str(kept_s), unit, url]
+    def begin(self, *words: str, kept_s: float = 60.0, program: str = RUN) -> subprocess.Popen[str]:
+        """What a start runs: the unit, its URL, and its mark where it has one."""
+        argv = [sys.executable, "-B", "-c", program, str(FILES / "engine"), str(self.place), str(kept_s), *words]
         path = f"{self.home}/bin:{os.environ['PATH']}"
-        return subprocess.Popen(
-            [*argv, *([mark] if mark else [])], env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True
-        )
+        return subprocess.Popen(argv, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True)
+
+    @contextmanager
+    def beside(self, unit: str, url: str) -> Iterator[tuple[Path, Path]]:
+        """What runs beside a rank's container; where the rank asks, and where it is told."""
+        mark, given = self.home / f"{unit}.json", self.home / f"{unit}.turn"
+        process = self.begin(unit, url, str(mark), str(given), program=BESIDE)
+        try:
+            yield mark, given
+        finally:
+            process.kill()
+            process.communicate()
 
     def asks(self, unit: str, url: str = "http://127.0.0.1:9", mark: str = "", kept_s: float = 60.0) -> str:
         """Why it has to wait; empty: it is its turn."""
-        process = self.begin(unit, url, mark, kept_s)
+        process = self.begin(unit, url, *([mark] if mark else []), kept_s=kept_s)
         said, _ = process.communicate(timeout=60)
         assert process.returncode == 0
         return said
@@ -162,8 +173,11 @@ def test_an_engine_that_speaks_no_http_keeps_nobody_for_ever(node: Node) -> None
 
 @pytest.mark.parametrize(
     ("meeting", "waits"),
-    [('{"met": true}', True), ('{"met": false}', False), ("{", False), (None, False)],
-    ids=["met", "not met", "cut off", "none yet"],
+    [
+        *(('{"met": true}', True), ('{"met": false}', False), ('{"met": false, "asks": "7"}', True)),
+        *(("{", False), (None, False)),
+    ],
+    ids=["met", "not met", "all are there", "cut off", "none yet"],
 )
 def test_a_rank_that_has_met_nobody_loads_nothing(node: Node, meeting: str | None, waits: bool) -> None:
     mark = node.home / "meeting.json"
@@ -172,6 +186,47 @@ def test_a_rank_that_has_met_nobody_loads_nothing(node: Node, meeting: str | Non
     node.asks(A, nobody(), str(mark))
     node.state(A, "active", "running")
     assert bool(node.asks(B)) == waits
+
+
+def comes(path: Path, text: str, within_s: float = 20) -> bool:
+    """Whether a file has this text in time."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text() == text:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node) -> None:
+    url = nobody()
+    assert node.asks(A, url) == ""
+    node.state(A, "active", "running")
+    node.state(B, "active", "running")
+    with node.beside(B, nobody()) as (mark, given):
+        mark.write_text('{"met": false, "missing": [1]}')
+        assert not comes(given, "7", 1)
+        # Nobody waits for a rank that has met nobody; it waits for whoever loads.
+        mark.write_text('{"met": false, "missing": [], "asks": "7"}')
+        assert not comes(given, "7", 1)
+        node.state(A, "failed", "failed")
+        assert comes(given, "7")
+        node.state(A, "activating", "start-pre")
+        assert node.asks(A, url) == LOADS.replace(A, B)
+        # It has lost another rank before it began: its turn is over, and it has to ask anew.
+        mark.write_text('{"met": false, "missing": [0]}')
+        assert node.asks(A, url) == ""
+        node.state(A, "active", "running")
+        mark.write_text('{"met": false, "missing": [], "asks": "8"}')
+        assert not comes(given, "8", 1)
+
+
+def test_what_gives_a_rank_its_turn_ends_when_it_loads(node: Node) -> None:
+    mark, given = node.home / "mark.json", node.home / "given"
+    mark.write_text('{"met": true, "missing": []}')
+    process = node.begin(B, nobody(), str(mark), str(given), program=BESIDE)
+    process.communicate(timeout=20)
+    assert process.returncode == 0 and not given.exists()
 
 
 @pytest.mark.parametrize("said", ["", "{", "[]", "null"])

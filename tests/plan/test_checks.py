@@ -15,8 +15,9 @@ from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs
 from operations.plan.plan import served_models
 from operations.plan.served_model import ServedModel
+from operations.plan.wanted import wanted as read
 from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
-from tests.plan.samples import knobs, nodes, one, survey
+from tests.plan.samples import knob_data, knobs, nodes, one, survey
 
 
 def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
@@ -27,8 +28,7 @@ def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
 
 def findings(found: Any, index: int = 0, count: int = 2, **changes: Any) -> str:
     wanted = knobs(**changes)
-    node, here = nodes(count, wanted)[index], [] if wanted.topology == "solo" and index else models(wanted, count)
-    said = check_survey(node, found, survey(), here, wanted, count)
+    said = check_survey(nodes(count, wanted)[index], found, survey(), models(wanted, count), wanted, count)
     return "\n".join(f"{finding.problem} -> {finding.remedy}" for finding in said)
 
 
@@ -99,6 +99,30 @@ def test_model_and_image_on_one_disk_are_added_up() -> None:
     assert "has 90.0 GiB free, 105.1 GiB are needed" in findings(found)
     found["disks"]["docker"]["device"] = 2
     assert findings(found) == ""
+
+
+#: One on the head, and two on another node that have their files and their image in common.
+SPREAD: dict[str, dict[str, Any]] = {
+    "here": {"recipe": "lab-tiny-llama", "topology": "solo", "nodes": ["spark-1"]},
+    "there": {"recipe": "qwen3.6-35b-a3b-nvfp4", "topology": "solo", "nodes": ["spark-2"], "served_name": "one"},
+    "too": {"recipe": "qwen3.6-35b-a3b-nvfp4", "topology": "solo", "nodes": ["spark-2"], "served_name": "two"},
+}
+
+
+def room(index: int) -> list[str]:
+    """What is said of a node whose disks, one for models and one for images, have a GiB free each."""
+    of = read(knob_data(models=SPREAD))
+    on, found = nodes(2, of.knobs), survey()
+    for number, disk in enumerate(("store", "docker"), 2):
+        found["disks"][disk] |= {"device": number, "free": 1 << 30}
+    spread = served_models(of, on, [node.name for node in on], {})
+    said = check_survey(on[index], found, survey(), spread, of.knobs, 2)
+    return [each.problem.partition("free, ")[2] for each in said if "GiB free" in each.problem]
+
+
+def test_the_head_stores_every_model_each_file_set_and_image_once() -> None:
+    assert room(0) == ["26.01 GiB are needed", "34 GiB are needed"]
+    assert room(1) == ["26 GiB are needed", "30 GiB are needed"]
 
 
 @pytest.mark.parametrize("disk", ["docker", "files"])

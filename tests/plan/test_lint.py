@@ -105,6 +105,18 @@ def test_a_variable_that_nobody_reads_is_told_and_stops_nothing_unless_vllm_is_t
     assert any(said in remark for remark in remarks(error=True, **strict))
 
 
+@pytest.mark.parametrize(("gib", "takes_more"), [(40, True), (49, True), (50, False)])
+def test_a_share_is_held_against_weights_and_a_pinned_kv_cache(gib: int, takes_more: bool) -> None:
+    takes = "30 GiB of weights and 16 GiB of KV cache take more"
+    said = f"gpu-memory-utilization {gib / 119:.3f} is {gib} GiB of a GB10, and {takes}"
+    flags = {"gpu-memory-utilization": f"{gib / 119:.3f}", "kv-cache-memory-bytes": "16G"}
+    model = MARLIN.model.model_copy(update={"weights_gib": 30.0})
+    told = remarks(error=False, data={"topology": "solo"}, flags=flags, model=model)
+    assert any(each.startswith(said) for each in told) == takes_more
+    # A pinned cache is taken whatever the share: a start does not fail by it.
+    assert not any("GiB" in each for each in remarks(error=True, data={"topology": "solo"}, flags=flags, model=model))
+
+
 def test_half_of_the_weights_fit_where_the_whole_does_not() -> None:
     model = MARLIN.model.model_copy(update={"weights_gib": 150.0})
     too_large = "do not fit a GB10"

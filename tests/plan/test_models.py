@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
 
+from operations.fabric import peers_of
 from operations.plan.declared import Declared, chosen, one_of
 from operations.plan.plan import NodePlan, Plan, make_plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
 from operations.plan.wanted import wanted
-from tests.plan.samples import knob_data, knobs, nodes
+from tests.plan.samples import ROOT, knob_data, knobs, nodes
 
 TINY = "lab-tiny-llama"
 #: A cluster of two, replicas on the other two, and a small one beside the first rank.
@@ -87,7 +90,22 @@ def test_ports_are_apart_and_stay_where_they_are() -> None:
 
 def test_two_nodes_that_say_the_same_port_of_two_models_do_not_make_them_share_it() -> None:
     of = planned(slots={"chat": 1, "embed": 1})
-    assert sorted(each.slot for each in of.models) == [0, 1, 2]
+    # The owner's first one keeps it, whatever they are called.
+    assert {each.name: each.slot for each in of.models} == {"chat": 1, "coder": 0, "embed": 2}
+    turned = {name: SET[name] for name in ("embed", "coder", "chat")}
+    assert {each.name: each.slot for each in planned(turned, slots={"chat": 1, "embed": 1}).models}["embed"] == 1
+
+
+def test_another_order_of_models_starts_no_proxy_anew() -> None:
+    slots = {"chat": 0, "coder": 1, "embed": 2}
+    of = planned()
+    for names in (("embed", "chat", "coder"), ("coder", "embed")):
+        other = planned({name: SET[name] for name in names}, slots=slots)
+        for node in of.nodes:
+            for unit in ("tandem-proxy", "tandem-litellm-a", "tandem-litellm-b"):
+                now, then = other.of(node.node.name).services.get(unit), node.services[unit]
+                assert not now or (then and now.spec == then.spec), (node.node.name, unit)
+        assert text(other.of("spark-4"), "tandem-proxy", "model") == f"{other.models[0].recipe.served_name}\n"
 
 
 def test_what_is_said_of_one_changes_nothing_of_the_others() -> None:
@@ -109,6 +127,20 @@ def test_ranks_count_within_their_model() -> None:
     assert "--node-rank 1" in text(of.of("spark-2"), "tandem-engine-chat", "start.sh")
     assert of.models[0].endpoints == {"spark-4": "http://192.168.177.14:8001"}
     assert [node.node.name for node in of.serving] == ["spark-1", "spark-2", "spark-4"] and of.nodes[2].proxy is None
+
+
+def test_a_node_without_a_model_keeps_its_network() -> None:
+    of = planned({"chat": SET["chat"], "embed": {**SET["embed"], "nodes": ["spark-4"]}})
+    idle = of.of("spark-3")
+    assert idle.fabric == () and (idle.node.rails, idle.node.subnets, idle.node.ends) == ((), (), ())
+    assert not any(idle.services.values())
+    assert all(of.of(name).fabric for name in ("spark-1", "spark-2", "spark-4"))
+    # Nobody proves a way to it.
+    assert set(peers_of(of, of.head.node)) == {"spark-2", "spark-4"}
+    assert peers_of(of, of.of("spark-2").node)["spark-4"] == [
+        ["enp1s0f0np0", "192.168.177.14"],
+        ["enP2p1s0f0np0", "192.168.178.14"],
+    ]
 
 
 def test_every_proxy_knows_all_models() -> None:
@@ -138,11 +170,28 @@ def test_those_that_share_a_node_load_one_after_the_other() -> None:
     of = planned()
     ready = text(of.head, "tandem-engine-embed", "ready.sh")
     assert 'turn.py" tandem-engine-embed http://192.168.177.11:8003/metrics' in ready
-    assert "turn.py" in text(of.head, "tandem-engine-chat", "ready.sh")
-    assert "meeting.json" in next(
-        line for line in text(of.head, "tandem-engine-chat", "ready.sh").splitlines() if "turn.py" in line
-    )
-    assert "turn.py" not in text(of.of("spark-2"), "tandem-engine-chat", "ready.sh")
+    # A rank loads when all have met: it has its turn then.
+    assert "turn.py" not in text(of.head, "tandem-engine-chat", "ready.sh")
+    run = "/run/tandem/engine-chat"
+    words = f"tandem-engine-chat http://192.168.177.11:8001/metrics {run}/meeting.json {run}/turn"
+    assert f"python3 /etc/tandem/engine-chat/turn.py {words} &\n" in text(of.head, "tandem-engine-chat", "run.sh")
+    ranks = {
+        name: json.loads(text(of.of(name), "tandem-engine-chat", "meeting.json")) for name in ("spark-1", "spark-2")
+    }
+    assert ranks["spark-1"]["turns"] == ranks["spark-2"]["turns"] == [0]
+    assert ranks["spark-1"]["given"] == f"{run}/turn" and "given" not in ranks["spark-2"]
+    assert "turn.py" not in text(of.of("spark-2"), "tandem-engine-chat", "run.sh")
+
+
+def test_ranks_take_their_turns_in_an_order_of_the_nodes_that_is_every_model_s() -> None:
+    there = {"recipe": TINY, "topology": "cluster", "memory_gib": 30}
+    models = {
+        "a": {**there, "nodes": ["spark-2", "spark-1"]},
+        "b": {**there, "served_name": "b", "nodes": ["spark-1", "spark-2"]},
+    }
+    of = planned(models, count=2, executor="mp")
+    for name, turns in (("a", [1, 0]), ("b", [0, 1])):
+        assert json.loads(text(of.head, f"tandem-engine-{name}", "meeting.json"))["turns"] == turns
 
 
 def test_its_share_of_memory_is_said_to_an_engine_on_a_gpu() -> None:
@@ -164,8 +213,6 @@ def test_a_set_that_does_not_fit_is_refused_with_a_table() -> None:
 def test_one_that_says_nothing_of_its_memory_can_t_share_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recipe, "memory_gib", lambda _self, _topology: 0.0)
     silent = {name: {key: word for key, word in words.items() if key != "memory_gib"} for name, words in SET.items()}
-    trt = "nemotron-3-super-nvfp4-trtllm"
-    silent["embed"] = {"recipe": trt, "topology": "solo", "nodes": ["spark-1"]}
     with pytest.raises(Refusal, match="shares spark-1 with chat, and nobody says how much memory it takes"):
         planned(silent)
 
@@ -178,9 +225,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"chat": {"recipe": TINY, "topology": "duo"}}, "models.chat  topology='duo'"),
     ({"chat": {"recipe": TINY, "memory_gib": 0}}, "memory_gib=0: expected GiB, more than 0"),
     ({"chat": {"recipe": TINY, "memory_gib": True}}, "memory_gib=True: expected GiB"),
-    ({"chat": {"recipe": TINY, "nodes": [1]}}, "nodes=[1]: expected names of nodes"),
+    *(
+        ({"chat": {"recipe": TINY, "memory_gib": gib}}, f"memory_gib={gib!r}: expected GiB, more than 0 and less than")
+        for gib in (float("nan"), float("inf"), 10**400)
+    ),
+    *(
+        ({"chat": {"recipe": TINY, "nodes": each}}, f"nodes={each!r}: expected names of nodes")
+        for each in ([1], [], "", " , ", None)
+    ),
     ({"chat": {"recipe": TINY, "nodes": ["spark-1", "spark-1"]}}, "names a node twice"),
     ({"chat": {"recipe": TINY, "served_name": "a b"}}, "served_name='a b'"),
+    *(
+        ({"chat": {"recipe": TINY, "served_name": each}}, f"served_name={each!r}: expected text")
+        for each in (None, 0, "", 3.1)
+    ),
     ({"chat": {"recipe": TINY}, "two": {"recipe": TINY}}, "models.two  serves `tiny-llama`, and so does `chat`"),
     ({"chat": {"recipe": "no-such"}}, "models.chat  "),
     ({str(n): {"recipe": TINY, "served_name": str(n)} for n in range(9)}, "9 models, expected 8 at most"),
@@ -221,6 +279,30 @@ def test_ports_of_models_are_nobody_else_s(knob: str, port: int) -> None:
     assert knobs(**{knob: port})
 
 
+@pytest.mark.parametrize(
+    ("port", "said"),
+    [
+        *(
+            (port, f"engine_port={port} reach into the 2400 ports that begin at cluster_ports=26000")
+            for port in (25993, 26500, 28399)
+        ),
+        (65529, "engine_port=65529: 8 ports for models end above 65535"),
+        (65535, "engine_port=65535: 8 ports for models end above 65535"),
+    ],
+)
+def test_ports_of_models_engines_are_not_their_ranks_and_are_ports(port: int, said: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        declared(SET, engine_port=port)
+    (finding,) = refused.value.findings
+    assert said in finding.problem
+    assert knobs(engine_port=port)
+
+
+@pytest.mark.parametrize("port", [25992, 28400, 65528])
+def test_ports_of_models_engines_may_be_beside_their_ranks(port: int) -> None:
+    assert declared(SET, engine_port=port)
+
+
 def test_one_value_of_one_model_is_changed_for_one_run() -> None:
     data = knob_data(models=SET) | {"models.embed.nodes": "spark-2", "models.coder.topology": "solo"}
     with pytest.raises(Refusal, match=r"models\.coder has 2"):
@@ -229,6 +311,43 @@ def test_one_value_of_one_model_is_changed_for_one_run() -> None:
     assert [each.nodes for each in of.models] == [("spark-1", "spark-2"), ("spark-3", "spark-4"), ("spark-2",)]
     with pytest.raises(Refusal, match="no model is named `codr`"):
         wanted(knob_data(models=SET) | {"models.codr.topology": "solo"})
+    with pytest.raises(Refusal, match=r"`models\.coder=solo` does not say which word .* `coder`") as refused:
+        wanted(knob_data(models=SET) | {"models.coder": "solo"})
+    assert "did you mean" not in str(refused.value) and "models.coder.WORD=value" in str(refused.value)
+
+
+@pytest.mark.parametrize("models", [[], None, "chat", {"chat": "nemotron"}, {"chat": {1: 2}}, {1: {}}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"models.chat.topology": "solo"}], ids=["alone", "with a word for one run"])
+def test_models_that_are_none_are_refused_in_a_line(models: Any, more: dict[str, Any]) -> None:
+    with pytest.raises(Refusal) as refused:
+        wanted(knob_data(models=models) | more)
+    (finding,) = refused.value.findings
+    assert finding.problem == f'models={models!r}: expected models by their names: {{"chat": {{"recipe": ...}}}}'
+
+
+@pytest.mark.parametrize("page", ["docs/models.md", "docs/knobs.md", "group_data/all.py"])
+def test_the_example_of_one_run_goes_with_the_models_beside_it(page: str) -> None:
+    words = (ROOT / page).read_text().replace("\n#", "\n")
+    (entry,) = re.findall(r"^ *models = (\{.+?^ *\})$", words, re.DOTALL | re.MULTILINE)
+    models: dict[str, Any] = ast.literal_eval(entry.strip())
+    for each in models.values():
+        each["recipe"] = each["recipe"].replace("my-embedding", TINY)
+    (key, value), *others = set(re.findall(r"(?:--data |DATA=\")(models\.\S+?)=(\w+)", words))
+    assert not others
+    of = wanted(knob_data(models=models) | {key: value})
+    assert make_plan(of, [one_with(node, MIB) for node in nodes(4, of.knobs)])
+    _, name, word = key.split(".")
+    assert models[name].get(word) != value
+
+
+def test_one_commit_for_several_models_is_refused() -> None:
+    with pytest.raises(Refusal) as refused:
+        declared(SET, model_revision="d" * 40)
+    (finding,) = refused.value.findings
+    assert finding.problem.startswith(f"model_revision='{'d' * 40}' is a commit of one model")
+    assert f'"model_revision": "{"d" * 40}"' in finding.remedy and finding.remedy.endswith("chat, coder, embed")
+    # By their repositories they may be said for all.
+    assert declared(SET, model_revisions={"org/draft": "d" * 40})
 
 
 def test_a_verb_is_about_the_model_that_it_is_told() -> None:

@@ -66,16 +66,24 @@ def test_a_ring_is_found_whichever_port_leads_where() -> None:
 )
 def test_what_is_no_ring_is_none(cables: tuple[Any, ...]) -> None:
     assert ring.found(heard(*cables), EVERY) == {}
-    assert ring.gap(heard(*cables), NAMES) == []
+    assert ring.gap(heard(*cables), NAMES, NAMES) == []
 
 
 def test_a_ring_with_a_cable_missing_is_refused() -> None:
-    (finding,) = ring.gap(heard(*FORWARD[:2]), NAMES)
+    (finding,) = ring.gap(heard(*FORWARD[:2]), NAMES, NAMES)
     assert finding.problem == (
         "no cable joins spark-3 and spark-1, and spark-2 has a cable to each: one of a ring is missing"
     )
     assert finding.remedy == "join a port of each with a cable, or put all three on one switch"
-    assert ring.found(heard(*FORWARD[:2]), EVERY) == {} and ring.gap(heard(*FORWARD), NAMES) == []
+    assert ring.found(heard(*FORWARD[:2]), EVERY) == {} and ring.gap(heard(*FORWARD), NAMES, NAMES) == []
+
+
+def test_a_cable_to_a_node_that_does_not_serve_need_not_be_there() -> None:
+    # The cables of spark-1 to spark-2 and of spark-2 to spark-3: those of the first two can be named.
+    (finding,) = ring.gap(heard(*FORWARD[:2]), NAMES, NAMES[:2])
+    assert finding.remedy.endswith("; or name the two rails of spark-2 in the inventory (`fabric_interfaces`)")
+    (needed,) = ring.gap(heard(*FORWARD[:2]), NAMES, (NAMES[0], NAMES[2]))
+    assert "fabric_interfaces" not in needed.remedy
 
 
 def links(node: Node | None, carrier: tuple[str, ...] = PORTS) -> Links:
@@ -103,22 +111,27 @@ def test_what_has_the_addresses_of_a_ring_is_not_asked_again() -> None:
     assert ring.known(here[1:], [1, 2], RAILS) == [DEVICES] * 2
     out = [links(node, PORTS[which:]) for node, which in zip(ring_of(knobs()), (1, 0, 0), strict=True)]
     assert ring.known(out, range(3), RAILS) == [DEVICES] * 3
+    assert not any(ring.on_a_switch(each) for each in (here, here[1:], out))
 
 
 def test_what_was_a_ring_and_is_on_a_switch_is_looked_at() -> None:
     here = [links(node, PORTS[:1]) for node in ring_of(knobs())]
-    assert ring.known(here, range(3), RAILS) == []
-    assert ring.may_be(here, RAILS)
+    assert ring.on_a_switch(here)
+    assert ring.may_be(here, here, RAILS)
 
 
 def test_nodes_on_one_port_are_not_asked_each_time() -> None:
     flat = [links(node, PORTS[:1]) for node in nodes(3, knobs())]
-    assert ring.known(flat, range(3), RAILS) == [] and not ring.may_be(flat, RAILS)
+    assert ring.known(flat, range(3), RAILS) == [] and not ring.may_be(flat, flat, RAILS)
+    # One that does not serve gets no addresses.
+    assert not ring.may_be([*flat[:2], links(None)], flat[:2], RAILS)
     # A second cable came in everywhere.
-    assert ring.may_be([links(node) for node in nodes(3, knobs())], RAILS)
-    assert ring.may_be([links(None)] * 3, RAILS)
-    assert not ring.may_be([links(None)] * 2, RAILS)
-    assert not ring.may_be([dict(list(links(None).items())[:2])] * 3, RAILS)
+    both, new = [links(node) for node in nodes(3, knobs())], [links(None)] * 3
+    assert ring.may_be(both, both, RAILS)
+    assert ring.may_be(new, new, RAILS)
+    assert not ring.may_be(new[:2], new[:2], RAILS)
+    one_port = [dict(list(links(None).items())[:2])] * 3
+    assert not ring.may_be(one_port, one_port, RAILS)
 
 
 def test_each_cable_has_subnets_of_its_own() -> None:

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
-from operations.paths import ADDRESS, DOWNLOAD, ENGINE, ETC, LITELLM, PROGRAMS, PROXY, SLOT, SYSTEMD, folder_of
+from operations.paths import (
+    ADDRESS,
+    DOWNLOAD,
+    ENGINE,
+    ETC,
+    LITELLM,
+    PROGRAMS,
+    PROXY,
+    PROXY_MODEL,
+    SLOT,
+    SYSTEMD,
+    folder_of,
+)
 from operations.shapes import Json
 from operations.shapes.unit import Services, UnitState
 
@@ -38,6 +50,9 @@ def main(units: Sequence[str], every_engine: bool = False) -> Services:
         waits = _spec_of(state.get("ControlPID", "0"))
         if unit in containers and not waits:
             state.update(_started_from(containers[unit]))
+            if unit == PROXY:
+                # Models come and go while it runs: its container does not know them.
+                state["model"] = read(Path(PROXY_MODEL))
         else:
             state.update(waits or _spec_of(state.get("MainPID", "0")))
     own = {unit for unit, state in states.items() if state.get("UnitFileState")}

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operations.plan.lint.subject import Subject
+from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
 
 #: GiB of a GB10 that programs can have, and what an engine takes beside weights and KV cache.
 NODE_GIB = 119.0
 BESIDE_GIB = 4.0
+
+
+def known_gib(recipe: Recipe, parts: int, kv_gib: float) -> float:
+    """What an engine takes at least of each of the nodes that share its weights; 0: neither these nor a pinned KV cache
+    are known.
+    """
+    known = (recipe.weights_gib or 0.0) / parts + kv_gib
+    return known + BESIDE_GIB if known else 0.0
 
 
 def fits(of: Subject, kv_gib: float = 0.0, flag: str = "", share: float = 1.0) -> Iterator[Remark]:
@@ -18,10 +27,17 @@ def fits(of: Subject, kv_gib: float = 0.0, flag: str = "", share: float = 1.0) -
     if weights is None or not of.recipe.needs.gpu:
         return
     parts = of.nodes if of.knobs.topology == "cluster" else 1
-    if weights / parts + kv_gib + BESIDE_GIB > NODE_GIB:
-        what = f"{weights / parts:.0f} GiB of weights" + (f" and {kv_gib:.0f} GiB of KV cache" if kv_gib else "")
+    known = known_gib(of.recipe, parts, kv_gib)
+    what = f"{weights / parts:.0f} GiB of weights" + (f" and {kv_gib:.0f} GiB of KV cache" if kv_gib else "")
+    if known > NODE_GIB:
         remedy = "more nodes in topology=cluster" if parts == 1 else "more nodes, or fewer KV bytes"
         yield Remark(True, f"{what} on each node do not fit a GB10's {NODE_GIB:.0f} GiB", remedy)
-    elif flag and not kv_gib and share * NODE_GIB < weights / parts + BESIDE_GIB:
+    elif flag and kv_gib and (had := round(share * NODE_GIB)) < known:
+        # What is pinned is taken all the same: a start does not fail, but who counts on the share is wrong. In whole
+        # GiB, because a share that the plan tells is rounded.
+        problem = f"{flag} {share:g} is {had} GiB of a GB10, and {what} take more"
+        yield Remark(False, problem, "raise it (of one of several models `memory_gib` says it), or pin fewer KV bytes")
+    elif flag and not kv_gib and share * NODE_GIB < known:
         problem = f"{flag} {share:g} leaves no KV cache beside {weights / parts:.0f} GiB of weights"
-        yield Remark(True, problem, "raise it (0.85 at most), or take another topology")
+        remedy = "raise it (0.85 at most; of one of several models `memory_gib` says it), or take another topology"
+        yield Remark(True, problem, remedy)
