@@ -126,8 +126,10 @@ def _over_what_serves(run: Run) -> Sequence[Service]:
 
 def _address(run: Run, model: ServedModel, name: str, url: str) -> str:
     """Where the engine that answers on this node does so; `url`: where it is to."""
+    if not model.takes_turns:
+        return url
     found = run.look(run.node(name))
-    waits = model.takes_turns and units.is_stale(found, run.plan.of(name).engines[model.unit])
+    waits = units.is_stale(found, run.plan.of(name).engines[model.unit])
     return (waits and units.of(found, model.unit).get("url")) or url
 
 

@@ -13,13 +13,14 @@ LOADS = 3
 
 
 def waits_to_start(state: UnitState) -> bool:
-    """Whether a unit is in its ready.sh, by systemd's properties."""
-    return state.get("SubState") == "start-pre"
+    """Whether a unit is in its ready.sh, or its rank waits for its turn to load."""
+    return state.get("SubState") == "start-pre" or bool(state.get("asks"))
 
 
 class Wait:
     """One wait for a unit, which may have a part on several nodes. `patience_s` is for a load: the clock begins anew
-    when a part still waits to be started (for memory, a port, a pause between restarts), and when one is restarted.
+    when a part still waits to be started (for memory, a port, its turn, a pause between restarts), and when one is
+    restarted.
     """
 
     def __init__(self, patience_s: float) -> None:

@@ -155,6 +155,7 @@ def gather(listener: socket.socket, ranks: int, spec: str, mark: Path) -> dict[i
 
 def take_turns(peers: dict[int, Peer], turns: list[int], mark: Path, given: Path | None) -> bool:
     """Rank 0, when all are there: whether each of these ranks has its turn to load. False: one is gone meanwhile."""
+    note(mark, [])
     for rank in turns:
         if rank == 0:
             has = own_turn(mark, given, peers)
@@ -167,8 +168,8 @@ def take_turns(peers: dict[int, Peer], turns: list[int], mark: Path, given: Path
 
 
 def own_turn(mark: Path, given: Path | None, peers: dict[int, Peer]) -> bool:
-    """Wait for this node's turn; False: a peer is gone meanwhile. Without `given` nobody gives turns here."""
-    if given is None:
+    """Wait for this node's turn; False: a peer is gone meanwhile. Without the file `given` nobody gives turns here."""
+    if given is None or not given.exists():
         return True
     word = str(time.monotonic_ns())
     say("all ranks are here: waiting for this node's turn to load")

@@ -6,9 +6,9 @@ ends because there is less than it has just seen. So one loads after the other.
 `turn.py UNIT URL`: asked by ready.sh before a start. Prints why to wait, or nothing, and then the turn is this unit's.
 `URL`: what answers once the model is loaded, and not before.
 
-`turn.py UNIT URL MARK GIVEN`: runs beside a rank's container (run.sh). A rank loads when all have met, which may be
-long after its start. So it asks when they have (`asks` in MARK, meet.py), and has the turn when GIVEN says
-what it has asked with.
+`turn.py UNIT URL MARK GIVEN MIB`: runs beside a rank's container (run.sh). A rank loads when all have met, which may be
+long after its start. So it asks when they have (`asks` in MARK, meet.py), and has the turn when GIVEN says what it has
+asked with. What ready.sh has seen of memory is old by then: it is looked at once more, and MIB have to be there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from __future__ import annotations
 import fcntl
 import http.client
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -43,19 +45,40 @@ def main(unit: str, url: str, mark: str = "") -> str:
     return ""
 
 
-def beside(unit: str, url: str, mark: Path, given: Path) -> None:
+def beside(unit: str, url: str, mark: Path, given: Path, mib: int) -> None:
     """Give a rank its turn when it asks; returns when it has begun to load."""
     said = ""
+    given.parent.mkdir(parents=True, exist_ok=True)
+    if not given.exists():
+        # By this file a rank knows that somebody is here.
+        write(given, "")
     while not (told := read(mark)).get("met"):
         asks = str(told.get("asks", ""))
         if asks and asks != _text(given):
-            why = main(unit, url, str(mark))
+            why = short_of_memory(mib) or main(unit, url, str(mark))
             if why and why != said:
                 print(f"tandem: {why}", file=sys.stderr, flush=True)
             said = why
             if not why:
+                drop_caches()
                 write(given, asks)
         time.sleep(LOOK_S)
+
+
+def short_of_memory(mib: int) -> str:
+    """Why to wait for memory; empty: there is enough."""
+    found = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    available = int(found[1]) // 1024 if found else mib
+    return f"MemAvailable is {available} MiB, this recipe needs {mib} MiB" if available < mib else ""
+
+
+def drop_caches() -> None:
+    """What the kernel caches of files counts as available, and is in the way of a load all the same."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    except OSError as error:
+        print(f"tandem: the kernel's caches are not dropped: {error}", file=sys.stderr, flush=True)
 
 
 def _text(path: Path) -> str:
@@ -112,6 +135,6 @@ def has_met(mark: str) -> bool:
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        beside(*sys.argv[1:3], *map(Path, sys.argv[3:5]))
+        beside(*sys.argv[1:3], *map(Path, sys.argv[3:5]), int(sys.argv[5]))
     else:
         print(main(*sys.argv[1:]), end="")

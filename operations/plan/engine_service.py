@@ -13,7 +13,9 @@ from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, render
 from operations.plan.images import Image
+from operations.plan.knobs import Topology
 from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
@@ -107,6 +109,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
     docker = _engine_docker(model, node, image, folder, topology or model.topology)
     beside = ["python3", f"{folder}/turn.py", model.unit, _loaded_at(model, node), model.meeting, model.turn]
+    beside.append(str(_memory_mib(recipe, knobs.topology)))
     waits_beside = is_cluster and model.shares(node)
     run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s, beside=beside if waits_beside else [])
     files.append(File(f"{folder}/run.sh", run, "755"))
@@ -138,10 +141,11 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         meeting=model.meeting,
         shares=model.shares(node),
         # A cluster's rank loads nothing before the ranks have met.
+        turn=model.turn if model.shares(node) and knobs.topology == "cluster" else "",
         loads_in_turn=model.shares(node) and knobs.topology != "cluster",
         loaded_at=_loaded_at(model, node),
         address=node.fabric,
-        memory_mib=round(need * 1024),
+        memory_mib=_memory_mib(recipe, knobs.topology),
         memory_percent=percent,
         gpu=recipe.needs.gpu,
         ports=_ports(model, node),
@@ -154,6 +158,11 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
             for each in recipe.models
         ],
     )
+
+
+def _memory_mib(recipe: Recipe, topology: Topology) -> int:
+    """What it says that it takes of a node."""
+    return round(recipe.memory_gib(topology) * 1024)
 
 
 def _loaded_at(model: ServedModel, node: Node) -> str:

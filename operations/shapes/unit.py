@@ -11,8 +11,8 @@ class UnitState(TypedDict, total=False):
     """How a unit is, all of it text. operations/node/unit/services.py writes it.
 
     The first ones are systemd's properties, under systemd's names. Then `spec`: what runs was started from it; missing
-    between two starts. The others are the labels of its container, and missing where it has none; `image` is the id of
-    its image.
+    between two starts; `asks`: its rank waits for its turn to load (unit.brief alone says so). The others are the
+    labels of its container, and missing where it has none; `image` is the id of its image.
     """
 
     ActiveState: str
@@ -25,6 +25,7 @@ class UnitState(TypedDict, total=False):
     ControlPID: str
     InvocationID: str
     spec: str
+    asks: str
     topology: str
     group: str
     recipe: str

@@ -38,6 +38,7 @@ def lay_out(
         meeting["turns"] = list(turns)
     if rank in turns:
         meeting["given"] = str(folder / "given")
+        (folder / "given").touch()
     (folder / "meeting.json").write_text(json.dumps(meeting))
     script = folder / "start.sh"
     script.write_text(f"#!/bin/sh\ntouch {folder}/started\n{serve}\n")
@@ -186,6 +187,22 @@ def test_a_rank_that_dies_while_others_have_their_turn_costs_them_the_turn(
     assert comes(lambda: asks(tmp_path, 0) != "")
     give(tmp_path, 0)
     assert has_started(tmp_path, 0, 1, 2)
+
+
+def test_a_rank_whose_node_has_nobody_who_gives_turns_waits_for_none(start: Start, tmp_path: Path) -> None:
+    """Its container is of a start from before it shared its node."""
+    start(0, turns=(0, 1))
+    (tmp_path / "rank-0/given").unlink()
+    start(1, turns=(0, 1))
+    (tmp_path / "rank-1/given").unlink()
+    assert has_started(tmp_path, 0, 1)
+
+
+def test_a_rank_that_waits_for_another_one_s_turn_misses_nobody(start: Start, tmp_path: Path) -> None:
+    for number in range(2):
+        start(number, turns=(1,))
+    assert comes(lambda: asks(tmp_path, 1) != "")
+    assert mark(tmp_path, 0) == {"met": False, "missing": []}
 
 
 def test_a_rank_that_waits_for_its_turn_ends_when_it_is_asked_to(start: Start, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from operations.node.look import files
 from operations.node.monitoring import exported
 from operations.node.network import links
 from operations.node.secret import secrets
-from operations.node.unit import services
+from operations.node.unit import brief, services
+from operations.paths import PROXY
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
@@ -89,8 +90,13 @@ def running(*argv: str) -> Iterator[int]:
         process.kill()
 
 
-def told(monkeypatch: pytest.MonkeyPatch, unit: dict[str, str], containers: dict[str, dict[str, str] | None]) -> Any:
-    """What is said of the engine when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
+def told(
+    monkeypatch: pytest.MonkeyPatch,
+    unit: dict[str, str],
+    containers: dict[str, dict[str, str] | None],
+    name: str = "tandem-engine",
+) -> Any:
+    """What is said of this unit when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
     found: list[dict[str, Any]] = [
         {"Name": f"/{name}", "Image": "sha256:1", "Config": {"Labels": labels, "Image": "engine:1"}}
         for name, labels in containers.items()
@@ -105,7 +111,7 @@ def told(monkeypatch: pytest.MonkeyPatch, unit: dict[str, str], containers: dict
     monkeypatch.setattr(
         services, "docker_inspect", lambda _, *names: [each for each in found if each["Name"][1:] in names]
     )
-    return services.main(["tandem-engine"])
+    return services.main([name])
 
 
 def test_a_unit_that_waits_says_what_it_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +123,34 @@ def test_a_unit_that_waits_says_what_it_was_started_from(tmp_path: Path, monkeyp
         assert left["spec"] == "5pec" and "image" not in left
     with waiting(tmp_path) as pid:
         assert told(monkeypatch, unit | {"ControlPID": str(pid)}, {})["units"]["tandem-engine"]["spec"] == ""
+
+
+def test_the_proxy_s_model_is_the_one_in_its_file_and_in_an_older_one_s_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "PROXY_MODEL", str(tmp_path / "model"))
+    unit, labels = (
+        {"ActiveState": "active", "UnitFileState": "enabled"},
+        {"tandem.spec": "5pec", "tandem.model": "older"},
+    )
+    assert told(monkeypatch, unit, {PROXY: labels}, PROXY)["units"][PROXY]["model"] == "older"
+    (tmp_path / "model").write_text("tiny\n")
+    assert told(monkeypatch, unit, {PROXY: {"tandem.spec": "5pec"}}, PROXY)["units"][PROXY]["model"] == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("mark", "asks"),
+    [('{"met": false, "asks": "7"}', "7"), ('{"met": true}', None), ("{", None), ("[]", None), (None, None)],
+)
+def test_a_rank_that_waits_for_its_turn_to_load_is_seen_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str | None, asks: str | None
+) -> None:
+    monkeypatch.setattr(brief, "run_folder", lambda unit: str(tmp_path))
+    monkeypatch.setattr(brief, "output", lambda *_: "")
+    monkeypatch.setattr(brief, "unit_states", lambda units: {each: {"ActiveState": "active"} for each in units})
+    if mark is not None:
+        (tmp_path / "meeting.json").write_text(mark)
+    assert brief.main("tandem-engine-a")["state"].get("asks") == asks
 
 
 def test_a_unit_between_two_starts_was_started_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,10 @@ turn.PLACE, turn.KEPT_S, turn.ANSWER_S = Path(sys.argv[2]), float(sys.argv[3]), 
 print(turn.main(*sys.argv[4:]), end="")
 """
 #: The same beside a rank's container.
-BESIDE = RUN.rpartition("print(")[0] + "turn.LOOK_S = 0.1\nturn.beside(*sys.argv[4:6], *map(Path, sys.argv[6:]))\n"
+BESIDE = (
+    RUN.rpartition("print(")[0]
+    + "turn.LOOK_S = 0.1\nturn.beside(*sys.argv[4:6], *map(Path, sys.argv[6:8]), int(sys.argv[8]))\n"
+)
 A, B = "tandem-engine-a", "tandem-engine-b"
 LOADS = "tandem-engine-a loads its model, and each would take the other's memory for its own"
 
@@ -58,10 +61,10 @@ class Node:
         return subprocess.Popen(argv, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True)
 
     @contextmanager
-    def beside(self, unit: str, url: str) -> Iterator[tuple[Path, Path]]:
+    def beside(self, unit: str, url: str, mib: int = 1) -> Iterator[tuple[Path, Path]]:
         """What runs beside a rank's container; where the rank asks, and where it is told."""
-        mark, given = self.home / f"{unit}.json", self.home / f"{unit}.turn"
-        process = self.begin(unit, url, str(mark), str(given), program=BESIDE)
+        mark, given = self.home / f"{unit}.json", self.home / unit[-1] / "turn"
+        process = self.begin(unit, url, str(mark), str(given), str(mib), program=BESIDE)
         try:
             yield mark, given
         finally:
@@ -224,9 +227,18 @@ def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node
 def test_what_gives_a_rank_its_turn_ends_when_it_loads(node: Node) -> None:
     mark, given = node.home / "mark.json", node.home / "given"
     mark.write_text('{"met": true, "missing": []}')
-    process = node.begin(B, nobody(), str(mark), str(given), program=BESIDE)
+    process = node.begin(B, nobody(), str(mark), str(given), "1", program=BESIDE)
     process.communicate(timeout=20)
-    assert process.returncode == 0 and not given.exists()
+    assert process.returncode == 0 and given.read_text() == ""
+
+
+def test_a_rank_has_no_turn_while_memory_is_short(node: Node) -> None:
+    with node.beside(B, nobody(), mib=1 << 30) as (mark, given):
+        assert comes(given, "")
+        mark.write_text('{"met": false, "missing": [], "asks": "7"}')
+        assert not comes(given, "7", 1)
+        # It has not even asked for it.
+        assert not node.place.exists()
 
 
 @pytest.mark.parametrize("said", ["", "{", "[]", "null"])

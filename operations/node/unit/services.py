@@ -52,7 +52,7 @@ def main(units: Sequence[str], every_engine: bool = False) -> Services:
             state.update(_started_from(containers[unit]))
             if unit == PROXY:
                 # Models come and go while it runs: its container does not know them.
-                state["model"] = read(Path(PROXY_MODEL))
+                state["model"] = read(Path(PROXY_MODEL)) or state["model"]
         else:
             state.update(waits or _spec_of(state.get("MainPID", "0")))
     own = {unit for unit, state in states.items() if state.get("UnitFileState")}
