@@ -40,6 +40,7 @@ preflight.settle(run, advice=against)
 lock.hold(run, name="Lock | one deploy at a time")
 
 fabric.rails(run, name="Fabric | addresses and MTU of both rails")
+walls.admit(run, name="Walls | let in what comes over the rails")
 fabric.prove(run, name="Fabric | full frames reach every node")
 
 # Downloads and copies: the old topology still serves.

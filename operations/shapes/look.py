@@ -73,6 +73,12 @@ class Problem(TypedDict):
     problem: str
 
 
+class Standing(Problem, total=False):
+    """The walls. `inside`: interfaces that the rules in force let everything in by; missing where no rules are."""
+
+    inside: list[str]
+
+
 class LookArguments(TypedDict):
     """What operations/node/look/look.py has to know; see there."""
 
@@ -101,7 +107,7 @@ class Look(TypedDict):
     secrets: dict[str, str]
     modes: Modes
     served: str
-    walls: Problem
+    walls: Standing
     proxy: ProxyState
     certificate: Certificate
     missing: list[str]

@@ -26,6 +26,20 @@ def test_they_stand_before_an_engine_starts_and_after_the_old_one_has_stopped(tm
         assert outcome.position(node, "tandem.nft") < outcome.position(node, RAISE) < outcome.position(node, START)
 
 
+def test_rules_of_an_older_wiring_let_the_new_rails_in_before_they_are_proven(tmp_path: Path) -> None:
+    found = states(topology="cluster")
+    found[0]["walls"]["inside"] = ["lo", "enp1s0f0np0"]
+    found[1]["walls"]["inside"] = ["lo", "enp1s0f0np0", "enP2p1s0f0np0"]
+    outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
+    assert outcome.code == 0, outcome.text
+    assert [ran for _, ran in outcome.commands if "nft add" in ran] == [
+        "nft add element inet tandem inside '{ \"enP2p1s0f0np0\" }'"
+    ]
+    outcome.position(1, "nft add element")
+    steps = [outcome.text.index(f"Starting operation: {name}") for name in ("Walls | let in", "Fabric | full frames")]
+    assert steps == sorted(steps)
+
+
 def test_those_of_a_solo_come_when_the_cluster_has_stopped_and_go_where_nothing_is_left(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, states(topology="cluster"), "-y", "--data", "topology=solo")
     assert outcome.code == 0, outcome.text

@@ -53,6 +53,16 @@ def test_a_change_by_any_hand_is_seen_and_a_second_load_is_the_same(site: Site) 
     assert "not as planned" in site.sh("problem")
 
 
+def test_by_which_interfaces_the_rules_in_force_let_in_is_read_and_one_more_is_a_change(site: Site) -> None:
+    assert on_node.interfaces("") == []
+    site.sh("load")
+    before = on_node.interfaces(site.node.run(*on_node.INSIDE))
+    assert "lo" in before
+    site.node.run("nft", "add", "element", "inet", "tandem", "inside", '{ "enP2p1s0f1np1" }')
+    assert sorted(on_node.interfaces(site.node.run(*on_node.INSIDE))) == sorted([*before, "enP2p1s0f1np1"])
+    assert "not as planned" in site.sh("problem")
+
+
 def test_before_a_start_they_are_put_up_again_and_a_start_waits_where_they_can_t_be(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 from operations.paths import WALLS_SCRIPT
-from operations.shapes.look import Problem, Walls
+from operations.shapes.look import Standing, Walls
 
 #: Where nft looks for control groups, whatever is mounted elsewhere.
 CGROUPS = Path("/sys/fs/cgroup")
@@ -29,15 +30,41 @@ sys.exit("packets 0 " in listed)
 """
 
 
-def standing() -> Problem:
+def standing() -> Standing:
     """`problem`: why the walls that lie here do not stand; empty: they do."""
+    found: Standing = {"problem": _problem()}
+    if inside := _inside():
+        found["inside"] = inside
+    return found
+
+
+#: What says by which interfaces everything is let in, as `interfaces` reads it.
+INSIDE = ("nft", "--json", "list", "set", "inet", "tandem", "inside")
+
+
+def interfaces(said: str) -> list[str]:
+    """The elements of nft's set; none where there is no set."""
+    try:
+        return [str(name) for part in json.loads(said)["nftables"] for name in part.get("set", {}).get("elem", [])]
+    except (ValueError, KeyError):
+        return []
+
+
+def _inside() -> list[str]:
+    try:
+        return interfaces(subprocess.run(INSIDE, capture_output=True, text=True, timeout=20, check=False).stdout)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+
+
+def _problem() -> str:
     try:
         done = subprocess.run([WALLS_SCRIPT, "problem"], capture_output=True, text=True, timeout=20, check=False)
     except FileNotFoundError:
-        return {"problem": "no walls are here"}
+        return "no walls are here"
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"problem": f"{WALLS_SCRIPT}: {error}"}
-    return {"problem": (done.stdout or done.stderr).strip()}
+        return f"{WALLS_SCRIPT}: {error}"
+    return (done.stdout or done.stderr).strip()
 
 
 def able() -> Walls:
