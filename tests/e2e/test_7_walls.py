@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -122,6 +123,11 @@ def test_a_second_deploy_changes_nothing_and_a_table_that_was_flushed_is_put_up_
 def test_after_a_reboot_the_walls_stand_before_the_engine_listens() -> None:
     assert deploy(topology="cluster", executor="ray", proxy_bind="management").code == 0
     cluster.lab("reboot", "spark-2")
-    log = on(WORKER, "journalctl -b --no-pager -o short-monotonic -u tandem-walls -u tandem-engine")
-    assert log.index("Finished tandem-walls.service") < log.index("Starting tandem-engine.service")
+    # systemd may fail to give a unit its namespace while much else boots. ready.sh puts the walls up then, before the
+    # container.
+    log, deadline = "", time.monotonic() + 120
+    while "Started tandem-engine.service" not in log and time.monotonic() < deadline:
+        time.sleep(1)
+        log = on(WORKER, "journalctl -b --no-pager -o short-monotonic -u tandem-walls -u tandem-engine")
+    assert log.index("Finished tandem-walls.service") < log.index("Started tandem-engine.service")
     assert open_ports(WORKER.address) <= allowed(WORKER, "cluster")
