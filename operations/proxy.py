@@ -117,11 +117,12 @@ def _over_what_serves(run: Run) -> Sequence[Service]:
     planned = run.plan.of(host.name).litellm
     if not state.is_executing:
         return planned
+    meant = [behind(each) for each in run.plan.models]
     models = [
-        replace(behind(each), engines=tuple(_address(run, each, *engine) for engine in each.endpoints.items()))
-        for each in run.plan.models
+        replace(other, engines=tuple(_address(run, each, *engine) for engine in each.endpoints.items()))
+        for each, other in zip(run.plan.models, meant, strict=True)
     ]
-    return [litellm_service(run.plan.knobs, models, each.unit) for each in planned]
+    return planned if models == meant else [litellm_service(run.plan.knobs, models, each.unit) for each in planned]
 
 
 def _address(run: Run, model: ServedModel, name: str, url: str) -> str:
