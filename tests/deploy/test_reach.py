@@ -150,7 +150,7 @@ def test_who_shuts_the_door_is_told_with_the_key_to_it(
 def test_a_name_that_nobody_has_and_a_port_that_nobody_listens_on(tmp_path: Path) -> None:
     closed = '("spark-3", {"ssh_hostname": "127.0.0.1", "ssh_port": 1})'
     code, text, took = run(tmp_path, ALIVE, '("spark-2.invalid", {})', closed)
-    assert code == 0 and took < 10
+    assert code == 0 and took < ENTER_S
     assert "the name spark-2.invalid is not known): switch it on; if it is on, write its address" in text
     assert "does not answer (connection refused): it is on, without an ssh server" in told(text, "spark-3")
 
@@ -161,7 +161,7 @@ def test_who_takes_the_connection_and_is_silent_is_not_waited_for_for_long(tmp_p
     code, text, took = run(tmp_path, ALIVE, f'("spark-2", {data})')
     mute.close()
     # Longer than one that is off, and no longer than that and the time to let us in.
-    assert code == 0 and CONNECT_S < took < 10 + ENTER_S
+    assert code == 0 and CONNECT_S < took < 2 * ENTER_S
     assert "takes the connection and then says nothing: try again in a minute" in told(text, "spark-2")
 
 
@@ -172,7 +172,7 @@ def test_a_node_that_takes_its_time_is_waited_for(tmp_path: Path, slow: SlowServ
     code, text, took = run(tmp_path, node(tmp_path, slow.port, "known"))
     assert code == 0, text
     assert "spark-2" not in text or "takes the connection" not in text
-    assert "Connected" in text and CONNECT_S + 6 < took < 10 + ENTER_S
+    assert "Connected" in text and took > CONNECT_S + 6
 
 
 #: A network with three neighbours: .2 is off, .3 swallows everything, .4 is a name server that does.
@@ -203,4 +203,4 @@ def test_nodes_that_are_off_cost_seconds(tmp_path: Path) -> None:
     assert "does not answer (no route to host): switch it on" in told(text, "spark-2")
     assert "does not answer (timed out): switch it on" in told(text, "spark-3")
     assert "spark-4.lan does not answer" in text
-    assert took < 10
+    assert took < ENTER_S

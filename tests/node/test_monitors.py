@@ -65,14 +65,14 @@ def test_a_name_server_that_says_nothing_keeps_nobody(monkeypatch: pytest.Monkey
     monkeypatch.setattr(monitors, "HEARD_S", 0.5)
 
     def silence(*_: Any) -> list[Any]:
-        time.sleep(5)
+        time.sleep(20)
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", silence)
     began = time.monotonic()
     receivers: Any = [{"kind": "webhook", "to": f"http://{name}/...", "host": name, "port": 80} for name in ("a", "b")]
     assert monitors.silent(receivers) == [f"webhook http://{name}/...: no answer in time" for name in ("a", "b")]
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
 
 
 def test_what_apt_refused_is_asked_of_it_again_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_heavy_question_is_too_slow_and_its_answer_is_there_later(prometheus: 
     prometheus.takes_s = 20.0
     began = time.monotonic()
     said = courses.told(GAUGE, "month")
-    assert time.monotonic() - began < 1 and said["from"] == "memory"
+    assert time.monotonic() - began < 10 and said["from"] == "memory"
     assert "Prometheus is too slow" in said["note"] and "does not answer" not in said["note"]
     assert courses.told(GAUGE, "month")["from"] == "memory" and len(prometheus.urls) == 1
     prometheus.go_on.set()

@@ -29,7 +29,7 @@ def test_a_worker_that_is_silent_makes_nobody_wait(silent: Source) -> None:
     assert task and task.name == "model-0"
     swarm.landed(task)
     # Asking a worker that is silent takes 2 s.
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_part_whose_worker_does_not_answer_is_taken_from_the_head() -> None:

@@ -117,7 +117,7 @@ def test_a_long_script_is_judged_at_once(tmp_path: Path, piece: str) -> None:
     here = folder(tmp_path, (piece * LIMIT)[: LIMIT - 50])
     began = time.monotonic()
     assert acts(here).when
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     (here / "run.sh").write_text(piece * (LIMIT + 1))
     assert acts(here).when == "start"
 
