@@ -166,6 +166,8 @@ class _Stream:
         try:
             for event in events.split(b"\n\n"):
                 if event == b"data: [DONE]":
+                    if self.answer.is_cut():
+                        raise Broken("it ended before its answer")
                     passed.append(_DONE)
                     return True
                 passed += self._chunks(event)

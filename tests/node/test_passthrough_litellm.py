@@ -150,6 +150,14 @@ def test_an_engine_that_is_stopped_ends_no_answer(door: doors.Door) -> None:
     assert ask(door, (200, whole % b"abort"), (200, whole % b"stop"))[2] == whole % b"stop"
 
 
+def test_a_stream_that_ends_without_a_word_why_is_no_answer(door: doors.Door) -> None:
+    """An engine that is stopped may end one before its first token."""
+    for given in ("", "ab"):
+        _, _, text = ask(door, (200, event(given) + DONE), (200, event("c", "stop") + USAGE + DONE), stream=True)
+        assert b'"content": "c"' in text or b'"content":"c"' in text
+        assert text.startswith(event(given)) and text.count(DONE) == 1 and text.endswith(DONE)
+
+
 def test_what_an_engine_holds_against_a_request_in_its_stream_is_the_client_s(door: doors.Door) -> None:
     wrong = b'data: {"error": {"message": "too long", "code": 400}}\n\n' + DONE
     assert ask(door, (200, event("ab") + wrong), stream=True)[2] == event("ab") + wrong
