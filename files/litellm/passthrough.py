@@ -166,7 +166,7 @@ class _Stream:
         try:
             for event in events.split(b"\n\n"):
                 if event == b"data: [DONE]":
-                    if self.answer.is_cut():
+                    if not self.answer.has_end:
                         raise Broken("it ended before its answer")
                     passed.append(_DONE)
                     return True

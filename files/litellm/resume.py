@@ -29,7 +29,8 @@ class Answer:
         #: Chunks of thoughts: as many tokens, or a few more where the engine put some together.
         self.thoughts = 0
         self.finished = False
-        #: Whether a chunk has said why it ends: of a choice, or of all by an error that is the client's.
+        #: Whether a chunk has said why it ends: of a choice, or of all by an error that is the client's. An engine that
+        #: is stopped may end its stream before that.
         self.has_end = False
         #: Chunks with a tool call that is not whole yet.
         self.held: list[dict[str, Any]] = []
@@ -43,8 +44,9 @@ class Answer:
         if continued:
             self._fit(chunk)
         self.id = self.id or chunk.get("id") or ""
-        self.has_end |= "error" in chunk or any(each.get("finish_reason") for each in chunk.get("choices") or ())
-        choice = (chunk.get("choices") or [{}])[0]
+        choices = chunk.get("choices") or [{}]
+        self.has_end |= bool(chunk.get("error")) or any(each.get("finish_reason") for each in choices)
+        choice = choices[0]
         delta = choice.get("delta")
         if delta is None:
             # What it cost, or a piece of /v1/completions, which nobody continues.
@@ -82,10 +84,6 @@ class Answer:
         chunk = copy.deepcopy(self.last)
         chunk["choices"][0] |= {"delta": {"content": ""}, "finish_reason": "length"}
         return chunk
-
-    def is_cut(self) -> bool:
-        """Whether no chunk has said why the answer ends: an engine that is stopped may end its stream before that."""
-        return not self.has_end
 
     def broke_off(self, tokens: int | None) -> None:
         """The engine is gone; what was held back is not the client's. `tokens` of the text; None: nobody counted."""

@@ -154,7 +154,7 @@ def test_a_stream_that_ends_without_a_word_why_is_no_answer(door: doors.Door) ->
     """An engine that is stopped may end one before its first token."""
     for given in ("", "ab"):
         _, _, text = ask(door, (200, event(given) + DONE), (200, event("c", "stop") + USAGE + DONE), stream=True)
-        assert b'"content": "c"' in text or b'"content":"c"' in text
+        assert b'"content":"c"' in text
         assert text.startswith(event(given)) and text.count(DONE) == 1 and text.endswith(DONE)
 
 
