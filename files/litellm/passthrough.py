@@ -20,7 +20,7 @@ from door_answers import Said, away, no_model, odd, say
 from door_body import admit, goes_elsewhere, not_for_clients
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
-from resume import Answer, used_up
+from resume import Answer, choices, used_up
 
 PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions|embeddings|rerank)|/v2/(rerank)")
 #: Engines that one answer is tried on after the first.
@@ -99,7 +99,7 @@ class _Stream:
 
     def __init__(self, question: Question, send: Any) -> None:
         self.question, self.send, self.asked = question, send, question.asked
-        self.answer, self.has_begun, self.continued = Answer(), False, False
+        self.answer, self.has_begun, self.continued = Answer(choices(question.path, question.asked)), False, False
         #: What an engine said that would not begin.
         self.refusal: Said | None = None
 
@@ -140,22 +140,27 @@ class _Stream:
                 raise Broken
             except (*attempts.AWAY, Broken) as error:
                 attempts.failed(engine, error)
-                self.answer.broke_off(await attempts.tokens(self.answer.text, self.question.model))
+                self.answer.broke_off(await self._tokens())
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
         return await self._is_over(engine["model_info"].get("continues"))
+
+    async def _tokens(self) -> int | None:
+        """Of the text that the client has, where that may be continued and an engine counts them."""
+        may_go_on = "messages" in self.asked and self.answer.choices == 1
+        return await attempts.tokens(self.answer.text, self.question.model) if may_go_on else None
 
     async def _is_over(self, words: dict[str, Any] | None) -> bool:
         """Whether the client has all that it can have; another engine is asked for the rest, with its kind's `words`
         for it. Raises Nobody.
         """
-        if self.answer.finished:
+        if self.answer.is_whole:
             await self._pass_on(_DONE, False)
             return True
         body = self.answer.rest(self.asked, words)
         if body is None:
             raise Nobody
         if self.answer.last and used_up(body):
-            await self._pass_on(b"data: " + orjson.dumps(self.answer.ended()) + b"\n\n" + _DONE, False)
+            await self._pass_on(_event(self.answer.ended()) + _DONE, False)
             return True
         self.question = Question(self.question.path, body)
         return False
@@ -166,9 +171,10 @@ class _Stream:
         try:
             for event in events.split(b"\n\n"):
                 if event == b"data: [DONE]":
-                    if not self.answer.has_end:
+                    # A beam may end without a word why.
+                    if not self.answer.is_whole and not self.asked.get("use_beam_search"):
                         raise Broken("it ended before its answer")
-                    passed.append(_DONE)
+                    passed += [*map(_event, self.answer.held), _DONE]
                     return True
                 passed += self._chunks(event)
             return False
@@ -186,7 +192,7 @@ class _Stream:
         given = self.answer.pass_on(chunk, self.continued)
         if not self.continued and len(given) == 1 and given[0] is chunk:
             return [event + b"\n\n"]
-        return [b"data: " + orjson.dumps(each) + b"\n\n" for each in given]
+        return [*map(_event, given)]
 
     async def _begin(self) -> None:
         if not self.has_begun:
@@ -223,6 +229,10 @@ def _object(text: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) else None
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + orjson.dumps(chunk) + b"\n\n"
 
 
 def _is_failure(chunk: dict[str, Any]) -> bool:

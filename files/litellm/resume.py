@@ -2,8 +2,9 @@
 
 The same request goes to another engine with what the client has already as the beginning of the answer, and with the
 words by which an engine of its kind continues that (operations/plan/engines; they stand in the router's entry). What
-can't be continued that way ends where it broke: several choices at once, an answer that must fit a grammar, and half a
-tool call; a tool call is therefore held back until it is whole.
+can't be continued that way ends where it broke: several choices at once, an answer of /v1/completions, one that must
+fit a grammar, and half a tool call; from a tool call on an answer is therefore held back until it is whole. An answer
+of which the client has no text yet begins anew.
 """
 
 from __future__ import annotations
@@ -18,65 +19,98 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 THOUGHTS = ("reasoning", "reasoning_content")
 
 
-class Answer:
-    """What the client has of an answer. Chunks are OpenAI's, as objects of JSON."""
+def choices(path: str, asked: Mapping[str, Any]) -> int:
+    """How many choices an answer to this request has, by its path below /v1: `n` for each of its prompts."""
+    prompts = asked.get("prompt") if path == "completions" else None
+    # A list of numbers is one prompt, of tokens.
+    if not isinstance(prompts, list) or not prompts or isinstance(prompts[0], int | float):
+        prompts = [prompts]
+    try:
+        # Engines take "2" and 2.0 too.
+        return len(prompts) * max(int(asked.get("n") or 1), 1)
+    except (TypeError, ValueError):
+        return len(prompts)
 
-    def __init__(self) -> None:
+
+class Answer:
+    """An answer, and what the client has of it. Chunks are OpenAI's, as objects of JSON. `choices`: how many it is to
+    have.
+    """
+
+    def __init__(self, choices: int = 1) -> None:
         self.id = ""
+        self.choices = choices
+        #: Of all choices: only an answer with one of them is continued.
         self.text = ""
         #: Chunks with text. A chunk has a token or more: with this number a client is never taken for one who has all.
         self.pieces = 0
         #: Chunks of thoughts: as many tokens, or a few more where the engine put some together.
         self.thoughts = 0
-        self.finished = False
-        #: Whether a chunk has said why it ends: of a choice, or of all by an error that is the client's. An engine that
-        #: is stopped may end its stream before that.
-        self.has_end = False
-        #: Chunks with a tool call that is not whole yet.
+        #: Numbers of the choices of which the client has a role.
+        self.roles = set[int]()
+        #: Of those that have said why they end. An engine that is stopped may end its stream before that.
+        self.done = set[int]()
+        #: Whether the client was told of an error that is its own.
+        self.is_refused = False
+        #: Whether the client has a tool call.
+        self.has_calls = False
+        #: What the client gets when the answer is whole: from a tool call on everything, and what it cost.
         self.held: list[dict[str, Any]] = []
         #: The last chunk with a choice.
         self.last: dict[str, Any] | None = None
-        #: Tokens that came from engines that are gone.
-        self.tokens_before = 0
+        #: Tokens that came from engines that are gone; and those of the text alone, with which the next one was asked.
+        self.tokens_before = self.text_before = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each choice has said why it ends, or the client has made a mistake."""
+        return self.is_refused or len(self.done) >= self.choices
 
     def pass_on(self, chunk: dict[str, Any], continued: bool) -> list[dict[str, Any]]:
         """The chunks that the client gets now; the chunk itself, unchanged, unless a part is held or `continued`."""
         if continued:
             self._fit(chunk)
         self.id = self.id or chunk.get("id") or ""
-        choices = chunk.get("choices") or [{}]
-        self.has_end |= bool(chunk.get("error")) or any(each.get("finish_reason") for each in choices)
-        choice = choices[0]
-        delta = choice.get("delta")
-        if delta is None:
-            # What it cost, or a piece of /v1/completions, which nobody continues.
-            return [chunk]
-        self.thoughts += any(delta.get(name) for name in THOUGHTS)
-        self.text += delta.get("content") or ""
-        self.pieces += bool(delta.get("content"))
-        self.last = chunk
-        self.finished = self.finished or bool(choice.get("finish_reason"))
-        if delta.get("tool_calls") and not self.finished:
-            self.held.append(chunk)
+        self.is_refused |= bool(chunk.get("error"))
+        self.done |= _ends(chunk)
+        self.held.append(chunk)
+        if not self.is_whole and any(map(_waits, self.held)):
             return []
-        released, self.held = [*self.held, chunk], []
+        released, self.held = self.held, []
+        for each in released:
+            self._count(each)
         return released
+
+    def _count(self, chunk: dict[str, Any]) -> None:
+        """The client gets this one."""
+        for choice in _choices(chunk):
+            delta = _delta(choice)
+            if delta.get("role"):
+                self.roles.add(_number(choice))
+            # A piece of /v1/completions has no delta.
+            text = delta.get("content") or choice.get("text") or ""
+            self.text += text
+            self.pieces += bool(text)
+            self.thoughts += any(delta.get(name) for name in THOUGHTS)
+            self.last = chunk
+        self.has_calls |= _calls_a_tool(chunk)
 
     def _fit(self, chunk: dict[str, Any]) -> None:
         """A chunk of another engine's, as a part of this answer."""
         chunk["id"] = self.id or chunk.get("id")
         if usage := chunk.get("usage"):
-            # Of a continued answer the engine counts the beginning as a part of the question.
+            # Of a continued answer the engine counts the text that the client had as a part of the question.
+            usage["prompt_tokens"] -= self.text_before
             usage["completion_tokens"] += self.tokens_before
-            usage["prompt_tokens"] -= self.tokens_before
-        for choice in chunk.get("choices") or []:
-            delta = choice.get("delta")
-            if delta is None or not self.text:
-                continue
-            # A parser of reasoning may take the middle of an answer for thoughts.
-            thoughts = [delta.pop(name, None) or "" for name in THOUGHTS]
-            delta["content"] = max(thoughts, key=len) + (delta.get("content") or "")
-            delta.pop("role", None)
+            usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+        for choice in _choices(chunk):
+            delta = _delta(choice)
+            if _number(choice) in self.roles:
+                delta.pop("role", None)
+            if self.text_before and delta:
+                # A parser of reasoning may take the middle of an answer for thoughts.
+                thoughts = [delta.pop(name, None) or "" for name in THOUGHTS]
+                delta["content"] = max(thoughts, key=len) + (delta.get("content") or "")
 
     def ended(self) -> dict[str, Any]:
         """A last chunk for an answer that has all its tokens."""
@@ -87,21 +121,26 @@ class Answer:
 
     def broke_off(self, tokens: int | None) -> None:
         """The engine is gone; what was held back is not the client's. `tokens` of the text; None: nobody counted."""
+        for each in self.held:
+            self.done -= _ends(each)
         self.held = []
-        self.tokens_before = (self.pieces if tokens is None else tokens) + self.thoughts
+        self.text_before = self.pieces if tokens is None else tokens
+        self.tokens_before = self.text_before + self.thoughts
 
     def rest(self, asked: dict[str, Any], words: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The request for what the client has not; None where an answer can't be continued. `words`: by which the
         engine continues the last message; None: it can't.
         """
         body = dict(asked)
-        if self.finished or "messages" not in body or (body.get("n") or 1) > 1:
+        if self.is_refused or self.done or self.has_calls:
             return None
         if not self.text:
-            # Thoughts alone: they begin anew, and the answer behind them is whole.
+            # Nothing, or thoughts alone: they begin anew, and the answer behind them is whole.
             return body
         if (
             words is None
+            or self.choices > 1
+            or "messages" not in body
             or (body.get("response_format") or {}).get("type", "text") != "text"
             or "structured_outputs" in body
         ):
@@ -116,6 +155,34 @@ class Answer:
             if body.get(limit):
                 body[limit] = int(body[limit]) - self.tokens_before
         return body
+
+
+def _choices(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    return chunk.get("choices") or []
+
+
+def _delta(choice: dict[str, Any]) -> dict[str, Any]:
+    return choice.get("delta") or {}
+
+
+def _number(choice: dict[str, Any]) -> int:
+    return choice.get("index") or 0
+
+
+def _ends(chunk: dict[str, Any]) -> set[int]:
+    """Numbers of the choices that say here why they end."""
+    return {_number(each) for each in _choices(chunk) if each.get("finish_reason")}
+
+
+def _calls_a_tool(chunk: dict[str, Any]) -> bool:
+    return any(_delta(choice).get("tool_calls") for choice in _choices(chunk))
+
+
+def _waits(chunk: dict[str, Any]) -> bool:
+    """Whether the client gets this, and what comes behind it, when the answer is whole: a tool call, and what it cost,
+    which an engine that is stopped says too.
+    """
+    return _calls_a_tool(chunk) or (not _choices(chunk) and bool(chunk.get("usage")))
 
 
 def used_up(body: dict[str, Any]) -> bool:

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM h
 ASKED = {"model": "double", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
 
 
-def event(text: str = "", reason: str | None = None, **delta: Any) -> bytes:
+def event(text: str = "", reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
     """A chunk, spelled as no other program would: it shows whether bytes are passed on."""
-    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": reason}
+    choice = {"index": index, "delta": {"content": text, **delta}, "finish_reason": reason}
     return b"data: " + json.dumps({"id": "one", "choices": [choice]}, indent=1).encode() + b"\n\n"
 
 
@@ -156,6 +156,38 @@ def test_a_stream_that_ends_without_a_word_why_is_no_answer(door: doors.Door) ->
         _, _, text = ask(door, (200, event(given) + DONE), (200, event("c", "stop") + USAGE + DONE), stream=True)
         assert b'"content":"c"' in text
         assert text.startswith(event(given)) and text.count(DONE) == 1 and text.endswith(DONE)
+
+
+def test_of_several_choices_each_has_its_end(door: doors.Door) -> None:
+    """Where one has none the client is told; with all of them nothing but the last word is missing."""
+    first = event("a", "stop") + event("b", index=1)
+    _, _, text = ask(door, (200, first), stream=True, n=2)
+    assert text.startswith(first) and b"no engine answers" in text and not text.endswith(DONE)
+    for end in (b"", DONE):
+        _, _, text = ask(door, (200, first + event("", "stop", 1) + end), stream=True, n=2)
+        assert text == first + event("", "stop", 1) + DONE
+
+
+def test_a_stream_of_completions_is_ended_when_each_prompt_s_is(door: doors.Door) -> None:
+    def piece(text: str, reason: str | None, index: int = 0) -> bytes:
+        return b"data: " + json.dumps({"choices": [{"index": index, "text": text, "finish_reason": reason}]}).encode()
+
+    body = {"model": "double", "prompt": ["Hi", "Ho"], "max_tokens": 9, "stream": True}
+    one, both = piece("a", "stop") + b"\n\n", piece("b", "stop", 1) + b"\n\n"
+    # Nothing came of the first engine; the second one gives both, and no last word.
+    ScriptedDouble.script = [(200, piece("", None) + b"\n\n"), (200, one + both)]
+    text = request(door.url, "POST", "/v1/completions", door.key, body)[2]
+    assert text.endswith(DONE) and text.count(b"stop") == 2
+    ScriptedDouble.script = [(200, one + DONE)]
+    text = request(door.url, "POST", "/v1/completions", door.key, body)[2]
+    assert text.startswith(one) and b"no engine answers" in text and not text.endswith(DONE)
+
+
+def test_beams_may_end_without_a_word_why(door: doors.Door) -> None:
+    whole = event("a") + USAGE + DONE
+    more = {"stream": True, "stream_options": {"include_usage": True}, "use_beam_search": True}
+    _, _, text = ask(door, (200, whole), **more)
+    assert text.startswith(event("a")) and b"usage" in text and text.endswith(DONE)
 
 
 def test_what_an_engine_holds_against_a_request_in_its_stream_is_the_client_s(door: doors.Door) -> None:

@@ -21,6 +21,17 @@ def chunk(text: str = "", reason: str | None = None, **delta: Any) -> dict[str, 
     return {"id": f"id-{text}", "choices": [choice]}
 
 
+def of(index: int, chunk: dict[str, Any]) -> dict[str, Any]:
+    """A chunk of this choice's."""
+    chunk["choices"][0]["index"] = index
+    return chunk
+
+
+def piece(text: str, reason: str | None = None) -> dict[str, Any]:
+    """Of /v1/completions."""
+    return {"id": "i", "choices": [{"text": text, "finish_reason": reason}]}
+
+
 def usage(prompt: int, completion: int) -> dict[str, Any]:
     return {**USAGE, "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
 
@@ -29,7 +40,8 @@ def run(body: dict[str, Any], *streams: Sequence[dict[str, Any]]) -> tuple[list[
     """What the client gets of streams of which all but the last break off, and what is asked for behind each of those.
     Each character of the text is a token.
     """
-    answer, got, asked = resume.Answer(), list[dict[str, Any]](), []
+    path = "completions" if "prompt" in body else "chat/completions"
+    answer, got, asked = resume.Answer(resume.choices(path, body)), list[dict[str, Any]](), []
     for number, stream in enumerate(streams):
         for each in stream:
             got += answer.pass_on(each, number > 0)
@@ -56,7 +68,7 @@ def test_a_stream_that_breaks_goes_on_from_another_engine() -> None:
     assert text_of(got) == "abcd"
     assert [each["id"] for each in got] == ["id-", "id-a", "id-b", "id-", "id-", "id-"]
     assert "role" not in got[3]["choices"][0]["delta"]
-    assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 10}
+    assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 10, "total_tokens": 15}
     assert asked["messages"] == [*ASKED["messages"], {"role": "assistant", "content": "ab"}]  # type: ignore[misc]
     assert asked["continue_final_message"] is True and asked["add_generation_prompt"] is False
     assert asked["max_tokens"] == 8
@@ -151,6 +163,111 @@ def test_an_answer_whose_tokens_nobody_counts_is_not_taken_for_whole() -> None:
 
 def test_a_piece_of_a_text_passes_as_it_is_and_is_not_continued() -> None:
     """/v1/completions: its choices have a text and no delta."""
-    pieces = [{"id": "i", "choices": [{"text": text, "finish_reason": None}]} for text in "ab"]
+    pieces = [piece("a"), piece("b")]
     got, (asked,) = run({"model": "m", "prompt": "Hi", "stream": True}, pieces, [])
     assert got == pieces and asked is None
+
+
+@pytest.mark.parametrize("more", [{"n": 2}, {"response_format": {"type": "json_object"}}, {"prompt": "Hi"}])
+def test_whatever_has_given_no_text_begins_anew(more: dict[str, Any]) -> None:
+    body = {**ASKED, **more}
+    assert run(body, [chunk("", role="assistant")], [])[1] == [body]
+
+
+@pytest.mark.parametrize(
+    "asked, number",
+    [
+        ({}, 1),
+        ({"n": None, "prompt": None}, 1),
+        ({"n": 3}, 3),
+        ({"prompt": "Hi"}, 1),
+        ({"prompt": ["Hi", "Ho"], "n": 2}, 4),
+        ({"prompt": [1, 2, 3]}, 1),
+        ({"prompt": [[1, 2], [3]]}, 2),
+        ({"prompt": []}, 1),
+        ({"prompt": [1.0, 2.0]}, 1),
+        ({"n": "2"}, 2),
+        ({"n": 2.0}, 2),
+        ({"n": "many"}, 1),
+        ({"n": [2]}, 1),
+        ({"n": -1}, 1),
+    ],
+)
+def test_an_answer_has_as_many_choices_as_were_asked_for(asked: dict[str, Any], number: int) -> None:
+    assert resume.choices("completions", asked) == number
+
+
+def test_a_chat_has_no_list_of_prompts() -> None:
+    assert resume.choices("chat/completions", {"prompt": ["Hi", "Ho"]}) == 1
+
+
+def test_an_answer_of_several_choices_is_whole_when_each_has_ended() -> None:
+    answer = resume.Answer(2)
+    for each in (of(0, chunk("a")), of(1, chunk("b")), of(0, chunk("c", "stop"))):
+        answer.pass_on(each, False)
+    assert not answer.is_whole and answer.rest({**ASKED, "n": 2}, WORDS) is None
+    answer.pass_on(of(1, chunk("", "length")), False)
+    assert answer.is_whole
+
+
+def test_a_choice_that_ended_without_a_text_is_not_asked_for_again() -> None:
+    answer = resume.Answer(2)
+    answer.pass_on(of(0, chunk("", "stop")), False)
+    assert answer.rest({**ASKED, "n": 2}, WORDS) is None
+
+
+def test_a_piece_of_a_text_may_be_the_last_one() -> None:
+    answer = resume.Answer()
+    answer.pass_on(piece("a"), False)
+    assert not answer.is_whole
+    answer.pass_on(piece("", "stop"), False)
+    assert answer.is_whole
+
+
+def test_what_comes_behind_half_a_tool_call_waits_for_the_rest_of_it() -> None:
+    half, behind, end = chunk(tool_calls=["half"]), chunk(""), chunk("", "tool_calls")
+    answer = resume.Answer()
+    assert answer.pass_on(half, False) == answer.pass_on(behind, False) == []
+    assert answer.rest(ASKED, WORDS) == ASKED
+    assert answer.pass_on(end, False) == [half, behind, end]
+
+
+def test_an_error_that_is_the_client_s_is_the_end() -> None:
+    answer = resume.Answer(2)
+    answer.pass_on({"error": {"code": 400}}, False)
+    assert answer.is_whole and answer.rest(ASKED, WORDS) is None
+
+
+def test_a_client_is_told_a_role_once_a_choice() -> None:
+    first = [of(0, chunk(role="assistant")), of(0, chunk(reasoning="hm"))]
+    second = [of(0, chunk("a", role="assistant")), of(1, chunk("b", role="assistant"))]
+    got, _ = run({**ASKED, "n": 2}, first, second)
+    assert ["role" in each["choices"][0]["delta"] for each in got] == [True, False, False, True]
+
+
+def test_thoughts_of_one_choice_are_none_of_another_s_text() -> None:
+    """Only what goes on from a text may be taken for thoughts; this began anew."""
+    got, _ = run({**ASKED, "n": 2}, [], [of(0, chunk("a")), of(1, chunk(reasoning="hm"))])
+    assert got[1]["choices"][0]["delta"]["reasoning"] == "hm"
+
+
+def test_what_an_engine_that_is_stopped_counts_is_not_the_client_s() -> None:
+    """vLLM says what an answer cost that it ends before its first token."""
+    got, asked = run(ASKED, [chunk(role="assistant"), usage(5, 0)], [chunk("a", "stop"), usage(5, 1)])
+    assert [each["usage"] for each in got if "usage" in each] == [
+        {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
+    ]
+    assert asked == [ASKED]
+
+
+def test_thoughts_that_begin_anew_are_no_part_of_the_question() -> None:
+    got, _ = run(ASKED, [chunk(reasoning="hm")], [chunk("a", "stop"), usage(5, 1)])
+    assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+
+
+def test_a_choice_whose_end_was_held_back_is_asked_for_again() -> None:
+    body = {**ASKED, "n": 2}
+    first = [of(0, chunk(tool_calls=["call"])), of(0, chunk("", "tool_calls"))]
+    ends = [of(0, chunk("a", "stop")), of(1, chunk("b", "stop"))]
+    got, asked = run(body, first, ends)
+    assert got == ends and asked == [body]
