@@ -25,6 +25,8 @@ from resume import Answer, choices, used_up
 PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions|embeddings|rerank)|/v2/(rerank)")
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
+#: By which an engine refuses a request: another one would as well.
+_REFUSED = (400, 422)
 _STREAM = b"text/event-stream; charset=utf-8"
 _DONE = b"data: [DONE]\n\n"
 #: Why an answer has ended, as an engine says that is stopped; within an answer's own text quotes are escaped.
@@ -127,6 +129,8 @@ class _Stream:
                 if response.content_type != "text/event-stream":
                     body = await response.read()
                     # An engine refuses: before the first byte that is an answer like others.
+                    if self.has_begun and response.status in _REFUSED:
+                        raise Nobody
                     if self.has_begun:
                         raise Broken(f"HTTP {response.status}")
                     self.refusal = (response.status, body, [])

@@ -9,12 +9,13 @@ of which the client has no text yet begins anew.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 #: What a request may call the number of tokens that it wants at most.
 LIMITS = ("max_tokens", "max_completion_tokens")
+#: What makes an answer fit a grammar, by an engine's kind and age.
+GRAMMARS = ("structured_outputs", "regex", "ebnf", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 #: Names under which an engine sends thoughts, by its age.
 THOUGHTS = ("reasoning", "reasoning_content")
 
@@ -44,8 +45,8 @@ class Answer:
         self.text = ""
         #: Chunks with text. A chunk has a token or more: with this number a client is never taken for one who has all.
         self.pieces = 0
-        #: Chunks of thoughts: as many tokens, or a few more where the engine put some together.
-        self.thoughts = 0
+        #: Chunks of thoughts, each of a token or more; and those that were for nothing, as the answer began anew.
+        self.thoughts = self.thoughts_lost = 0
         #: Numbers of the choices of which the client has a role.
         self.roles = set[int]()
         #: Of those that have said why they end. An engine that is stopped may end its stream before that.
@@ -115,9 +116,8 @@ class Answer:
     def ended(self) -> dict[str, Any]:
         """A last chunk for an answer that has all its tokens."""
         assert self.last
-        chunk = copy.deepcopy(self.last)
-        chunk["choices"][0] |= {"delta": {"content": ""}, "finish_reason": "length"}
-        return chunk
+        end = {"index": _number(self.last["choices"][0]), "delta": {"content": ""}, "finish_reason": "length"}
+        return {**self.last, "choices": [end]}
 
     def broke_off(self, tokens: int | None) -> None:
         """The engine is gone; what was held back is not the client's. `tokens` of the text; None: nobody counted."""
@@ -126,6 +126,8 @@ class Answer:
         self.held = []
         self.text_before = self.pieces if tokens is None else tokens
         self.tokens_before = self.text_before + self.thoughts
+        if not self.text:
+            self.thoughts_lost = self.thoughts
 
     def rest(self, asked: dict[str, Any], words: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The request for what the client has not; None where an answer can't be continued. `words`: by which the
@@ -142,18 +144,23 @@ class Answer:
             or self.choices > 1
             or "messages" not in body
             or (body.get("response_format") or {}).get("type", "text") != "text"
-            or "structured_outputs" in body
+            or any(body.get(name) for name in GRAMMARS)
         ):
             return None
-        messages = [dict(message) for message in body["messages"]]
-        if body.get("continue_final_message"):
-            messages[-1]["content"] += self.text
-        else:
-            messages.append({"role": "assistant", "content": self.text})
-        body |= {"messages": messages, **words}
+        *messages, last = body["messages"]
+        if not body.get("continue_final_message"):
+            messages, last = body["messages"], {"role": "assistant", "content": ""}
+        if not isinstance(last["content"], str):
+            return None
+        body |= {"messages": [*messages, {**last, "content": last["content"] + self.text}], **words}
+        # The client has had the echo of its question.
+        body.pop("echo", None)
+        had = self.text_before + self.thoughts - self.thoughts_lost
         for limit in LIMITS:
             if body.get(limit):
-                body[limit] = int(body[limit]) - self.tokens_before
+                body[limit] = int(body[limit]) - had
+        if body.get("min_tokens"):
+            body["min_tokens"] = max(int(body["min_tokens"]) - had, 0)
         return body
 
 

@@ -218,6 +218,12 @@ def test_half_an_answer_is_not_ended_as_whole_where_no_engine_is_left_to_count_i
     assert b'finish_reason":"length' not in text and not text.endswith(DONE)
 
 
+def test_an_engine_that_refuses_the_rest_is_not_left_alone(door: doors.Door) -> None:
+    refusal = b'{"error": {"message": "odd", "code": 400}}'
+    _, _, text = ask(door, (200, event("a")), (400, refusal), stream=True)
+    assert text.startswith(event("a")) and b"no engine answers" in text and not text.endswith(DONE)
+
+
 def test_an_answer_that_fits_a_grammar_ends_where_it_broke_and_says_so(door: doors.Door) -> None:
     more = {"stream": True, "response_format": {"type": "json_object"}}
     _, _, text = ask(door, (200, event("a")), **more)

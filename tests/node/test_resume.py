@@ -130,7 +130,13 @@ def test_an_assistant_s_beginning_of_the_client_s_own_is_continued() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"n": 2}, {"response_format": {"type": "json_object"}}, {"structured_outputs": {"regex": "a"}}],
+    [
+        {"n": 2},
+        {"response_format": {"type": "json_object"}},
+        {"structured_outputs": {"regex": "a"}},
+        {"regex": "a"},
+        {"messages": [{"role": "assistant", "content": [{"type": "text"}]}], "continue_final_message": True},
+    ],
     ids=lambda more: next(iter(more)),
 )
 def test_what_can_t_be_continued_is_asked_of_nobody(more: dict[str, Any]) -> None:
@@ -148,7 +154,7 @@ def test_an_answer_that_has_all_its_tokens_is_ended_and_not_continued() -> None:
     answer.broke_off(2)
     assert resume.used_up(answer.rest({**ASKED, "max_tokens": 2}, WORDS))
     end = answer.ended()
-    assert end["choices"][0] == {"delta": {"content": ""}, "finish_reason": "length"} and end["id"] == "id-b"
+    assert end["choices"] == [{"index": 0, "delta": {"content": ""}, "finish_reason": "length"}] and end["id"] == "id-b"
 
 
 def test_an_answer_whose_tokens_nobody_counts_is_not_taken_for_whole() -> None:
@@ -271,3 +277,17 @@ def test_a_choice_whose_end_was_held_back_is_asked_for_again() -> None:
     ends = [of(0, chunk("a", "stop")), of(1, chunk("b", "stop"))]
     got, asked = run(body, first, ends)
     assert got == ends and asked == [body]
+
+
+def test_what_is_wanted_at_least_shrinks_with_what_is_wanted_at_most() -> None:
+    (asked,) = run({**ASKED, "min_tokens": 9, "echo": True}, [chunk("ab")], [])[1]
+    assert (asked["min_tokens"], asked["max_tokens"]) == (7, 8) and "echo" not in asked
+    (asked,) = run({**ASKED, "min_tokens": 1}, [chunk("ab")], [])[1]
+    assert asked["min_tokens"] == 0
+
+
+def test_thoughts_that_were_for_nothing_cost_the_client_no_tokens() -> None:
+    first = [chunk(reasoning="h")] * 6
+    got, asked = run(ASKED, first, [*[chunk(reasoning="h")] * 5, chunk("a")], [chunk("b", "stop"), usage(6, 1)])
+    assert [each["max_tokens"] for each in asked] == [10, 4]
+    assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 13, "total_tokens": 18}
