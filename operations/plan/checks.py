@@ -73,7 +73,8 @@ def _walls(survey: Survey) -> Findings:
     if not survey["walls"]["nft"]:
         yield (
             "nftables can't be set, and without it what the engine listens on is everybody's",
-            "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables)",
+            "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables, "
+            "or a container's newer nftables wrote a table that this one can't read: a reboot without it clears it)",
         )
 
 

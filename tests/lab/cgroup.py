@@ -35,18 +35,22 @@ def kill(node: LabNode) -> None:
 
 def remove(node: LabNode) -> None:
     """Remove the node's empty groups."""
-    deadline = time.monotonic() + 20
     for group in _groups(node):
-        while group.exists():
-            folders = [Path(path) for path, _, _ in os.walk(group)]
-            try:
-                for folder in sorted(folders, key=lambda p: len(p.parts), reverse=True):
-                    folder.rmdir()
-            except OSError:
-                # A process that has been killed is busy dying for a moment.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        _remove(group)
+
+
+def _remove(group: Path) -> None:
+    deadline = time.monotonic() + 20
+    while group.exists():
+        folders = [Path(path) for path, _, _ in os.walk(group)]
+        try:
+            for folder in sorted(folders, key=lambda p: len(p.parts), reverse=True):
+                folder.rmdir()
+        except OSError:
+            # A process that has been killed is busy dying for a moment.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def is_running(node: LabNode) -> bool:
@@ -66,16 +70,41 @@ def held(nodes: list[LabNode], cores: float) -> Iterator[None]:
             _let_go(node)
 
 
-def _hold(node: LabNode, cores: float) -> None:
+@contextmanager
+def process_held(pid: int, cores: float) -> Iterator[None]:
+    """This process of the machine gets no more than this part of a core while the body runs, in a group of its own; it
+    is in the root's group afterwards. Raises OSError where groups can't be made: by others than root, in a container.
+    """
+    root = ROOT / "cpu" if _cpu_is_apart() else ROOT
+    group = root / f"tandem-held-{pid}"
+    try:
+        group.mkdir()
+        _limit(group, cores)
+        _move({pid}, group)
+        yield
+    finally:
+        if group.exists():
+            _move(set(_members(group)), root)
+            _remove(group)
+
+
+def _limit(group: Path, cores: float) -> None:
     quota = str(round(cores * PERIOD_US))
     if not _cpu_is_apart():
         (ROOT / "cgroup.subtree_control").write_text("+cpu")
-        (ROOT / node.namespace / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        return
+    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+    (group / "cpu.cfs_quota_us").write_text(quota)
+
+
+def _hold(node: LabNode, cores: float) -> None:
+    if not _cpu_is_apart():
+        _limit(ROOT / node.namespace, cores)
         return
     group = ROOT / "cpu" / node.namespace
     group.mkdir()
-    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-    (group / "cpu.cfs_quota_us").write_text(quota)
+    _limit(group, cores)
     # What is started meanwhile by one that is not in yet is not in either.
     while left := set(_members(_groups(node)[0])) - set(_members(group)):
         _move(left, group)

@@ -124,9 +124,12 @@ def go_dark(node: LabNode) -> None:
     settle()
 
 
-def forget_addresses(node: LabNode) -> None:
-    """What a reboot does to a NIC: down, no address, MTU 1500. The namespace outlives the node, so it is done here."""
+def begin_anew(node: LabNode) -> None:
+    """What a reboot does to NICs (down, no address, MTU 1500) and to nftables (no table). The namespace outlives the
+    node, so it is done here.
+    """
     _take_down(node)
+    run("nsenter", f"--net=/run/netns/{node.namespace}", "nft", "flush", "ruleset")
     for device in LINKS.values():
         run("ip", "-n", node.namespace, "addr", "flush", "dev", device, check=False)
         run("ip", "-n", node.namespace, "link", "set", device, "mtu", "1500", check=False)

@@ -143,7 +143,7 @@ def _keep(node: LabNode) -> None:
     ]
     code = REBOOT_WANTED
     while code == REBOOT_WANTED:
-        network.forget_addresses(node)
+        network.begin_anew(node)
         # Docker in the guest wants cgroup v2, whatever this machine mounts, and sets net.ipv4.ip_forward;
         # the rest of /proc/sys is this machine's own and stays read-only.
         env = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}

@@ -2,7 +2,9 @@
 
     make bench-door                    a median of three, side by side (REPEATS=)
 
-CPU is that of the proxies' processes (/proc/PID/stat). Engines, clients and proxies share the machine.
+CPU is that of the proxies' processes (/proc/PID/stat). Engines, clients and proxies share the machine. On two cores one
+LiteLLM leaves nothing free for a second one. So what the second one brings is measured with each of them held at a
+quarter of a core, where control groups can be made (as root).
 Writes bench-door.json and prints the table.
 """
 
@@ -25,12 +27,15 @@ from statistics import median
 from operations.paths import PROXY_RUN
 from tests.bench.door.client import together
 from tests.bench.routing import doors
+from tests.lab import cgroup
 from tests.plan.samples import plan
 
 REPEATS = int(os.environ.get("REPEATS", "3"))
 RESULT = doors.ROOT / "bench-door.json"
 #: Of a machine that runs nothing else the engines are soon there.
 START_S = 30
+#: The part of a core that each LiteLLM gets where they are held, and the chunks of each of 64 streams there.
+HELD, HELD_CHUNKS = 0.25, 1500
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,6 +47,8 @@ class Way:
     url: str
     key: str
     pids: Sequence[int] = ()
+    #: Those of them that are LiteLLM behind HAProxy.
+    litellm: Sequence[int] = ()
 
     def cpu_s(self) -> float:
         """Seconds of CPU that its processes have had."""
@@ -73,6 +80,17 @@ async def measure(way: Way) -> dict[str, float]:
         "chunk_ms": chunk_s * 1000,
         "chunks_s": many / (time.perf_counter() - began),
     }
+
+
+async def held(way: Way) -> float:
+    """Chunks a second of 64 streams while each LiteLLM of it has a part of a core. Raises OSError."""
+    with ExitStack() as stack:
+        for pid in way.litellm:
+            stack.enter_context(cgroup.process_held(pid, HELD))
+        await together(way.url, way.key, 64, 40, 0)
+        began = time.perf_counter()
+        chunks = sum(each.chunks for each in await together(way.url, way.key, 64, HELD_CHUNKS, 0))
+        return chunks / (time.perf_counter() - began)
 
 
 @contextmanager
@@ -158,7 +176,8 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
         ports = [(int(door.url.rpartition(":")[2]), pulse) for door, pulse in inner]
         pids = haproxy(home, port, ports, stack)
         url = f"http://127.0.0.1:{port}"
-        found.append(Way(f"HAProxy before {count} LiteLLM", url, doors.KEY, [*pids, *(pid(door) for door, _ in inner)]))
+        own = [pid(door) for door, _ in inner]
+        found.append(Way(f"HAProxy before {count} LiteLLM", url, doors.KEY, [*pids, *own], own))
     return found
 
 
@@ -175,6 +194,19 @@ def table(rows: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
+def second(found: Sequence[Way]) -> list[float]:
+    """What the second LiteLLM brings where its CPU is free: chunks a second with one and with two; empty: processes
+    can't be held here.
+    """
+    ways = [way for way in found if way.litellm]
+    try:
+        rounds = [[asyncio.run(held(way)) for way in ways] for _ in range(REPEATS)]
+    except OSError as error:
+        print(f"no LiteLLM was held at a part of a core: {error}", file=sys.stderr)
+        return []
+    return [median(rates) for rates in zip(*rounds, strict=True)]
+
+
 def main() -> None:
     """Each way in turn, REPEATS times."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -184,9 +216,15 @@ def main() -> None:
             for way in found:
                 runs[way.name].append(asyncio.run(measure(way)))
                 print(f"  {number + 1} of {REPEATS}: {way.name}", file=sys.stderr, flush=True)
+        # Last: who was held is in another group afterwards.
+        rates = second(found)
     rows = {name: {key: median(run[key] for run in mine) for key in mine[0]} for name, mine in runs.items()}
-    RESULT.write_text(json.dumps({"median": rows, "runs": runs}, indent=1) + "\n")
+    RESULT.write_text(json.dumps({"median": rows, "runs": runs, "held_chunks_s": rates}, indent=1) + "\n")
     print(table(rows))
+    if rates:
+        one, two = rates
+        words = f"{one:,.0f} chunks a second with one, {two:,.0f} with two ({two / one:.2f} times)"
+        print(f"each LiteLLM held at {HELD} of a core: {words}")
 
 
 if __name__ == "__main__":
