@@ -82,15 +82,12 @@ async def measure(way: Way) -> dict[str, float]:
     }
 
 
-async def held(way: Way) -> float:
-    """Chunks a second of 64 streams while each LiteLLM of it has a part of a core. Raises OSError."""
-    with ExitStack() as stack:
-        for pid in way.litellm:
-            stack.enter_context(cgroup.process_held(pid, HELD))
-        await together(way.url, way.key, 64, 40, 0)
-        began = time.perf_counter()
-        chunks = sum(each.chunks for each in await together(way.url, way.key, 64, HELD_CHUNKS, 0))
-        return chunks / (time.perf_counter() - began)
+async def rate(way: Way) -> float:
+    """Chunks a second of 64 long streams."""
+    await together(way.url, way.key, 64, 40, 0)
+    began = time.perf_counter()
+    chunks = sum(each.chunks for each in await together(way.url, way.key, 64, HELD_CHUNKS, 0))
+    return chunks / (time.perf_counter() - began)
 
 
 @contextmanager
@@ -199,11 +196,14 @@ def second(found: Sequence[Way]) -> list[float]:
     can't be held here.
     """
     ways = [way for way in found if way.litellm]
-    try:
-        rounds = [[asyncio.run(held(way)) for way in ways] for _ in range(REPEATS)]
-    except OSError as error:
-        print(f"no LiteLLM was held at a part of a core: {error}", file=sys.stderr)
-        return []
+    with ExitStack() as stack:
+        try:
+            for pid in {pid for way in ways for pid in way.litellm}:
+                stack.enter_context(cgroup.process_held(pid, HELD))
+        except OSError as error:
+            print(f"no LiteLLM was held at a part of a core: {error}", file=sys.stderr)
+            return []
+        rounds = [[asyncio.run(rate(way)) for way in ways] for _ in range(REPEATS)]
     return [median(rates) for rates in zip(*rounds, strict=True)]
 
 
