@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-transfer bench-routing bench-door bench-watching venv-proxy manual manual-pages imports lock
+.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +154,9 @@ bench-converge: lab-up ## a deploy with nothing to change, against an empty one 
 bench-models: ## the same with three models on four nodes, against one model on them
 	@NODES=4 $(MAKE) --no-print-directory lab-up
 	@$(BIN)/python -m tests.bench.converge_models
+
+bench-switch: lab-up ## what a switch of topology costs eight streaming clients on the lab: requests, seconds away, the engine's own start (ORDER="solo replicas ...")
+	@$(BIN)/python -m tests.bench.switching
 
 bench-watching: lab-up ## what monitoring costs on the lab: a deploy without changes, CPU and memory of its units (ROUNDS= SECONDS=)
 	@$(BIN)/python -m tests.bench.watching

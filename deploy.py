@@ -31,6 +31,7 @@ from operations import (
     walls,
 )
 from operations.closing import sum_up
+from operations.paths import CANARY, FALLBACK, GUARD
 from operations.run import this_run
 
 # The same for all nodes: pyinfra reads this file once for each.
@@ -52,18 +53,17 @@ image.copy(run, "proxy", name="Image | the proxy's, on the other nodes")
 model.obtain(run, name="Model | on the head")
 model.copy(run, name="Model | on the other nodes")
 
-# The switch. A cluster's first rank goes first and comes last: the others have nothing to do without it.
-engine.retire(run, first=True, name="Engine | stop what is not the plan's, on the head")
-engine.retire(run, first=False, name="Engine | stop what is not the plan's, on the other nodes")
-# What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
-walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
+# The switch. Whatever can be done while the old engine serves is done before it stops.
 secrecy.kept(run, name="Secrets | whose they are, and who may read them")
-engine.files(run, name="Engine | files")
 engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
-upkeep.watch(run, name="Upkeep | memory guard and canary")
-engine.start(run, first=False, name="Engine | start on the other nodes")
-started = engine.start(run, first=True, name="Engine | start on the head")
+upkeep.watch(run, GUARD, CANARY, leaving=True, name="Upkeep | memory guard and canary")
+engine.files(run, name="Engine | files")
+engine.retire(run, name="Engine | stop what is not the plan's")
+# What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
+walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
+started = engine.start(run, name="Engine | start")
+upkeep.watch(run, GUARD, CANARY, FALLBACK, leaving=False, name="Upkeep | fallback, and nothing where no engine is")
 proxy.keys(run, name="Proxy | the same keys on all nodes")
 tls.certificates(run, name="Proxy | a certificate for each")
 proxy.serve(run, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, run))
@@ -74,11 +74,10 @@ for served, node in host.loop(run.plan.turns):
     proxy.serve(run, name="Engine | the proxies, before the next one stops", _if=partial(engine.proxy_follows, run))
     engine.renew(run, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(run, name="Engine | a token from each")
-# A cluster that was not started now has just proven itself: its token came out of all ranks.
-verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
-
 proxy.serve(run, name="Proxy | run")
 verify.proxy(run, name="Verify | a token through the proxy")
+# A cluster that was not started now has just proven itself: its token came out of all ranks.
+verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
 verify.remember(run, name="Verify | this plan has served")
 monitoring.export(run, name="Monitoring | what each node says to Prometheus")
 monitoring.show(run, advice=for_page, name="Monitoring | the page behind each proxy")

@@ -1,4 +1,4 @@
-"""The engines of the plan: what is not in it goes first, then files, then starts, of ranks the first one last."""
+"""The engines of the plan: their files first, then what is not in it goes, then starts."""
 
 from __future__ import annotations
 
@@ -16,60 +16,103 @@ from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.run import Run, step
-from operations.shapes.look import Look
 from operations.watching import parts
 
 
 @step
-def retire(run: Run, first: bool) -> Iterator[PyinfraCommand]:
-    """Stop engines that are not the plan's, or not any more: `first` those that lead their ranks, then the others. In
+def retire(run: Run) -> Iterator[PyinfraCommand]:
+    """Stop engines that are not the plan's, or not any more, on all nodes at once: ranks end with each other anyhow. In
     replicas a live one waits for its turn (`renew`); one that has no container yet, or that nobody reaches, serves
     nobody, and needs none.
     """
     found, here = run.look(host), {each.unit: each for each in run.plan.on(host.name)}
-    if first:
-        for stray in found["services"]["strays"]:
-            host.log(f"the container {stray} has Tandem's name or label, and no unit: removed")
-            yield StringCommand("docker rm --force", stray)
-        if alone := found["alone"]:
-            host.log(f"serves alone since {alone.get('since', '?')}, in the place of a cluster: that ends here")
-            yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload")
-    for unit in units.engines(found):
-        # Of another plan's engine its container says whether it answers: a cluster's other ranks do not.
-        if unit not in here and bool(units.of(found, unit).get("url")) == first:
-            yield from units.remove(unit)
     idle = True
-    for model in here.values():
-        if model.on(host.name).leads == first and _has_to_stop(run, model, found):
+    for stray in found["services"]["strays"]:
+        idle = False
+        host.log(f"the container {stray} has Tandem's name or label, and no unit: removed")
+        yield StringCommand("docker rm --force", stray)
+    if alone := found["alone"]:
+        idle = False
+        host.log(f"serves alone since {alone.get('since', '?')}, in the place of a cluster: that ends here")
+        yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload")
+    for unit in units.engines(found):
+        if unit not in here:
             idle = False
-            run.clock.mark_first("stopped")
+            yield from units.remove(unit)
+    for model in here.values():
+        if _has_to_stop(run, model):
+            idle = False
+            if not _another_serves(run, model.unit):
+                run.clock.mark_first("stopped")
             yield units.stop(model.unit)
     if idle:
         host.noop("nothing to stop")
 
 
-def _has_to_stop(run: Run, model: ServedModel, found: Look) -> bool:
+def _another_serves(run: Run, unit: str) -> bool:
+    """Whether an engine of the same model, which has no part on this node, serves on meanwhile."""
+    if not state.is_executing:
+        return False
+    model = next(each for each in run.plan.models if each.unit == unit)
+    own = {each.name for each in model.ranks(model.on(host.name))}
+    return any(_stays(run, model.seen_from(name), run.node(name)) for name in model.endpoints if name not in own)
+
+
+def _stays(run: Run, model: ServedModel, where: Host) -> bool:
+    """Whether what runs of a model on this node serves, and is not stopped before another engine does."""
+    found, service = run.look(where), run.plan.of(where.name).engines[model.unit]
+    if not found["alone"] and units.is_running(found, model.unit) and not units.is_stale(found, service):
+        return proving.is_live(run, model, where)
+    return _waits_for_its_turn(run, model, where)
+
+
+def _has_to_stop(run: Run, model: ServedModel) -> bool:
     """Whether what runs of a model on this node is not the plan's, and does not wait for its turn."""
+    found = run.look(host)
+    # What serves alone for a cluster is no rank, whatever it was started from.
+    is_stale = bool(found["alone"]) or units.is_stale(found, run.plan.of(host.name).engines[model.unit])
+    return is_stale and not _waits_for_its_turn(run, model, host)
+
+
+def _waits_for_its_turn(run: Run, model: ServedModel, where: Host) -> bool:
+    """Whether what runs of a model on this node, and is not the plan's, serves until another engine does (`renew`). One
+    answer a run: its files and its stop go by it.
+    """
+    if not state.is_executing:
+        return _may_wait(run, model, where)
+    waits = run.started.waits
+    if (model.unit, where.name) not in waits:
+        live = _may_wait(run, model, where) and proving.is_live(run, model, parts(model, where)[0])
+        waits[model.unit, where.name] = live
+    return waits[model.unit, where.name]
+
+
+def _may_wait(run: Run, model: ServedModel, where: Host) -> bool:
+    found = run.look(where)
     # The labels of its container: a unit that only waits has none. In groups of other nodes than now it is another
     # layout, whose ranks would go one by one.
     runs = units.of(found, model.unit)
-    is_a_replica = runs.get("topology") == "replicas" and runs.get("group", "") == model.group
-    # What serves alone is no rank, whatever it was started from.
-    is_stale = bool(found["alone"]) or units.is_stale(found, run.plan.of(host.name).engines[model.unit])
-    waits_for_its_turn = model.takes_turns and is_a_replica
-    if is_stale and waits_for_its_turn and state.is_executing:
-        waits_for_its_turn = proving.is_live(run, model, parts(model, host)[0])
-    return is_stale and not waits_for_its_turn
+    is_a_replica = runs.get("topology") == "replicas"
+    # So is a solo, at another address. Two of them that become replicas on each other's nodes would wait for ever for
+    # each other's memory.
+    is_a_replica |= runs.get("topology") == "solo" and not any(model.shares(each) for each in model.nodes)
+    is_a_replica &= runs.get("group", "") == model.group and not found["alone"]
+    service = run.plan.of(where.name).engines[model.unit]
+    return model.takes_turns and is_a_replica and units.is_stale(found, service)
 
 
 @step
 def files(run: Run) -> Iterator[PyinfraCommand]:
-    """Units, environments and scripts. A running engine does not read them again."""
-    mine = run.plan.of(host.name)
-    for service in mine.engines.values():
-        yield from units.place_service(service, run.look(host)["files"])
-    if not mine.engines:
-        host.noop("no engine belongs here")
+    """Units, environments and scripts. An engine that runs does not read them again. One that waits for its turn keeps
+    its own until then (`make plan` shows what comes): should it end before, it comes back as what the proxies know.
+    """
+    mine, idle = run.plan.of(host.name), True
+    for model in run.plan.on(host.name):
+        if not (state.is_executing and _waits_for_its_turn(run, model, host)):
+            idle = False
+            yield from units.place_service(mine.engines[model.unit], run.look(host)["files"])
+    if idle:
+        host.noop("no engine belongs here, or each waits for its turn")
 
 
 @step
@@ -94,12 +137,15 @@ def ray_token(run: Run) -> Iterator[PyinfraCommand]:
 
 
 @step
-def start(run: Run, first: bool) -> Iterator[PyinfraCommand]:
-    """Start what is not running: `first` the engines that lead their ranks, else the others."""
+def start(run: Run) -> Iterator[PyinfraCommand]:
+    """Start what is not running."""
     idle = True
     for model in run.plan.on(host.name):
-        if model.on(host.name).leads == first and not units.is_up(run.look(host), model.unit):
+        if not units.is_up(run.look(host), model.unit):
             idle = False
+            if not units.is_running(run.look(host), model.unit):
+                # One that waited for its turn, and has ended, has none of them yet.
+                yield from units.place_service(run.plan.of(host.name).engines[model.unit], run.look(host)["files"])
             yield from units.start(model.unit)
             run.started.add(model, host.name)
             run.clock.mark("started")
@@ -168,6 +214,7 @@ def renew(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
         return
     if units.has_container(run.look(host), model.unit):
         yield quietly(lambda _, host: _let_cooldowns_end(host))
+    yield from units.place_service(run.plan.of(host.name).engines[model.unit], run.look(host)["files"])
     yield units.stop(model.unit)
     yield from units.start(model.unit)
     run.started.add(model, host.name)

@@ -27,6 +27,7 @@ from operations.paths import (
 )
 from operations.patience import beat, quietly
 from operations.placing import put_secrets_right
+from operations.plan.addresses import is_local
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import behind
 from operations.plan.litellm_service import config_of, litellm_service, ports, server
@@ -119,19 +120,26 @@ def _over_what_serves(run: Run) -> Sequence[Service]:
         return planned
     meant = [behind(each) for each in run.plan.models]
     models = [
-        replace(other, engines=tuple(_address(run, each, *engine) for engine in each.endpoints.items()))
+        replace(other, engines=tuple(_urls(run, each)) if each.takes_turns else other.engines)
         for each, other in zip(run.plan.models, meant, strict=True)
     ]
     return planned if models == meant else [litellm_service(run.plan.knobs, models, each.unit) for each in planned]
 
 
-def _address(run: Run, model: ServedModel, name: str, url: str) -> str:
-    """Where the engine that answers on this node does so; `url`: where it is to."""
-    if not model.takes_turns:
-        return url
-    found = run.look(run.node(name))
-    waits = units.is_stale(found, run.plan.of(name).engines[model.unit])
-    return (waits and units.of(found, model.unit).get("url")) or url
+def _urls(run: Run, model: ServedModel) -> Iterator[str]:
+    """Where engines of a model answer this node's proxy. Of one that waits for its turn both where it is and where it
+    will be: a deploy that is broken off behind its renewal could tell nobody.
+    """
+    for name, url in model.endpoints.items():
+        found = run.look(run.node(name))
+        runs = units.of(found, model.unit) if units.is_stale(found, run.plan.of(name).engines[model.unit]) else {}
+        is_now, calls_itself = runs.get("url") or url, runs.get("model") or model.recipe.served_name
+        # A solo's answers its own node alone, and one of an older name nobody who asks for the new one.
+        is_asked = calls_itself == model.recipe.served_name and (name == host.name or not is_local(is_now))
+        if is_now != url and is_asked:
+            yield is_now
+        if is_now != url or is_asked:
+            yield url
 
 
 def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[PyinfraCommand]:

@@ -12,6 +12,8 @@ class Started:
         self._proven: dict[tuple[str, str], bool] = {}
         #: Whether an engine was found to serve as this plan has it when another one of its model was about to stop.
         self.stands_in = False
+        #: Whether what was found of a model on a node serves until its turn comes, by unit and node.
+        self.waits: dict[tuple[str, str], bool] = {}
 
     def add(self, model: ServedModel, name: str) -> None:
         """The engine, or its rank on this node, has been started: whatever it was, it has to prove itself."""

@@ -26,4 +26,4 @@ class Stopwatch:
             return ""
         away = time.monotonic() - marks["stopped"]
         start = max(marks["answers"] - marks["started"], 0)
-        return f"away for {away:.0f} s: {start:.0f} s were the engine's own start, {away - start:.0f} s the switch"
+        return f"away for {away:.1f} s: {start:.1f} s were the engine's own start, {away - start:.1f} s the switch"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyinfra import host
-from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
+from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from operations.paths import ENGINE, folder_of, run_folder, unit_file
 from operations.placing import differs, place
@@ -95,13 +95,20 @@ def place_service(service: Program, present: dict[str, FileState]) -> Iterator[P
         yield StringCommand(f"if systemctl is-enabled --quiet {name}; then systemctl reenable --quiet {name}; fi")
 
 
-def remove(unit: str) -> Iterator[PyinfraCommand]:
-    """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay."""
-    yield StringCommand("systemctl disable --now --quiet", f"{unit}.service")
-    yield StringCommand("rm -rf", unit_file(unit), f"/run/systemd/system/{unit}.service.d")
-    yield StringCommand("find", QuoteString(folder_of(unit)), "-maxdepth 1 -type f -delete")
-    yield StringCommand("rm -rf", run_folder(unit), f"{run_folder(unit)}.cid")
-    yield StringCommand("systemctl daemon-reload && systemctl reset-failed --quiet", f"{unit}.service || true")
+def remove(unit: str, *more: str) -> Iterator[PyinfraCommand]:
+    """Take away a unit that the plan does not have here: process, container, files. Images, models and secrets stay.
+    `more`: commands that end it. All in one go, and systemd reads its units once: another node's engine may wait for
+    this with its start.
+    """
+    name = f"{unit}.service"
+    steps = [
+        f"systemctl --no-reload disable --now --quiet {name}",
+        f"rm -rf {unit_file(unit)} /run/systemd/system/{name}.d",
+        f"find {folder_of(unit)} -maxdepth 1 -type f -delete",
+        f"rm -rf {run_folder(unit)} {run_folder(unit)}.cid",
+        "systemctl daemon-reload",
+    ]
+    yield StringCommand(" && ".join([*steps, f"{{ systemctl reset-failed --quiet {name} || true; }}", *more]))
 
 
 def exists(state: Look, unit: str) -> bool:

@@ -8,7 +8,6 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
 from operations import units
-from operations.paths import CANARY, FALLBACK, GUARD
 from operations.run import Run, step
 
 
@@ -24,16 +23,18 @@ def files(run: Run) -> Iterator[PyinfraCommand]:
 
 
 @step
-def watch(run: Run) -> Iterator[PyinfraCommand]:
-    """They run where the plan has them, from the files that are there, and nowhere else."""
+def watch(run: Run, *watchers: str, leaving: bool) -> Iterator[PyinfraCommand]:
+    """These units run where the plan has them, from the files that are there, and nowhere else. `leaving`: where it has
+    them no more they are left for now.
+    """
     found, services = run.look(host), run.plan.of(host.name).services
     idle = True
-    for unit in (GUARD, CANARY, FALLBACK):
+    for unit in watchers:
         service = services[unit]
         if service:
             commands = units.renew(found, service)
         else:
-            commands = units.remove(unit) if units.exists(found, unit) else iter(())
+            commands = units.remove(unit) if units.exists(found, unit) and not leaving else iter(())
         for command in commands:
             idle = False
             yield command

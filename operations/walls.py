@@ -68,7 +68,6 @@ def take_down(_run: Run) -> Iterator[PyinfraCommand]:
 
 
 def _remove() -> Iterator[PyinfraCommand]:
-    yield from units.remove(WALLS)
     # Of a unit that was down already the table is gone too, unless somebody loaded it by hand.
-    yield StringCommand("nft delete table inet tandem 2>/dev/null || true")
-    yield StringCommand("systemctl stop", SLICE)
+    gone = "{ nft delete table inet tandem 2>/dev/null || true; }"
+    yield from units.remove(WALLS, gone, f"systemctl stop {SLICE}")

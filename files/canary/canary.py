@@ -8,10 +8,10 @@ reached: if they stay away, the ranks' meeting sees it and ends them all.
 
 Runs on the node as `canary.py SPEC`; canary.json beside it has
 
-- `engines`: by their units, `url`, `model`; `question`: {path, body, pattern} where a token is not asked for; `acts`:
-  whether this node's container is the one that answers; `deadline_s`; `silence_s` and `mute_s`: for how long one with
-  and one without signs of life in its metrics may give none; `start_s`; `signs`: {path, pattern}; `meeting`: {mark,
-  ranks} in a cluster, else null; `peers`: {name: address} of the nodes with its other ranks
+- `engines`: by their units, `url`, `model`, `answers`: what it is there for; `question`: {path, body, pattern} where a
+  token is not asked for; `acts`: whether this node's container is the one that answers; `deadline_s`; `silence_s` and
+  `mute_s`: for how long one with and one without signs of life in its metrics may give none; `start_s`; `signs`: {path,
+  pattern}; `meeting`: {mark, ranks} in a cluster, else null; `peers`: {name: address} of the nodes with its other ranks
 - `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit
 - `rails`: {device: {address, mtu}}
 - `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engines` while this node serves

@@ -30,6 +30,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import node
 from rails import Rails
 from watch import SOON_S, Question, Sight, Watch
 
@@ -86,11 +87,12 @@ class Engine(Watch):
 
     def __init__(self, wanted: CanaryEngine, rails: Rails, unit: str = "tandem-engine") -> None:
         self.NAME = unit.removeprefix("tandem-")
-        self.wanted, self.rails, self.url = wanted, rails, wanted["url"]
+        self.wanted, self.rails = wanted, rails
         super().__init__(wanted["deadline_s"], wanted["silence_s"], wanted["start_s"], acts=wanted["acts"])
 
     def look(self) -> Sight:
         """Its signs first; a question where they do not move."""
+        self.find()
         now, asked = time.monotonic(), self.question
         # Before its first token it may compile kernels for it, and say nothing meanwhile.
         self.silence_s = self.wanted["silence_s" if self.signs.known and self.answered_at else "mute_s"]
@@ -105,6 +107,10 @@ class Engine(Watch):
         else:
             # Both engines serve their metrics when the model is loaded, and not before.
             self.starts_no_more()
+        if not self.is_asked:
+            # No question of the plan's is one for it: it lives as long as its metrics come.
+            self.question = None
+            return Sight(alive=not (stuck or missing), problem=stuck or missing, since=now)
         if not self.acts:
             # Each canary would take the token of another's for work, and ask again as soon as that is done.
             return Sight(alive=moved, problem=stuck or missing, since=now)
@@ -130,6 +136,19 @@ class Engine(Watch):
             self.question = Question(self.ask)
         return Sight()
 
+    def find(self) -> None:
+        """What waits for its turn to be renewed may answer at another address, to another name and to other questions
+        than the plan has it: its container says so.
+        """
+        if self.is_found or not self.acts:
+            return
+        labels = node.labels(self.unit)
+        self.is_found = bool(labels)
+        self.model = labels.get("tandem.model") or self.model
+        self.url = labels.get("tandem.url") or self.url
+        self.is_asked = labels.get("tandem.answers", self.wanted["answers"]) == self.wanted["answers"]
+        self.signs.url = f"{self.url}{self.wanted['signs']['path']}"
+
     def pause_s(self) -> float:
         """What its own token has moved is read soon, so that what others' moves is told apart from it."""
         return SOON_S if self.settling else self.deadline_s / LOOKS
@@ -137,7 +156,7 @@ class Engine(Watch):
     def ask(self) -> str:
         """Why the engine gave no token, or nothing of what it is there for; empty: it did."""
         question = self.wanted.get("question") or CHAT
-        body = {"model": self.wanted["model"], **question["body"]}
+        body = {"model": self.model, **question["body"]}
         request = urllib.request.Request(
             f"{self.url}{question['path']}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
@@ -178,6 +197,9 @@ class Engine(Watch):
 
     def _forget(self, now: float) -> None:
         super()._forget(now)
+        #: Whether the questions of the plan are for it.
+        self.is_asked = True
+        self.url, self.model, self.is_found = self.wanted["url"], self.wanted["model"], False
         self.signs = Signs(f"{self.url}{self.wanted['signs']['path']}", self.wanted["signs"]["pattern"])
         #: Until when it is not asked, as long as it stays idle.
         self.rests_until = 0.0

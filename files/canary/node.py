@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,16 @@ def kill(container: str) -> bool:
     """Whether Docker has killed it."""
     done = run(["docker", "kill", container], KILL_S)
     return done is not None and done.returncode == 0
+
+
+def labels(container: str) -> dict[str, str]:
+    """Those of a container; none: it is not there, or Docker does not say."""
+    done = run(["docker", "inspect", "--format", "{{json .Config.Labels}}", container])
+    try:
+        said = json.loads(done.stdout) if done and done.returncode == 0 else {}
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def control_group(container: str) -> Path | None:

@@ -51,8 +51,9 @@ CALL_S, CALL_TIMEOUT_S = 0.3, 1.0
 TURN_S = 0.3
 #: A rail that is cut for 5 s must not cost a load of 15 minutes; a dead node should not go unseen for longer.
 SILENCE_S = 12
-#: For the rank's processes when it is asked to stop: vLLM has nothing to finish then, and Ray would take ten.
-STOP_S = 3.0
+#: Of the seconds that the engine is given to end (`stop_s` of meeting.json), what is kept for the look before it and
+#: for ending what has not ended by then.
+KEPT_S = 0.7
 
 
 class Peer:
@@ -273,7 +274,7 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path
         time.sleep(CALL_S)
 
 
-def serve(peers: dict[int, Peer], mark: Path) -> int:
+def serve(peers: dict[int, Peer], mark: Path, stop_s: float) -> int:
     """Run this rank's commands until they end or a peer is gone; returns the exit code."""
     say("all ranks are here: starting")
     note(mark, [], met=True)
@@ -295,7 +296,7 @@ def serve(peers: dict[int, Peer], mark: Path) -> int:
             if peer.gone:
                 reason = reason or f"rank {rank} {peer.gone}"
     say(f"{reason}: leaving, so that all ranks meet again")
-    end(process, patience_s=STOP_S if asked else 0)
+    end(process, patience_s=max(stop_s - KEPT_S, 0) if asked else 0)
     return 0 if asked else 1
 
 
@@ -334,10 +335,10 @@ def main() -> int:
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(call(address, meeting["rank"], spec, mark, given), mark)
+        return serve(call(address, meeting["rank"], spec, mark, given), mark, meeting["stop_s"])
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(lead(listener, meeting, spec, mark, given), mark)
+        return serve(lead(listener, meeting, spec, mark, given), mark, meeting["stop_s"])
 
 
 if __name__ == "__main__":

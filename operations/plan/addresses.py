@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from operations.plan.environment import HUB
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
@@ -14,6 +16,11 @@ def engine_url(knobs: Knobs, node: Node) -> str:
     The proxy of its own node reaches it there with the cable out as well: a rail keeps its address without a carrier.
     """
     return f"http://{node.fabric}:{knobs.engine_port}"
+
+
+def is_local(url: str) -> bool:
+    """Whether only its own node can reach it."""
+    return urlsplit(url).hostname == "127.0.0.1"
 
 
 def model_path(recipe: Recipe) -> str:

@@ -90,7 +90,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
     if is_cluster:
         meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
-        meeting["mark"] = model.meeting
+        meeting |= {"mark": model.meeting, "stop_s": runs.STOP_S}
         if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
             meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))
@@ -124,6 +124,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         folder=folder,
         spec=SPEC,
         starts=STARTS,
+        stop_s=runs.STOP_S,
     )
     return [*files, File(unit_file(model.unit), unit)]
 
@@ -193,7 +194,7 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
         # The walls know its sockets by it.
         argv += ["--cgroup-parent", node.engine_group]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={topology}"]
-    argv += ["--label", f"tandem.model={recipe.served_name}"]
+    argv += ["--label", f"tandem.model={recipe.served_name}", "--label", f"tandem.answers={recipe.answers}"]
     if model.is_group:
         argv += ["--label", f"tandem.group={model.group}"]
     if node in model.answering:

@@ -66,6 +66,7 @@ def _engine(model: ServedModel, node: Node) -> CanaryEngine:
     return {
         "url": engine_url(knobs, answering),
         "model": recipe.served_name,
+        "answers": recipe.answers,
         **asked,
         "acts": node.name == answering.name,
         "deadline_s": knobs.canary_deadline,

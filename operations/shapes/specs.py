@@ -33,6 +33,7 @@ class CanaryEngine(Asked):
 
     url: str
     model: str
+    answers: str
     acts: bool
     deadline_s: float
     silence_s: float

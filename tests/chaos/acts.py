@@ -50,11 +50,25 @@ def on_holder(act_on: Callable[[LabNode], Act]) -> Act:
     """An act on the node that has the virtual address when it begins; fails where that is not one."""
 
     def act(scene: Scene) -> None:
-        holders = scene.holders
-        assert len(holders) == 1, f"{[each.name for each in holders]} have {scene.address}"
-        act_on(holders[0])(scene)
+        act_on(_holder(scene))(scene)
 
     return act
+
+
+def on_other(act_on: Callable[[LabNode], Act]) -> Act:
+    """An act on the node that serves and has not the virtual address when it begins."""
+
+    def act(scene: Scene) -> None:
+        holder = _holder(scene)
+        act_on(next(each for each in scene.serving if each != holder))(scene)
+
+    return act
+
+
+def _holder(scene: Scene) -> LabNode:
+    holders = scene.holders
+    assert len(holders) == 1, f"{[each.name for each in holders]} have {scene.address}"
+    return holders[0]
 
 
 def off(*nodes: LabNode) -> Act:

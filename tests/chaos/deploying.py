@@ -23,16 +23,28 @@ def deploy_killed_at(operation: str, after_s: float = 0.0, *before: Act) -> Act:
     def act(scene: Scene) -> None:
         for each in before:
             each(scene)
-        process = cluster.begin(**scene.knobs, recipe=changed_recipe())
-        assert process.stderr is not None
-        for line in process.stderr:
-            if operation in line and "Starting operation" in line:
-                break
-        time.sleep(after_s)
-        process.kill()
-        process.communicate()
+        _kill_at(cluster.begin(**scene.knobs, recipe=changed_recipe()), operation, after_s)
 
     return act
+
+
+def switch_killed_at(operation: str, after_s: float, topology: str) -> Act:
+    """The same with a deploy of another topology."""
+
+    def act(scene: Scene) -> None:
+        _kill_at(cluster.begin(**{**scene.knobs, "topology": topology}), operation, after_s)
+
+    return act
+
+
+def _kill_at(process: subprocess.Popen[str], operation: str, after_s: float) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if operation in line and "Starting operation" in line:
+            break
+    time.sleep(after_s)
+    process.kill()
+    process.communicate()
 
 
 def management_cut_in_a_deploy(scene: Scene) -> None:

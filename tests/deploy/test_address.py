@@ -62,7 +62,7 @@ def test_without_the_knob_it_is_given_back(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, before, "-y", "--data", "topology=replicas")
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
-        assert outcome.position(node, f"systemctl disable --now --quiet {ADDRESS}.service") >= 0
+        assert outcome.position(node, f"systemctl --no-reload disable --now --quiet {ADDRESS}.service") >= 0
 
 
 def test_a_solo_leaves_it_to_the_head(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_a_solo_leaves_it_to_the_head(tmp_path: Path) -> None:
     data = ["--data", "topology=solo", "--data", f"proxy_address={WANTED}"]
     outcome = deploy(tmp_path, before, "-y", *data, office=OFFICE, claimed=FREE)
     assert outcome.code == 0, outcome.text
-    assert outcome.position(2, f"systemctl disable --now --quiet {ADDRESS}.service") >= 0
+    assert outcome.position(2, f"systemctl --no-reload disable --now --quiet {ADDRESS}.service") >= 0
     assert outcome.position(1, START) >= 0

@@ -237,7 +237,9 @@ def test_a_head_that_this_machine_alone_can_t_reach_may_be_at_work(tmp_path: Pat
     assert f"can't be asked whether a deploy is at work: spark-1 {REFUSED}: it is on, without an ssh" in outcome.text
     assert "every image of Tandem's is needed" not in outcome.json
     if name == "down":
-        verb(tmp_path, name, 0, inventory=DARK).position(2, f"systemctl disable --now --quiet {ENGINE}.service")
+        verb(tmp_path, name, 0, inventory=DARK).position(
+            2, f"systemctl --no-reload disable --now --quiet {ENGINE}.service"
+        )
 
 
 def test_check_of_a_solo_names_the_node_that_is_away(tmp_path: Path) -> None:
@@ -250,5 +252,5 @@ def test_check_of_a_solo_names_the_node_that_is_away(tmp_path: Path) -> None:
 def test_down_takes_down_what_answers_and_says_what_the_other_keeps(tmp_path: Path) -> None:
     outcome = verb(tmp_path, "down", 1)
     assert outcome.code == 1
-    outcome.position(1, f"systemctl disable --now --quiet {ENGINE}.service")
+    outcome.position(1, f"systemctl --no-reload disable --now --quiet {ENGINE}.service")
     assert f"spark-2 {REFUSED}: it keeps what it has, and starts that again when it boots" in outcome.text

@@ -11,7 +11,7 @@ import pytest
 from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
 from operations.plan.litellm import Behind
 from operations.plan.litellm_service import config_of, litellm_service
-from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
 START = "systemctl start --no-block tandem-engine.service"
@@ -60,22 +60,25 @@ def test_a_plan_ends_with_what_it_comes_to(tmp_path: Path) -> None:
     assert outcome.commands == []
 
 
-def test_on_fresh_nodes_workers_start_before_the_head(tmp_path: Path) -> None:
+def test_on_fresh_nodes_engines_start_behind_guard_and_walls_and_before_the_proxies(tmp_path: Path) -> None:
     plan = planned(**RAY)
     journal = {"seen": dict.fromkeys(plan.models[0].recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
     states = [fresh(plan, name) for name in NAMES]
     outcome = deploy(tmp_path, states, "-y", *flags(**RAY), programs={"unit.journal": journal})
     assert outcome.code == 0, outcome.text
-    assert outcome.position(1, "ray.token") < outcome.position(2, START) < outcome.position(1, START)
-    assert outcome.position(1, START) < outcome.position(1, "systemctl start --no-block tandem-proxy.service")
-    assert outcome.position(2, START) < outcome.position(2, "systemctl start --no-block tandem-proxy.service")
+    starts = "systemctl start --no-block tandem-{}.service"
+    for node in (1, 2):
+        before = [outcome.position(node, each) for each in ("ray.token", starts.format("guard"), "start tandem-walls")]
+        assert max(before) < outcome.position(node, START) < outcome.position(node, starts.format("proxy"))
 
 
-def test_a_switch_stops_the_head_first_and_starts_it_last(tmp_path: Path) -> None:
+def test_what_can_be_done_while_the_old_engines_serve_is_done_before_they_stop(tmp_path: Path) -> None:
     states = as_planned(topology="replicas")
     outcome = deploy(tmp_path, states, "-y", *flags(topology="cluster"))
     assert outcome.code == 0, outcome.text
-    assert outcome.position(1, STOP) < outcome.position(2, STOP) < outcome.position(2, "engine.env")
+    for node in (1, 2):
+        order = [outcome.position(node, part) for part in ("canary.json", "engine.env", STOP, "tandem.nft")]
+        assert order == sorted(order) and order[-1] - order[-2] < 5, order
 
 
 def test_how_long_the_service_was_away_is_the_last_line(tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ def test_who_serves_alone_does_so_no_more_in_another_topology(tmp_path: Path, to
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
         outcome.position(node, f"rm -f {ALONE} {ALONE_SINCE} && systemctl daemon-reload")
-        outcome.position(node, "systemctl disable --now --quiet tandem-fallback.service")
+        outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-fallback.service")
 
 
 def test_to_fall_back_or_not_restarts_no_rank(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_to_fall_back_or_not_restarts_no_rank(tmp_path: Path) -> None:
 def test_to_solo_the_worker_s_engine_is_removed(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(topology="solo"))
     assert outcome.code == 0, outcome.text
-    outcome.position(2, "systemctl disable --now --quiet tandem-engine.service")
+    outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-engine.service")
     outcome.position(2, "rm -rf /etc/systemd/system/tandem-engine.service /run/systemd/system/tandem-engine.service.d")
     assert not [command for _, command in outcome.commands if "rm" in command.split() and "hub" in command]
 
@@ -134,6 +137,18 @@ def test_replicas_are_renewed_one_at_a_time(tmp_path: Path) -> None:
     assert (
         outcome.position(1, STOP) < outcome.position(1, START) < outcome.position(2, STOP) < outcome.position(2, START)
     )
+
+
+def test_what_waits_to_be_renewed_has_its_own_files_until_then(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    for state in states:
+        state["services"]["units"][ENGINE]["spec"] = "older"
+        state["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "of another plan"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    # Should it end before, it comes back as what the proxies know.
+    order = [outcome.position(1, START), outcome.position(2, "engine/start.sh"), outcome.position(2, STOP)]
+    assert order == sorted(order)
 
 
 DOWN = {
@@ -154,6 +169,56 @@ def test_a_replica_that_serves_nobody_is_renewed_before_the_one_that_serves(tmp_
     outcome.position(2, STOP)
     assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
     assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
+
+
+def test_a_plan_shows_the_files_of_what_waits_to_be_renewed(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    states[1]["services"]["units"][ENGINE]["spec"] = "older"
+    states[1]["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "of another plan"
+    outcome = deploy(tmp_path, states, "--dry", "--diff", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    assert "[@fake/spark-2] /etc/tandem/engine/start.sh" in outcome.text
+    assert "[@fake/spark-1] /etc/tandem/engine/start.sh" not in outcome.text
+
+
+SOLO_URL = "http://127.0.0.1:8001"
+
+
+def solo_to_replicas(tmp_path: Path, **by_node: Any) -> Outcome:
+    """Of a solo that serves on the head. The proxies of both nodes know already what each of them can reach: the head's
+    the solo where it is and where it will be, the other node's where it will be alone; both the other engine.
+    """
+    plan = planned(topology="replicas")
+    states = [look(plan, name) for name in NAMES]
+    states[0]["services"]["units"][ENGINE] |= {"spec": "older", "topology": "solo", "url": SOLO_URL}
+    states[1]["services"]["units"][ENGINE] = {"UnitFileState": "enabled", "ActiveState": "failed"}
+    later = tuple(plan.models[0].endpoints.values())
+    for state, engines in zip(states, ((SOLO_URL, *later), later), strict=True):
+        for unit in LITELLM:
+            service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, engines)], unit)
+            config = next(file for file in service.files if file.path == config_of(unit))
+            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+    return deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=by_node)
+
+
+def test_a_solo_serves_until_another_node_does(tmp_path: Path) -> None:
+    outcome = solo_to_replicas(tmp_path)
+    assert outcome.code == 0, outcome.text
+    assert outcome.position(2, START) < outcome.position(1, STOP) < outcome.position(1, START)
+    # These nodes stay as they are, so the last word is the first one.
+    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
+    assert "the service was away" not in outcome.text
+
+
+def test_a_solo_serves_on_where_no_other_node_does(tmp_path: Path) -> None:
+    outcome = solo_to_replicas(tmp_path, **{NAMES[1]: {"engine.probe": DOWN}})
+    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
+
+
+def test_a_solo_that_serves_nobody_waits_for_no_turn(tmp_path: Path) -> None:
+    outcome = solo_to_replicas(tmp_path, **{NAMES[0]: {"engine.probe": DOWN}})
+    assert outcome.position(1, STOP) < outcome.position(2, START)
 
 
 def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path) -> None:
@@ -199,13 +264,42 @@ def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then(tmp
     states[1]["services"]["units"][ENGINE] |= {"spec": "older", "url": older}
     first = next(iter(plan.models[0].endpoints.values()))
     for unit in LITELLM:
-        service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, (first, older))], unit)
+        # Where it is, and where it will be.
+        engines = (first, older, plan.models[0].endpoints[NAMES[1]])
+        service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, engines)], unit)
         config = next(file for file in service.files if file.path == config_of(unit))
         for state in states:
             state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.code == 0, outcome.text
     # These nodes stay as they are: the last word is the same. Nobody is told of the other address too soon.
+    outcome.position(2, STOP)
+    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
+
+
+@pytest.mark.parametrize(
+    ("runs", "asked"),
+    [
+        ({"url": "http://192.168.177.12:7001", "model": "older"}, (0, 1)),
+        ({"model": "older"}, (0,)),
+    ],
+    ids=["at another address", "at its own"],
+)
+def test_an_engine_of_an_older_name_is_not_asked_for_the_new_one(
+    tmp_path: Path, runs: dict[str, str], asked: tuple[int, ...]
+) -> None:
+    states, plan = as_planned(topology="replicas"), planned(topology="replicas")
+    states[1]["services"]["units"][ENGINE] |= {"spec": "older", **runs}
+    urls = list(plan.models[0].endpoints.values())
+    for unit in LITELLM:
+        service = litellm_service(
+            plan.knobs, [Behind(plan.models[0].recipe, tuple(urls[each] for each in asked))], unit
+        )
+        config = next(file for file in service.files if file.path == config_of(unit))
+        for state in states:
+            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
     outcome.position(2, STOP)
     assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
 
@@ -224,7 +318,7 @@ def test_an_engine_that_waits_follows_the_plan(tmp_path: Path, topology: str) ->
     outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
     assert outcome.code == 0, outcome.text
     # At once, in replicas as well: it serves nobody.
-    assert outcome.position(1, STOP) < outcome.position(1, "engine/ready.sh")
+    assert outcome.position(1, "engine/ready.sh") < outcome.position(1, STOP)
     assert "waiting 22 s" not in outcome.text
 
 
@@ -241,7 +335,7 @@ def test_an_engine_between_two_starts_follows_the_plan(tmp_path: Path, topology:
     outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
     assert outcome.code == 0, outcome.text
     node = 1 if topology == "solo" else 2
-    assert outcome.position(node, STOP) < outcome.position(node, "engine/start.sh")
+    assert outcome.position(node, "engine/start.sh") < outcome.position(node, STOP)
 
 
 def test_a_proxy_that_waits_follows_the_plan(tmp_path: Path) -> None:

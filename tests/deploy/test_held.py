@@ -286,7 +286,7 @@ def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
         "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in states[0]["services"]["units"]}}
     }
     verb = "operations/verbs/down.py"
-    deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "systemctl disable --now")
+    deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "disable --now --quiet")
     outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=LOST.replace("> 5", "> 0"))
     assert outcome.code == 1 and outcome.commands == []
     assert "has lost its lock" in outcome.text

@@ -85,9 +85,10 @@ def test_a_litellm_that_does_not_take_it_up_is_renewed(tmp_path: Path) -> None:
 def test_one_that_goes_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     outcome = run(tmp_path, as_planned(BOTH), A)
     assert outcome.code == 0, outcome.text
-    gone = outcome.position(1, "systemctl disable --now --quiet tandem-engine-b.service")
-    assert gone < outcome.position(1, "rm -rf /etc/systemd/system/tandem-engine-b.service")
-    assert gone < outcome.position(1, "find /etc/tandem/engine-b -maxdepth 1 -type f -delete")
+    gone = outcome.position(
+        1, "systemctl --no-reload disable --now --quiet tandem-engine-b.service && rm -rf /etc/systemd/system/"
+    )
+    assert "find /etc/tandem/engine-b -maxdepth 1 -type f -delete" in outcome.commands[gone][1]
     assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
     assert untouched(outcome, "a"), acts(outcome, "a")
     assert not of(outcome, *(f"systemctl {verb} {unit}" for verb in ("stop", "restart") for unit in LITELLM))
@@ -97,7 +98,7 @@ def test_from_one_model_to_several_the_old_engine_goes(tmp_path: Path) -> None:
     plan = planned(topology="solo", recipe=TINY)
     outcome = run(tmp_path, [look(plan, name) for name in NAMES], B)
     assert outcome.code == 0, outcome.text
-    gone = outcome.position(1, "systemctl disable --now --quiet tandem-engine.service")
+    gone = outcome.position(1, "systemctl --no-reload disable --now --quiet tandem-engine.service")
     assert gone < outcome.position(1, START.format("b"))
 
 
@@ -116,7 +117,7 @@ def test_what_is_changed_of_one_restarts_it_alone(tmp_path: Path) -> None:
     changed = {**A, "b": {**B["b"], "served_name": "three"}}
     outcome = run(tmp_path, as_planned(BOTH), changed)
     assert outcome.code == 0, outcome.text
-    assert outcome.position(1, STOP.format("b")) < outcome.position(1, "/etc/tandem/engine-b/run.sh")
+    assert outcome.position(1, "/etc/tandem/engine-b/run.sh") < outcome.position(1, STOP.format("b"))
     assert untouched(outcome, "a") and not of(outcome, "/etc/tandem/engine-a/"), acts(outcome, "a")
     assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
 
@@ -131,6 +132,20 @@ def test_replicas_of_one_are_renewed_in_turn_beside_the_other(tmp_path: Path) ->
     starts = [outcome.position(node, START.format("a")) for node in (1, 2)]
     assert stops[0] < starts[0] < stops[1] < starts[1]
     assert untouched(outcome, "b"), acts(outcome, "b")
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["each on the other's node", "alone on its nodes"])
+def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(tmp_path: Path, shared: bool) -> None:
+    a = {"a": {**A["a"], "memory_gib": 8}}
+    wanted = {**a, "b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}} if shared else a
+    states = as_planned(wanted)
+    for number, name in enumerate(wanted):
+        solo = {"spec": "older", "topology": "solo", "url": "http://127.0.0.1:8001"}
+        states[number]["services"]["units"][f"tandem-engine-{name}"] |= solo
+        states[1 - number]["services"]["units"][f"tandem-engine-{name}"] = {}
+    outcome = run(tmp_path, states, wanted)
+    assert outcome.code == 0, outcome.text
+    assert (outcome.position(1, STOP.format("a")) < outcome.position(2, START.format("a"))) == shared
 
 
 def test_ports_stay_where_they_are(tmp_path: Path) -> None:
@@ -157,8 +172,8 @@ def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
         tmp_path, as_planned(BOTH), BOTH, "--data", "models.a.topology=solo", "--data", f"models.a.nodes={NAMES[1]}"
     )
     assert outcome.code == 0, outcome.text
-    outcome.position(1, "systemctl disable --now --quiet tandem-engine-a.service")
-    assert outcome.position(2, STOP.format("a")) < outcome.position(2, "/etc/tandem/engine-a/run.sh")
+    outcome.position(1, "systemctl --no-reload disable --now --quiet tandem-engine-a.service")
+    assert outcome.position(2, "/etc/tandem/engine-a/run.sh") < outcome.position(2, STOP.format("a"))
     assert untouched(outcome, "b"), acts(outcome, "b")
 
 
@@ -183,14 +198,13 @@ def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: li
         assert words in line
 
 
-def test_of_a_cluster_that_goes_the_first_rank_goes_first(tmp_path: Path) -> None:
-    # Its first rank is not the head's.
+def test_a_cluster_that_goes_is_taken_from_each_of_its_nodes(tmp_path: Path) -> None:
     cluster = {"a": {**A["a"], "topology": "cluster", "nodes": [NAMES[1], NAMES[0]]}}
     stays = {"b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}}
     outcome = run(tmp_path, as_planned({**cluster, **stays}), stays)
     assert outcome.code == 0, outcome.text
-    gone = [outcome.position(node, "systemctl disable --now --quiet tandem-engine-a.service") for node in (1, 2)]
-    assert gone[1] < gone[0]
+    for node in (1, 2):
+        outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-engine-a.service")
     assert untouched(outcome, "b"), acts(outcome, "b")
 
 

@@ -114,7 +114,7 @@ def test_a_node_without_an_engine_is_rid_of_its_proxies(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, before, "-y", *SOLO)
     assert outcome.code == 0, outcome.text
     for unit in (PROXY, *LITELLM):
-        assert outcome.position(2, f"systemctl disable --now --quiet {unit}.service") >= 0
+        assert outcome.position(2, f"systemctl --no-reload disable --now --quiet {unit}.service") >= 0
 
 
 def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def test_those_of_a_solo_come_when_the_cluster_has_stopped_and_go_where_nothing_
     outcome = deploy(tmp_path, states(topology="cluster"), "-y", "--data", "topology=solo")
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, "systemctl stop tandem-engine.service") < outcome.position(1, RAISE)
-    gone = outcome.position(2, "systemctl disable --now --quiet tandem-walls.service")
-    assert outcome.position(2, "systemctl disable --now --quiet tandem-engine.service") < gone
-    assert gone < outcome.position(2, "systemctl stop tandem.slice")
+    gone = outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-walls.service")
+    assert outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-engine.service") < gone
+    assert gone == outcome.position(2, "systemctl stop tandem.slice")
 
 
 def test_what_somebody_has_changed_is_said_and_put_right_and_nothing_else(tmp_path: Path) -> None:
@@ -89,6 +89,6 @@ def test_down_takes_them_away_to_the_end(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, states(), "-y", **asked)
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
-        last = outcome.position(node, "systemctl disable --now --quiet tandem-walls.service")
-        assert outcome.position(node, "systemctl disable --now --quiet tandem-guard.service") < last
-        assert last < outcome.position(node, "systemctl stop tandem.slice")
+        last = outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-walls.service")
+        assert outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-guard.service") < last
+        assert last == outcome.position(node, "systemctl stop tandem.slice")

@@ -41,6 +41,8 @@ class FakeEngine:
     tokens: int = 1
     asked: int = 0
     counted: int = 5
+    #: The model's name in the last question.
+    model: str = ""
     fill: float = 0.0
     #: Another engine's metrics.
     metrics: Callable[[], str] | None = None
@@ -76,7 +78,7 @@ def fake() -> Iterator[FakeEngine]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            made.model = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["model"]
             made.answer()
             self.reply(json.dumps({"usage": {"completion_tokens": made.tokens}}), made.status)
 
@@ -114,6 +116,9 @@ class Kept:
         monkeypatch.setattr(node, "kill", self.kill)
         monkeypatch.setattr(node, "forgive", self.forgiven.append)
         monkeypatch.setattr(node, "say", self.said.append)
+        #: Of the engine's container.
+        self.labels: dict[str, str] = {}
+        monkeypatch.setattr(node, "labels", lambda _: self.labels)
         self.invocation: Callable[[], str | None] = lambda: "one"
         monkeypatch.setattr(node, "invocation", lambda _: self.invocation())
         watch = part("canary", "watch")
@@ -124,6 +129,7 @@ class Kept:
         wanted = {
             "url": url,
             "model": "m",
+            "answers": "chat",
             "acts": True,
             "deadline_s": DEADLINE_S,
             "silence_s": SILENCE_S,
@@ -421,3 +427,31 @@ def test_a_kill_that_docker_does_not_do_is_tried_again(
     kept.run(2.5)
     assert len(tries) >= 2
     assert any("Docker has not killed the engine's container" in line for line in kept.said)
+
+
+def test_an_engine_of_an_older_plan_is_asked_where_its_container_says(
+    fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        away = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    kept = Kept(monkeypatch, away, ENGINES["vllm"].SIGNS)
+    kept.run(0.3)
+    assert "has not answered yet since its start" in kept.watch.problem
+    kept.labels = {"tandem.url": fake.url, "tandem.model": "older", "tandem.spec": "s"}
+    kept.run(0.6)
+    assert (kept.watch.problem, fake.model) == ("", "older")
+    # What it is there for can't be asked by the plan's questions: it is asked nothing, and lives by its metrics.
+    kept.labels, kept.invocation, fake.asked = {**kept.labels, "tandem.answers": "embeddings"}, lambda: "another", 0
+    fake.status = 404
+    # A question that was asked before its container said so is not waited for.
+    kept.watch.question = engine.Question(lambda: "")
+    kept.run(2 * MUTE_S)
+    assert kept.watch.question is None
+    assert (kept.watch.problem, kept.killed, fake.asked) == ("", [], 0)
+    fake.metrics_late_s, fake.status = 60, 200
+    assert len(kept.run(2 * MUTE_S).killed) == 1
+    fake.free.set()
+    # Its next start is the plan's.
+    kept.labels, kept.invocation = {}, lambda: "two"
+    kept.run(0.3)
+    assert "has not answered yet since its start" in kept.watch.problem

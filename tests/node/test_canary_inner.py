@@ -227,3 +227,22 @@ def test_one_that_refuses_is_killed_like_one_that_hangs(
     kept.url = "http://127.0.0.1:9"
     run(kept, 10, kills)
     assert kills == ["tandem-litellm-a"]
+
+
+@pytest.mark.parametrize(
+    ("said", "labels"),
+    [
+        ("""echo '{"tandem.url":"http://127.0.0.1:8001"}'""", {"tandem.url": "http://127.0.0.1:8001"}),
+        ("echo null", {}),
+        ("echo 12ab", {}),
+        ("echo 'no such object' >&2; exit 1", {}),
+    ],
+)
+def test_a_container_s_labels_are_docker_s_word_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, labels: dict[str, str]
+) -> None:
+    asked = '[ "$*" = "inspect --format {{json .Config.Labels}} tandem-engine" ] || exit 1'
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{asked}\n{said}\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert node.labels("tandem-engine") == labels

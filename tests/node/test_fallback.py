@@ -33,7 +33,8 @@ class Node:
         shutil.copy(FILES / "engine/meet.py", self.folder)
         mark = self.folder / "meeting-mark.json"
         addresses = [f"127.0.0.{1 + each}" for each in range(ranks)]
-        meeting = {"address": addresses[0], "port": ports[0], "ranks": ranks, "rank": rank, "mark": str(mark)}
+        meeting: dict[str, Any] = {"address": addresses[0], "port": ports[0], "ranks": ranks, "rank": rank}
+        meeting |= {"mark": str(mark), "stop_s": 1}
         (self.folder / "meeting.json").write_text(json.dumps(meeting))
         (self.folder / "start.sh").write_text("#!/bin/sh\nexec sleep 60\n")
         (self.folder / "start.sh").chmod(0o755)

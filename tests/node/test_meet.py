@@ -33,7 +33,7 @@ def lay_out(
     folder.mkdir(exist_ok=True)
     shutil.copy(MEET, folder)
     meeting: dict[str, object] = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
-    meeting["mark"] = str(folder / "mark.json")
+    meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2}
     if turns:
         meeting["turns"] = list(turns)
     if rank in turns:

@@ -36,7 +36,9 @@ def main(unit: str, state: UnitState, log: Sequence[str] | None = None) -> str:
     has_failed = state.get("ActiveState") == "failed"
     # What stays down waits for nothing: there an engine's own words count before Tandem's.
     kinds = (*KINDS[1:], KINDS[0]) if has_failed else KINDS
-    why = telling(lines, kinds) or state.get("Result", "") or "no word in its log"
+    # A kill is no failure to systemd (SuccessExitStatus), and no reason either.
+    result = state.get("Result", "").replace("success", "")
+    why = telling(lines, kinds) or result or "no word in its log"
     if has_failed:
         # systemd counts the start that it has refused as well.
         return f"it stays down after {state.get('NRestarts') or 1} starts: {why}. Mend it, then `make apply`"

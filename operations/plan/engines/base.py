@@ -130,6 +130,8 @@ class Engine(Protocol):
     SPARKRUN: Sparkrun
     #: Lines of its log on a GPU that mean that it must not go on.
     FORBIDDEN: tuple[Forbidden, ...]
+    #: Seconds that it is given to end when it is asked to: as long as it brings anything.
+    STOP_S: int
     #: How the names of its metrics begin.
     METRICS: str
     #: What the panels of files/monitoring/panels.yml call its metrics -> the metrics; what is absent is not drawn.

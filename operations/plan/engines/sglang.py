@@ -149,6 +149,8 @@ class SgLang:
         switches={key: key.replace("_", "-") for key in _SWITCHES},
     )
     FORBIDDEN: tuple[Forbidden, ...] = ()
+    #: It lets what is under way end.
+    STOP_S = 20
     METRICS = "sglang:"
     PANELS: Mapping[str, str] = {
         "running": "sglang:num_running_reqs",

@@ -104,6 +104,7 @@ class TensorRtLlm:
     ADDRESS: tuple[str, ...] = ()
     SPARKRUN: Sparkrun = _SPARKRUN
     FORBIDDEN: tuple[Forbidden, ...] = ()
+    STOP_S = 20
     METRICS = "trtllm_"
     PANELS: Mapping[str, str] = {}
     COUNTERS: Mapping[str, tuple[str, ...]] = {}

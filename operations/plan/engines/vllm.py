@@ -114,6 +114,9 @@ class Vllm:
             "the node freeze; pin kv-cache-memory-bytes",
         ),
     )
+    #: It aborts all requests and kills its core within 0.2 s of a SIGTERM; then it waits for the connections of those
+    #: that it has aborted, without an end (measured under load: 20 s of 20).
+    STOP_S = 1
     METRICS = "vllm:"
     PANELS: Mapping[str, str] = {
         "running": "vllm:num_requests_running",

@@ -1,8 +1,8 @@
-"""Each part of the door on the node that has the virtual address, and that node."""
+"""Each part of the door on the node that has the virtual address, and that node; and the other one."""
 
 from __future__ import annotations
 
-from tests.chaos.acts import Act, all_of, on_holder, on_lab, pause, power, reboot, sh
+from tests.chaos.acts import Act, all_of, on_holder, on_lab, on_other, pause, power, reboot, sh
 from tests.chaos.fault import ADDRESS as SCENE
 from tests.chaos.fault import Fault
 from tests.lab.settings import LabNode
@@ -55,4 +55,8 @@ ADDRESS = [
     _row("the address' holder unplugged for 15 s", on_holder(unplugged), MOVES, NODE_S),
     _row("power cut of the address' holder", on_holder(power), f"{MOVES}, and does not come back", NODE_S),
     _row("reboot of the address' holder", on_holder(reboot), f"{MOVES}, and does not come back", NODE_S),
+    *(
+        Fault(f"{name} of the node that has not the address", on_other(do), "nobody notices", SCENE, passes_s=PART_S)
+        for name, do in (("power cut", power), ("reboot", reboot))
+    ),
 ]

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import sh
-from tests.chaos.deploying import deploy_killed_at, management_cut_in_a_deploy, rolled, rolled_back
-from tests.chaos.fault import BALANCED, EITHER, Fault
-from tests.lab.cluster import WORKER
+from tests.chaos.acts import all_of, sh
+from tests.chaos.deploying import (
+    deploy_killed_at,
+    management_cut_in_a_deploy,
+    rolled,
+    rolled_back,
+    switch_killed_at,
+)
+from tests.chaos.fault import BALANCED, EITHER, KILL, Fault
+from tests.lab.cluster import HEAD, WORKER
 
 #: Where a deploy is killed, and how many seconds into it.
 PHASES = {
     "Fabric | addresses": 0.2,
     "Image | the engine's, on the head": 0.2,
     "Model | on the head": 0.2,
-    "Engine | stop what is not the plan's, on the head": 0.5,
     "Engine | files": 0.3,
     "Upkeep | files": 0.3,
-    "Engine | start on the head": 1.0,
+    "Engine | stop what is not the plan's": 0.5,
+    "Engine | start": 1.0,
     "Engine | a token from each": 5.0,
     "Proxy | run": 0.5,
 }
 #: Those at which a cluster differs: its engine has to be stopped on all nodes, and to meet.
-MEETING = ("Engine | files", "Engine | start on the head", "Engine | a token from each")
+MEETING = ("Engine | files", "Engine | stop what is not the plan's", "Engine | start", "Engine | a token from each")
 
 DEPLOYS = [
     Fault(
@@ -51,6 +57,13 @@ DEPLOYS = [
         "the next deploy converges",
         ("replicas",),
         "deploy",
+        takes_minutes=True,
+    ),
+    Fault(
+        "switch to replicas killed while the worker's engine loads, then SIGKILL engine container, head",
+        all_of(switch_killed_at("Engine | another one serves", 3.0, "replicas"), sh(HEAD, KILL)),
+        "serves again by itself, as the solo that it was",
+        ("solo",),
         takes_minutes=True,
     ),
     Fault(
