@@ -11,7 +11,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 
 from operations import proving, rollback, units
-from operations.paths import ALONE, ALONE_SINCE, RAY_TOKEN
+from operations.paths import ALONE, ALONE_SINCE, CANARY, RAY_TOKEN
 from operations.patience import fail, quietly
 from operations.plan.litellm import COOLDOWN_S
 from operations.plan.served_model import ServedModel, joins_by_ray
@@ -34,10 +34,14 @@ def retire(run: Run) -> Iterator[PyinfraCommand]:
     if alone := found["alone"]:
         idle = False
         host.log(f"serves alone since {alone.get('since', '?')}, in the place of a cluster: that ends here")
-        yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload")
+        # Its canary looks at what serves alone for as long as it runs.
+        watched = f"&& systemctl try-restart {CANARY}.service"
+        yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload", watched)
     for unit in units.engines(found):
         if unit not in here:
             idle = False
+            if units.of(found, unit).get("url") and not _another_serves(run, unit):
+                run.clock.mark_first("stopped")
             yield from units.remove(unit)
     for model in here.values():
         if _has_to_stop(run, model):
@@ -53,8 +57,10 @@ def _another_serves(run: Run, unit: str) -> bool:
     """Whether an engine of the same model, which has no part on this node, serves on meanwhile."""
     if not state.is_executing:
         return False
-    model = next(each for each in run.plan.models if each.unit == unit)
-    own = {each.name for each in model.ranks(model.on(host.name))}
+    model = next((each for each in run.plan.models if each.unit == unit), None)
+    if not model:
+        return False
+    own = {each.name for each in model.ranks(model.on(host.name))} if model.lies_on(host.name) else {host.name}
     return any(_stays(run, model.seen_from(name), run.node(name)) for name in model.endpoints if name not in own)
 
 
@@ -93,8 +99,8 @@ def _may_wait(run: Run, model: ServedModel, where: Host) -> bool:
     # layout, whose ranks would go one by one.
     runs = units.of(found, model.unit)
     is_a_replica = runs.get("topology") == "replicas"
-    # So is a solo, at another address. Two of them that become replicas on each other's nodes would wait for ever for
-    # each other's memory.
+    # So is a solo, mostly at another address. Two of them that become replicas on each other's nodes would wait for
+    # ever for each other's memory.
     is_a_replica |= runs.get("topology") == "solo" and not any(model.shares(each) for each in model.nodes)
     is_a_replica &= runs.get("group", "") == model.group and not found["alone"]
     service = run.plan.of(where.name).engines[model.unit]

@@ -143,7 +143,7 @@ class Engine(Watch):
         if self.is_found or not self.acts:
             return
         labels = node.labels(self.unit)
-        self.is_found = bool(labels)
+        self.is_found, self.is_rank = bool(labels), bool(labels) and "tandem.url" not in labels
         self.model = labels.get("tandem.model") or self.model
         self.url = labels.get("tandem.url") or self.url
         self.is_asked = labels.get("tandem.answers", self.wanted["answers"]) == self.wanted["answers"]
@@ -191,12 +191,16 @@ class Engine(Watch):
 
     def excuse(self, sight: Sight) -> str:
         """It is the rail and not the engine, or the node with another rank: the ranks' meeting ends those."""
+        if self.is_rank:
+            return "is a rank of an older plan, which answers on another node"
         missed = [name for name in self.rails.away if name in self.wanted["peers"]]
         away = f"is not judged while {' and '.join(missed)} is away" if missed else ""
         return self.rails.lost(self.url) or ("" if sight.alive else away)
 
     def _forget(self, now: float) -> None:
         super()._forget(now)
+        #: Whether it is a rank that answers nobody here, which the plan does not know.
+        self.is_rank = False
         #: Whether the questions of the plan are for it.
         self.is_asked = True
         self.url, self.model, self.is_found = self.wanted["url"], self.wanted["model"], False

@@ -274,8 +274,11 @@ def call(address: tuple[str, int], rank: int, spec: str, mark: Path, given: Path
         time.sleep(CALL_S)
 
 
-def serve(peers: dict[int, Peer], mark: Path, stop_s: float) -> int:
+def serve(peers: dict[int, Peer], mark: Path, spec: str, stop_s: float) -> int:
     """Run this rank's commands until they end or a peer is gone; returns the exit code."""
+    if json.loads((HERE / "meeting.json").read_text())["spec"] != spec:
+        say("the plan has changed while this rank waited: leaving, so that it starts anew")
+        return 1
     say("all ranks are here: starting")
     note(mark, [], met=True)
     asked: list[bool] = []
@@ -335,10 +338,10 @@ def main() -> int:
     address, mark = (meeting["address"], meeting["port"]), Path(meeting["mark"])
     given = Path(meeting["given"]) if "given" in meeting else None
     if meeting["rank"] != 0:
-        return serve(call(address, meeting["rank"], spec, mark, given), mark, meeting["stop_s"])
+        return serve(call(address, meeting["rank"], spec, mark, given), mark, spec, meeting["stop_s"])
     with socket.create_server(address) as listener:
         listener.setblocking(False)
-        return serve(lead(listener, meeting, spec, mark, given), mark, meeting["stop_s"])
+        return serve(lead(listener, meeting, spec, mark, given), mark, spec, meeting["stop_s"])
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
     if is_cluster:
         meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
-        meeting |= {"mark": model.meeting, "stop_s": runs.STOP_S}
+        meeting |= {"mark": model.meeting, "stop_s": runs.STOP_S, "spec": SPEC}
         if turns := [each.place for each in sorted(nodes, key=lambda each: each.index) if model.shares(each)]:
             meeting |= {"turns": turns} | ({"given": model.turn} if model.shares(node) else {})
         files.append(File(f"{folder}/meeting.json", json.dumps(meeting) + "\n"))

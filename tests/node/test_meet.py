@@ -25,6 +25,7 @@ def lay_out(
     ranks: int = 2,
     serve: str = "exec sleep 60",
     turns: Sequence[int] = (),
+    spec: str = "one",
 ) -> Path:
     """What a deploy puts into a rank's container; `serve` is what the rank starts when all have met. `turns`: the
     ranks that share their nodes with other models.
@@ -33,7 +34,7 @@ def lay_out(
     folder.mkdir(exist_ok=True)
     shutil.copy(MEET, folder)
     meeting: dict[str, object] = {"address": address[0], "port": address[1], "ranks": ranks, "rank": rank}
-    meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2}
+    meeting |= {"mark": str(folder / "mark.json"), "stop_s": 2, "spec": spec}
     if turns:
         meeting["turns"] = list(turns)
     if rank in turns:
@@ -57,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def rank(
         number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60", turns: Sequence[int] = ()
     ) -> subprocess.Popen[bytes]:
-        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve, turns)
+        folder = lay_out(tmp_path, number, ("127.0.0.1", port), ranks, serve, turns, spec)
         process = subprocess.Popen([sys.executable, str(folder / "meet.py"), spec])
         running.append(process)
         return process
@@ -241,6 +242,16 @@ def test_ranks_of_different_specs_do_not_meet(start: Start, tmp_path: Path) -> N
     start(0, spec="one")
     start(1, spec="two")
     assert not has_started(tmp_path, 0, within_s=2)
+
+
+def test_a_rank_that_waited_while_the_plan_changed_starts_nothing_of_the_new_one(start: Start, tmp_path: Path) -> None:
+    waited = start(0)
+    assert comes(lambda: mark(tmp_path, 0).get("missing") == [1])
+    # What a deploy of another plan lays down, which is broken off before it stops the rank.
+    lay_out(tmp_path, 0, ("127.0.0.1", 1), spec="two")
+    start(1)
+    assert waited.wait(timeout=10) == 1
+    assert not (tmp_path / "rank-0/started").exists()
 
 
 def test_a_stop_is_polite_and_takes_the_program_along(start: Start, tmp_path: Path) -> None:

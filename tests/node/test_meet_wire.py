@@ -56,7 +56,7 @@ class Pair:
 
     def start(self, rank: int) -> None:
         folder = lay_out(self.home, rank, (ADDRESSES[0], 29400))
-        argv = ["ip", "netns", "exec", self.names[rank], sys.executable, str(folder / "meet.py"), "spec"]
+        argv = ["ip", "netns", "exec", self.names[rank], sys.executable, str(folder / "meet.py"), "one"]
         self.running[rank] = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
     def lose(self, rank: int) -> None:
