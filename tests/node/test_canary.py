@@ -72,6 +72,7 @@ class Node:
         engine = {
             "url": f"http://127.0.0.1:{self.hung.getsockname()[1]}",
             "model": "m",
+            "answers": "chat",
             "acts": True,
             "deadline_s": 30.0,
             "silence_s": 90.0,
