@@ -87,7 +87,7 @@ def test_of_several_engines_each_is_asked_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])
 def test_the_canary_asks_an_embedding_engine_for_a_vector(told: Any, problem: str) -> None:
     with serving({"/v1/embeddings": told}) as (url, _):
-        watch = SimpleNamespace(wanted={"model": "m", "question": QUESTION}, url=url, silence_s=5)
+        watch = SimpleNamespace(wanted={"question": QUESTION}, model="m", url=url, silence_s=5)
         assert engine.Engine.ask(watch) == problem
 
 
