@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
 from operations.plan.litellm import Behind
 from operations.plan.litellm_service import config_of, litellm_service
+from operations.plan.plan import Plan
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -181,6 +183,14 @@ def test_a_plan_shows_the_files_of_what_waits_to_be_renewed(tmp_path: Path) -> N
     assert "[@fake/spark-1] /etc/tandem/engine/start.sh" not in outcome.text
 
 
+def know(state: dict[str, Any], plan: Plan, engines: Iterable[str]) -> None:
+    """Both LiteLLM of a node have these engines, at these URLs."""
+    for unit in LITELLM:
+        service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, tuple(engines))], unit)
+        config = next(file for file in service.files if file.path == config_of(unit))
+        state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+
+
 SOLO_URL = "http://127.0.0.1:8001"
 
 
@@ -194,10 +204,7 @@ def solo_to_replicas(tmp_path: Path, **by_node: Any) -> Outcome:
     states[1]["services"]["units"][ENGINE] = {"UnitFileState": "enabled", "ActiveState": "failed"}
     later = tuple(plan.models[0].endpoints.values())
     for state, engines in zip(states, ((SOLO_URL, *later), later), strict=True):
-        for unit in LITELLM:
-            service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, engines)], unit)
-            config = next(file for file in service.files if file.path == config_of(unit))
-            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+        know(state, plan, engines)
     return deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=by_node)
 
 
@@ -262,14 +269,10 @@ def test_the_proxy_follows_the_first_engine_that_serves_as_planned(tmp_path: Pat
 def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then(tmp_path: Path) -> None:
     states, plan, older = as_planned(topology="replicas"), planned(topology="replicas"), "http://192.168.177.12:7001"
     states[1]["services"]["units"][ENGINE] |= {"spec": "older", "url": older}
-    first = next(iter(plan.models[0].endpoints.values()))
-    for unit in LITELLM:
+    for state in states:
         # Where it is, and where it will be.
-        engines = (first, older, plan.models[0].endpoints[NAMES[1]])
-        service = litellm_service(plan.knobs, [Behind(plan.models[0].recipe, engines)], unit)
-        config = next(file for file in service.files if file.path == config_of(unit))
-        for state in states:
-            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+        first, later = plan.models[0].endpoints.values()
+        know(state, plan, (first, older, later))
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.code == 0, outcome.text
     # These nodes stay as they are: the last word is the same. Nobody is told of the other address too soon.
@@ -291,13 +294,8 @@ def test_an_engine_of_an_older_name_is_not_asked_for_the_new_one(
     states, plan = as_planned(topology="replicas"), planned(topology="replicas")
     states[1]["services"]["units"][ENGINE] |= {"spec": "older", **runs}
     urls = list(plan.models[0].endpoints.values())
-    for unit in LITELLM:
-        service = litellm_service(
-            plan.knobs, [Behind(plan.models[0].recipe, tuple(urls[each] for each in asked))], unit
-        )
-        config = next(file for file in service.files if file.path == config_of(unit))
-        for state in states:
-            state["files"][config.path]["sha256"] = state["proxy"]["engines"][unit] = config.sha256
+    for state in states:
+        know(state, plan, [urls[each] for each in asked])
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.code == 0, outcome.text
     outcome.position(2, STOP)

@@ -226,14 +226,18 @@ def test_a_solo_becomes_replicas_without_a_request_lost_and_they_share_the_work(
     # An engine counts what its canary asks as well.
     for node in addresses:
         on(node, "systemctl stop tandem-canary")
-    # The head's engine was asked in vain while it was renewed: the proxies leave it alone for some seconds more.
-    last = cluster.requests_served(HEAD, addresses[HEAD])
-    wait_for(lambda: cluster.complete_many(at, 8) == [8] * 8 and cluster.requests_served(HEAD, addresses[HEAD]) > last)
-    before = {node: cluster.requests_served(node, address) for node, address in addresses.items()}
-    assert cluster.complete_many(at, 40) == [8] * 40
-    served = [cluster.requests_served(node, address) - before[node] for node, address in addresses.items()]
-    for node in addresses:
-        on(node, "systemctl start tandem-canary")
+    try:
+        # The head's was asked in vain while it was renewed: the proxies leave it alone for some seconds more.
+        last = cluster.requests_served(HEAD, addresses[HEAD])
+        wait_for(
+            lambda: cluster.complete_many(at, 8) == [8] * 8 and cluster.requests_served(HEAD, addresses[HEAD]) > last
+        )
+        before = {node: cluster.requests_served(node, address) for node, address in addresses.items()}
+        assert cluster.complete_many(at, 40) == [8] * 40
+        served = [cluster.requests_served(node, address) - before[node] for node, address in addresses.items()]
+    finally:
+        for node in addresses:
+            on(node, "systemctl start tandem-canary")
     assert sum(served) == 40
     assert min(served) > 0, served
     assert_settled(topology="replicas")

@@ -37,8 +37,8 @@ def main(unit: str, state: UnitState, log: Sequence[str] | None = None) -> str:
     # What stays down waits for nothing: there an engine's own words count before Tandem's.
     kinds = (*KINDS[1:], KINDS[0]) if has_failed else KINDS
     # A kill is no failure to systemd (SuccessExitStatus), and no reason either.
-    result = state.get("Result", "").replace("success", "")
-    why = telling(lines, kinds) or result or "no word in its log"
+    result = state.get("Result", "success")
+    why = telling(lines, kinds) or ("no word in its log" if result in ("", "success") else result)
     if has_failed:
         # systemd counts the start that it has refused as well.
         return f"it stays down after {state.get('NRestarts') or 1} starts: {why}. Mend it, then `make apply`"

@@ -149,7 +149,7 @@ class SgLang:
         switches={key: key.replace("_", "-") for key in _SWITCHES},
     )
     FORBIDDEN: tuple[Forbidden, ...] = ()
-    #: It lets what is under way end.
+    #: Not tried here: whether it uses them to finish what is under way.
     STOP_S = 20
     METRICS = "sglang:"
     PANELS: Mapping[str, str] = {

@@ -104,6 +104,7 @@ class TensorRtLlm:
     ADDRESS: tuple[str, ...] = ()
     SPARKRUN: Sparkrun = _SPARKRUN
     FORBIDDEN: tuple[Forbidden, ...] = ()
+    #: Not tried here: whether it uses them to finish what is under way.
     STOP_S = 20
     METRICS = "trtllm_"
     PANELS: Mapping[str, str] = {}
