@@ -1,4 +1,4 @@
-"""Everything that lands on every node, as whole strings, for each topology and executor.
+"""Everything that lands on every node: one whole node for each topology, and what differs for the rest.
 
 `GOLDEN=write pytest tests/plan/test_golden.py` writes the files anew; read the difference before you commit it.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -72,28 +73,77 @@ RINGS: dict[str, dict[str, Any]] = {
     "cluster-mp-pp-ring": {"topology": "cluster", "executor": "mp", "pipeline_parallel": 3},
 }
 
-#: Files that are shipped as they are.
+#: Cases whose first node is written whole, by topology. All else is written as what differs from one of these.
+WHOLE = {"solo": "solo", "cluster": "cluster-mp", "replicas": "replicas"}
+
+#: Files that are shipped as they are: their bytes are in the repository, and only their names are written here.
 SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
 
+#: A node's files: path and mode -> content.
+Landed = dict[str, str]
 
-def as_text(of: Plan) -> str:
-    """All files of all nodes, one after the other. Scripts that are shipped as they are show by name alone."""
-    parts = []
+
+def landed(of: Plan) -> list[tuple[str, Landed]]:
+    """What lands on each node of a plan, with the node's name."""
+    found: list[tuple[str, Landed]] = []
     for node in of.nodes:
-        for file in [*node.fabric, *(file for service in node.services.values() if service for file in service.files)]:
-            content = "(as in files/engine)\n" if file.path.endswith(SHIPPED) else file.content
-            parts.append(f"#### {node.node.name} {file.path} {file.mode}\n{content}\n")
+        files = [*node.fabric, *(file for service in node.services.values() if service for file in service.files)]
+        contents = {f"{each.path} {each.mode}": "" if each.path.endswith(SHIPPED) else each.content for each in files}
+        found.append((node.node.name, contents))
+    return found
+
+
+def whole(files: Landed) -> str:
+    """Every file with its content."""
+    return "".join(f"#### {name}\n{content}" + ("\n" if content else "") for name, content in files.items())
+
+
+def difference(base: Landed, files: Landed) -> str:
+    """What differs from another node: lines of a unified diff a file, names of files that only one of them has."""
+    told: list[str] = []
+    for name in [*files, *(name for name in base if name not in files)]:
+        old, new = (None if each is None else each.splitlines() for each in (base.get(name), files.get(name)))
+        if old == new:
+            continue
+        if new is None:
+            told.append(f"#### {name}: absent")
+        elif old is None:
+            told += [f"#### {name}: only here", *new]
+        else:
+            # Without the names of two files, and without numbers of lines: a line more above would change them all.
+            lines = list(unified_diff(old, new, lineterm="", n=0))[2:]
+            told += [f"#### {name}", *("@@" if line.startswith("@@") else line for line in lines)]
+    return "".join(f"{line}\n" for line in told)
+
+
+def as_text(case: str, of: Plan) -> str:
+    """The golden text of a plan: whole where the case is its topology's own, else against that one's nodes.
+
+    A node of a further rank is held against the last node that the base has.
+    """
+    own = WHOLE[of.knobs.topology]
+    nodes = landed(of)
+    if case == own:
+        (first, head), *others = nodes
+        return f"######## {first}\n{whole(head)}" + "".join(
+            f"######## {name}, where it differs from {first}\n{difference(head, files)}" for name, files in others
+        )
+    base = landed(plan(**CASES[own]))
+    parts: list[str] = []
+    for place, (name, files) in enumerate(nodes):
+        like, there = base[min(place, len(base) - 1)]
+        parts.append(f"######## {name}, where it differs from {like} of {own}\n{difference(there, files)}")
     return "".join(parts)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_everything_that_lands_on_the_nodes(case: str) -> None:
-    check(GOLDEN / f"{case}.txt", as_text(plan(**CASES[case])))
+    check(GOLDEN / f"{case}.txt", as_text(case, plan(**CASES[case])))
 
 
 @pytest.mark.parametrize("case", RINGS)
 def test_everything_that_lands_on_the_nodes_of_a_ring(case: str) -> None:
-    check(GOLDEN / f"{case}.txt", as_text(ring_plan(**RINGS[case])))
+    check(GOLDEN / f"{case}.txt", as_text(case, ring_plan(**RINGS[case])))
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
