@@ -1,6 +1,6 @@
-"""`make manual-pages`: write the generated pages anew."""
+"""`make manual-pages`: write the generated files anew."""
 
-from manual.pages import DOCS, PAGES
+from manual.pages import PAGES, ROOT
 
 for name, page in PAGES.items():
-    (DOCS / name).write_text(page())
+    (ROOT / name).write_text(page())

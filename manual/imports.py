@@ -6,10 +6,9 @@ import sys
 
 from manual.drawing import drawing
 from manual.modules import ROOT
-from manual.pages import DOCS
 from manual.rooms import faults, modules
 
-PICTURE = DOCS / "assets/imports.svg"
+PICTURE = ROOT / "docs/assets/imports.svg"
 _LOOSE = "dict[str, Any]"
 
 

@@ -1,26 +1,32 @@
-"""docs/knobs.md: each knob with its default, what it takes, and what is said of it where it is set."""
+"""docs/knobs.md and group_data/all.py: each knob with its default, what it takes, and its text."""
 
 from __future__ import annotations
 
-import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from manual import texts
-from manual.declared import Declared, declared
-from manual.modules import module
-from operations.plan import knobs as code
+from operations.plan.knob_fields import SECTIONS, SET, TOGETHER, KnobFields
 
 HEAD = """# Knobs
 
-Made of `group_data/all.py` and `operations/plan/knobs.py` by `make manual-pages`.
+Made of `operations/plan/knob_fields.py` by `make manual-pages`.
 
-Edit them in `group_data/all.py`, or give them for one run: `make apply DATA="topology=solo"`. A name that is no knob,
-and a value that a knob does not take, are refused before the first change. So are some that don't go together:
-[below](#refused-together).
+Set them in `group_data/all.py`, or give them for one run: `make apply DATA="topology=solo"`. What you do not set has
+its default. A name that is no knob, and a value that a knob does not take, are refused before the first change. So are
+some that don't go together: [below](#refused-together).
 """
-CODE = "operations/plan/knobs.py"
+FILE_HEAD = '''"""The knobs: what is wanted. A line without `#` is set, all others show their defaults.
+
+Set one by removing its `#`, or for one run: `pyinfra inventory.py deploy.py --data topology=solo`.
+Made of operations/plan/knob_fields.py by `make manual-pages`.
+"""
+
+# Everything that Tandem does on a node needs root; the login needs sudo without a password.
+_sudo = True
+'''
 TYPES = {
     str: "a text",
     dict[str, str]: "a dictionary of texts",
@@ -28,36 +34,34 @@ TYPES = {
     tuple[dict[str, Any], ...]: "a list of dictionaries",
     tuple[str, ...]: "a list of texts; with `DATA` words with a comma between them",
 }
+#: How wide a line of group_data/all.py is.
+COLUMNS = 118
 
 
 def page() -> str:
-    """The whole page."""
-    lines, section = [HEAD], ""
-    for group in declared():
-        if group.section != section:
-            section = group.section
-            lines.append(f"## {section}\n")
-        lines += _group(group)
-    lines += ["## Refused together\n", *(f"- {text}" for text in _messages(_functions("model_validator", ""))), ""]
+    """docs/knobs.md as a whole."""
+    lines = [HEAD]
+    for name in KnobFields.model_fields:
+        lines += [f"## {SECTIONS[name]}\n"] if name in SECTIONS else []
+        lines += [f"### {name}\n", f"Default: `{_as_python(name)}`. Takes {takes(name)}.\n", _as_markdown(name)]
+    lines += ["## Refused together\n", *(f"- {text}" for text in TOGETHER), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _group(group: Declared) -> Iterator[str]:
-    for name, value in group.values.items():
-        yield f"### {name}\n"
-        yield f"Default: `{value}`. Takes {takes(name)}.\n"
-        yield from (f"Refused: {text}.\n" for text in _messages(_functions("field_validator", name)))
-        # What stands over several is said once, under the last of them.
-        if name == list(group.values)[-1]:
-            others = [f"`{each}`" for each in group.values if each != name]
-            if others:
-                yield f"Of this and of {', '.join(others)}:\n"
-            yield _as_markdown(group.comment)
+def group_data() -> str:
+    """group_data/all.py as it is shipped: what an owner edits first is set, all else is a comment."""
+    lines = [FILE_HEAD]
+    for name in KnobFields.model_fields:
+        if name in SECTIONS:
+            lines.append(f"# --- {SECTIONS[name]} {'-' * (COLUMNS - len(SECTIONS[name]) - 7)}\n")
+        comment = textwrap.indent(_text(name), "# ", lambda _: True).replace("# \n", "#\n")
+        lines += [f"{comment}\n{'' if name in SET else '# '}{name} = {_as_python(name)}\n"]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def takes(name: str) -> str:
     """What a knob's type lets pass, in words."""
-    field = code.Knobs.model_fields[name]
+    field = KnobFields.model_fields[name]
     annotation: Any = field.annotation
     if get_origin(annotation) is Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in get_args(annotation))
@@ -67,46 +71,50 @@ def takes(name: str) -> str:
         words += f", {bounds['ge']:g} or more" if "ge" in bounds else ""
         words += f", more than {bounds['gt']:g}" if "gt" in bounds else ""
         return words + (f", {bounds['le']:g} at most" if "le" in bounds else "")
-    pattern = next((each.pattern for each in field.metadata if getattr(each, "pattern", None)), None)
-    return TYPES[annotation] + (f" that matches `{pattern}`" if pattern else "")
+    return TYPES[annotation]
 
 
-def _functions(kind: str, name: str) -> Iterator[ast.FunctionDef]:
-    """The validators of a knob, or those of all knobs together."""
-    for node in ast.walk(module(CODE).tree):
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else []:
-            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == kind:
-                named = [argument.value for argument in each.args if isinstance(argument, ast.Constant)]
-                if not name or name in named:
-                    assert isinstance(node, ast.FunctionDef)
-                    yield node
+def _text(name: str) -> str:
+    """A knob's text. Raises LookupError where it has none."""
+    text = KnobFields.model_fields[name].description
+    if not text:
+        raise LookupError(f"the knob {name} has no text below it in operations/plan/knob_fields.py")
+    first, *rest = text.splitlines()
+    # Where choices are all that follows, pydantic has taken their indentation for the docstring's.
+    indent = "  " if rest and re.match(r"\S+ {2,}\S", rest[0]) else ""
+    return "\n".join([first, *(f"{indent}{line}" for line in rest)])
 
 
-def _messages(functions: Iterator[ast.FunctionDef]) -> list[str]:
-    """What they raise, as it is written."""
-    scope = texts.Scope(module(CODE))
-    raised = [
-        node.exc.args[0]
-        for function in functions
-        for node in ast.walk(function)
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
-    ]
-    return [texts.escaped(scope.text(each)) for each in raised]
+def _as_python(name: str) -> str:
+    """A knob's default as an owner writes it."""
+    value = KnobFields.model_fields[name].get_default(call_default_factory=True)
+    value = list(value) if isinstance(value, tuple) else value
+    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _as_markdown(comment: tuple[str, ...]) -> str:
-    """A comment's lines; what is indented in two columns is a list of choices."""
-    blocks: list[str] = []
-    for line in comment:
-        if choice := re.fullmatch(r" {2}(\S+(?: \S+)*) {2,}(\S.*)", line):
-            blocks += [] if blocks and blocks[-1].startswith("- ") else [""]
-            blocks.append(f"- `{choice[1]}`: {_linked(choice[2])}")
-        elif line.startswith("    "):
-            blocks[-1] += f" {_linked(line.strip())}"
+def _as_markdown(name: str) -> str:
+    """A knob's text: choices as a list, an example as code."""
+    return "\n".join(_blocks(_text(name).splitlines())) + "\n"
+
+
+def _blocks(lines: list[str]) -> Iterator[str]:
+    was_choice = False
+    for place, line in enumerate(lines):
+        if not line and place + 1 < len(lines) and lines[place + 1].startswith("    "):
+            yield "\n```python"
+            yield textwrap.dedent("\n".join(lines[place + 1 :]))
+            yield "```"
+            return
+        if choice := re.fullmatch(r" {2}(\S+) {2,}(\S.*)", line):
+            yield from [] if was_choice else [""]
+            yield f"- `{choice[1]}`: {_linked(choice[2])}"
+            was_choice = True
+        elif was_choice and line.startswith("    "):
+            yield f"  {_linked(line.strip())}"
         else:
-            blocks += [""] if blocks and blocks[-1].startswith("- ") else []
-            blocks.append(_linked(line))
-    return "\n".join(blocks).strip() + "\n"
+            yield from [""] if was_choice else []
+            yield _linked(line)
+            was_choice = False
 
 
 def _linked(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which pages are generated, and by what."""
+"""Which files are generated, and by what."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 from manual import knobs, messages
 
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
 
-PAGES: dict[str, Callable[[], str]] = {"knobs.md": knobs.page, "messages.md": messages.page}
+#: What is written into a file, by its path in the repository.
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/knobs.md": knobs.page,
+    "docs/messages.md": messages.page,
+    "group_data/all.py": knobs.group_data,
+}

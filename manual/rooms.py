@@ -44,7 +44,18 @@ def _node(*names: str) -> list[Room]:
 _WORDS = Room(
     "operations.plan: words",
     (
-        *_all("operations.plan", "addresses", "alarms", "environment", "files", "knobs", "nodes", "patterns", "plain"),
+        *_all(
+            "operations.plan",
+            "addresses",
+            "alarms",
+            "environment",
+            "files",
+            "knob_fields",
+            "knobs",
+            "nodes",
+            "patterns",
+            "plain",
+        ),
         *_all("operations.plan", "ray", "recipe", "refusal", "secret", "shell_text"),
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from bench.advise.options import Question
 from bench.resuming import RUNS
 from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
+from operations.plan.knobs import read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+from operations.plan.wanted import group_data
 
 MEASURE = 'ask for fewer users, or measure it: make bench TOPOLOGIES="solo cluster replicas"'
-GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
 
 
 def asked(environment: Mapping[str, str], runs: Path = RUNS) -> tuple[Question, Load]:
@@ -51,8 +51,8 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Quest
 
 
 def declared() -> str:
-    """The recipe of group_data."""
-    return str(runpy.run_path(str(GROUP_DATA))["recipe"])
+    """The recipe that group_data names, or the default."""
+    return read_knobs(group_data()).recipe
 
 
 def _nodes(text: str, recipe: Recipe) -> int:

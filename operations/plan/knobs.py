@@ -1,4 +1,4 @@
-"""The knobs of group_data/all.py, read strictly. What each one means is written there, beside its value."""
+"""The knobs, read strictly: what an owner's group data says, and defaults for the rest (knob_fields.py)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError, field_validator, model_validator
 
 from operations.plan.alarms import read_alarms
+from operations.plan.knob_fields import Executor as Executor
+from operations.plan.knob_fields import KnobFields
+from operations.plan.knob_fields import Topology as Topology
 from operations.plan.refusal import Finding, Refusal, nearest
 from operations.shapes import Json
-
-if TYPE_CHECKING:
-    from operations.shapes.monitoring import AlarmReceiver
-else:
-    # pydantic reads no TypedDict of Python 3.11's own; read_alarms has looked at each word.
-    AlarmReceiver = Json
-
-Topology = Literal["solo", "cluster", "replicas"]
-#: What joins the ranks of a cluster.
-Executor = Literal["ray", "mp"]
 
 #: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
 NODE_DATA = ("fabric_interfaces",)
@@ -65,54 +58,8 @@ BESIDE = ("nodes", "memory_gib", "served_name")
 _ADVISORY = r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}"
 
 
-class Knobs(BaseModel):
-    """What the owner wants. Flat; nothing here is computed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    recipe: str
-    topology: Topology
-    models: dict[str, Json]
-    executor: Executor
-    pipeline_parallel: int = Field(ge=1)
-    nodes_per_replica: int = Field(ge=1)
-    routing: Literal["simple-shuffle", "balanced", "least-busy"]
-    proxy_bind: str
-    proxy_port: int = Field(ge=1, le=65535)
-    proxy_address: str
-    proxy_vrid: int = Field(ge=0, le=255)
-    tls: str = Field(pattern=r"^(off|self|files:[^,]+,[^,]+)$")
-    proxy_body_mib: int = Field(ge=1, le=1024)
-    proxy_requests: int = Field(ge=1, le=1500)
-    litellm_ports: int = Field(ge=1024, le=65531)
-    engine_port: int = Field(ge=1, le=65535)
-    cluster_ports: int = Field(ge=1024, le=65000)
-    fabric_subnets: str
-    fabric_mtu: int = Field(ge=1280, le=9216)
-    engine_image_from: str
-    proxy_image_from: str
-    proxy_image: str
-    model_from: str
-    model_revision: str
-    model_revisions: dict[str, str]
-    model_store: str
-    hub_endpoint: str
-    hub_token_file: str
-    canary_deadline: float = Field(gt=0)
-    memory_floor_gib: float = Field(ge=0)
-    fallback: Literal["off", "solo"]
-    fallback_after: float = Field(ge=30)
-    fallback_returns: Literal["auto", "deploy"]
-    monitoring: Literal["off", "metrics", "prometheus"]
-    monitoring_port: int = Field(ge=1024, le=65535)
-    prometheus_port: int = Field(ge=1024, le=65535)
-    alertmanager_port: int = Field(ge=1024, le=65535)
-    monitoring_days: int = Field(ge=1, le=3650)
-    monitoring_gib: int = Field(ge=1, le=1000)
-    alarms: tuple[AlarmReceiver, ...]
-    page_port: int = Field(ge=1024, le=65535)
-    rollback: Literal["offer", "auto"]
-    accept_risk: tuple[str, ...]
+class Knobs(KnobFields):
+    """What the owner wants, checked."""
 
     @field_validator("fabric_subnets")
     @classmethod
@@ -340,8 +287,6 @@ def _finding(error: Json) -> Finding:
     if not error["loc"]:
         return Finding("data", error["msg"].removeprefix("Value error, "), "give one of them another value")
     name = str(error["loc"][0])
-    if error["type"] == "missing":
-        return Finding("data", f"the knob `{name}` is not set", f"set `{name}` in group_data/all.py")
     annotation = Knobs.model_fields[name].annotation
     choices = get_args(annotation) if get_origin(annotation) is Literal else ()
     expected = f"expected one of: {', '.join(choices)}" if choices else error["msg"].removeprefix("Value error, ")

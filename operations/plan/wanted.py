@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from operations.plan.declared import (
@@ -17,6 +19,14 @@ from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
+
+#: What verbs that ask no node take for the owner's.
+GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
+
+
+def group_data() -> dict[str, Any]:
+    """What group_data/all.py sets; what begins with an underscore is pyinfra's."""
+    return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
 
 
 def wanted(data: Mapping[str, Any]) -> Declared:

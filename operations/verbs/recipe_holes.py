@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -14,9 +14,9 @@ from operations.plan.formats import load_file, load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
+from operations.plan.wanted import group_data
 from operations.verbs.hole_table import console, failure, rest, show
 
-GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
 COLUMNS = ("recipe", "engine", "known", "reachable", "critical", "worst that can be reached", "mended by")
 
 
@@ -84,12 +84,12 @@ def _in_folder(folder: Path) -> list[Recipe]:
 
 
 def _knobs(**changes: str) -> Knobs:
-    return read_knobs(_shipped() | changes)
+    return read_knobs(_declared() | changes)
 
 
 @functools.cache
-def _shipped() -> dict[str, object]:
-    return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
+def _declared() -> dict[str, Any]:
+    return group_data()
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import io
 import os
-import runpy
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,8 +23,8 @@ from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.plain import plain
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal, Remark
+from operations.plan.wanted import group_data
 
-GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
 #: Seconds of computing that one recipe may take; lines that are said of it; names of a kind that are listed.
 SECONDS, LINES, NAMES = 5.0, 40, 8
 #: How much of a folder is looked at.
@@ -147,12 +147,12 @@ def _cases(recipe: Recipe) -> Iterator[tuple[str, list[Remark]]]:
 
 
 def _knobs(**changes: str) -> Knobs:
-    return read_knobs(_shipped() | changes)
+    return read_knobs(_declared() | changes)
 
 
 @functools.cache
-def _shipped() -> dict[str, object]:
-    return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
+def _declared() -> dict[str, Any]:
+    return group_data()
 
 
 if __name__ == "__main__":

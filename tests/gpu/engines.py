@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs
+from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.nodes import Node
 from operations.plan.recipe import Recipe
+from operations.plan.wanted import group_data
 from tests.gpu.started import Program
 
 ROOT = Path(__file__).parents[2]
@@ -48,8 +48,7 @@ def recipe(name: str) -> Recipe:
 
 def knobs(**changed: object) -> Knobs:
     """Those of group_data with what is changed."""
-    declared = runpy.run_path(str(ROOT / "group_data/all.py"))
-    return Knobs(**{**{name: value for name, value in declared.items() if not name.startswith("_")}, **changed})
+    return read_knobs(group_data() | changed)
 
 
 def program(vllm: Sequence[str], made_of: Recipe, engine: Engine, model: Path, folder: Path) -> Program:

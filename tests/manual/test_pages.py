@@ -9,23 +9,23 @@ import pytest
 
 from manual import modules, sites, texts
 from manual.groups import GROUPS, place
-from manual.pages import DOCS, PAGES
+from manual.pages import PAGES, ROOT
 from operations.plan.knobs import Knobs
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_gives(name: str) -> None:
-    same = (DOCS / name).read_text() == PAGES[name]()
-    assert same, f"docs/{name} is not what the code says: make manual-pages"
+    same = (ROOT / name).read_text() == PAGES[name]()
+    assert same, f"{name} is not what the code says: make manual-pages"
 
 
 def test_every_knob_is_explained_with_its_default() -> None:
-    page = (DOCS / "knobs.md").read_text()
+    page = (ROOT / "docs/knobs.md").read_text()
     for name in Knobs.model_fields:
         _, _, entry = page.partition(f"\n### {name}\n")
         first, *more = entry.strip().partition("\n### ")[0].split("\n\n")
         assert first.startswith("Default: `"), name
-        assert more or f"`{name}`:\n" in page or f"`{name}`, " in page, name
+        assert more, name
 
 
 def test_a_message_is_found_with_its_remedy_however_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_what_is_shown_is_what_was_said() -> None:
 def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages() -> None:
     with pytest.raises(LookupError, match=r"add it to manual/groups\.py"):
         place("operations/new.py")
-    page = (DOCS / "messages.md").read_text()
+    page = (ROOT / "docs/messages.md").read_text()
     for group in GROUPS:
         for heading, begins in group.parts.items():
             _, _, under = page.partition(f"\n### {heading}\n")
@@ -124,4 +124,4 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
     ],
 )
 def test_messages_of_each_phase_are_there(words: str) -> None:
-    assert words in (DOCS / "messages.md").read_text()
+    assert words in (ROOT / "docs/messages.md").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,14 @@ from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import Recipe
 from operations.plan.ring import neighbours, subnets_of
 from operations.plan.service import Service
+from operations.plan.wanted import group_data
 
 ROOT = Path(__file__).parents[2]
 
 
 def knob_data(**changes: Any) -> dict[str, Any]:
-    """group_data/all.py as it is shipped, with changes."""
-    shipped = runpy.run_path(str(ROOT / "group_data/all.py"))
-    return {key: value for key, value in shipped.items() if not key.startswith("_")} | changes
+    """What group_data/all.py sets as it is shipped, with changes."""
+    return group_data() | changes
 
 
 def knobs(**changes: Any) -> Knobs:

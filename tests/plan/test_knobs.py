@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from operations.plan.knob_fields import SET
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.refusal import Refusal
-from tests.plan.samples import ROOT, knob_data
+from operations.plan.wanted import group_data
+from tests.plan.samples import knob_data
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"topolgy": "solo"}, ["no knob is named `topolgy`", "did you mean `topology`?"]),
@@ -67,21 +69,19 @@ def test_all_wrong_knobs_are_named_at_once() -> None:
     ]
 
 
-def test_a_missing_knob_is_named() -> None:
-    data = knob_data()
-    del data["recipe"]
-    with pytest.raises(Refusal, match="the knob `recipe` is not set"):
-        read_knobs(data)
+def test_what_is_not_set_has_its_default() -> None:
+    assert read_knobs({"topology": "solo"}) == Knobs(topology="solo")
+
+
+def test_the_defaults_pass_the_rules_that_hold_between_knobs() -> None:
+    assert read_knobs(Knobs().model_dump() | {"alarms": []}) == Knobs()
 
 
 def test_connector_and_node_data_are_no_knobs() -> None:
     read_knobs(knob_data(ssh_user="spark", _sudo=True, fabric_interfaces=["a", "b"]))
 
 
-def test_every_knob_is_explained_where_it_is_set() -> None:
-    lines = (ROOT / "group_data/all.py").read_text().splitlines()
-    for name in Knobs.model_fields:
-        at = next(number for number, line in enumerate(lines) if line.startswith(f"{name} = "))
-        # Its comment is above it, or above the knob before it in the same paragraph.
-        paragraph = "\n".join(lines[:at]).rpartition("\n\n")[2]
-        assert paragraph.lstrip().startswith("#"), f"{name} has no comment"
+def test_what_is_shipped_sets_what_an_owner_edits_first_to_its_default() -> None:
+    shipped = group_data()
+    assert set(shipped) == set(SET)
+    assert read_knobs(shipped) == Knobs()
