@@ -94,6 +94,10 @@ proxy_bind = "loopback"
 # may have at once is said when it is made: `make key NAME=alice REQUESTS=4`.
 # proxy_requests = 1000
 
+# Hosts from which engines may fetch pictures and sound that a request names by URL: ["images.example.org"]. An
+# engine has its node's network, so a client could have it ask anything there. Data URLs need no host.
+# media_domains = []
+
 # The first of five ports on loopback: two LiteLLM behind each proxy, and where the proxy says that it runs.
 # litellm_ports = 8010
 

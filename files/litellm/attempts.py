@@ -14,6 +14,8 @@ from typing import Any
 
 import aiohttp
 import orjson
+from avoided import avoid
+from door_body import has_asked
 from litellm.constants import AIOHTTP_KEEPALIVE_TIMEOUT
 from litellm.llms.custom_httpx import http_handler
 from litellm.proxy import proxy_server
@@ -25,6 +27,10 @@ CONNECT_S, SILENT_S = 5.0, 900.0
 PAUSE_S = 1.0
 #: Seconds for an engine to count the tokens of a text.
 COUNT_S = 5.0
+#: By which an engine, or what stands before it, says that it is not there for now. Any other 5xx may be the request's.
+_FOR_NOW = (502, 503, 504)
+#: Bytes of an engine's words about a request that it could not answer.
+WORDS = 1 << 20
 #: What a connection raises that its other end, or the way there, has ended.
 AWAY = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -35,6 +41,14 @@ class Nobody(Exception):
 
 class Broken(Exception):
     """An engine's stream has ended in its middle."""
+
+
+class Refusal(Exception):
+    """Two engines, or the only one twice, answer a request with the same failure: it is the request's."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(status)
+        self.status, self.body = status, body
 
 
 @dataclass
@@ -89,16 +103,22 @@ def session() -> aiohttp.ClientSession:
 
 @asynccontextmanager
 async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientResponse, Any]]:
-    """An engine's answer that has begun, and the engine; raises Nobody where none begins one."""
+    """An engine's answer that has begun, and the engine; raises Nobody where none begins one, and Refusal.
+
+    An engine that fails over a request is asked nothing more of it, but for others it stays: what a request does to one
+    engine it does to the next. When the next one answers, the first is left alone for a while.
+    """
     router = proxy_server.llm_router
     assert router
     tried = set[str]()
+    blamed: tuple[int, Any] | None = None
     for _ in range(1 + int(router.num_retries)):
         engine = await choose(question)
         url = f"{engine['litellm_params']['api_base']}/{question.path}"
         if url in tried:
             await asyncio.sleep(PAUSE_S)
         tried.add(url)
+        has_asked()
         with _counted(question.model, engine):
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": "application/json"})
@@ -107,9 +127,19 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
                 continue
             async with response:
                 if response.status < 500:
+                    if blamed:
+                        failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
                     yield response, engine
                     return
-                failed(engine, Broken(f"HTTP {response.status}"))
+                if response.status in _FOR_NOW:
+                    failed(engine, Broken(f"HTTP {response.status}"))
+                    continue
+                if blamed and blamed[0] == response.status:
+                    raise Refusal(response.status, await response.content.read(WORDS))
+                blamed = (response.status, engine)
+                avoid(engine)
+    if blamed:
+        failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
     raise Nobody
 
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any
 
+import avoided
 import shared
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
@@ -84,7 +85,8 @@ class Balanced(CustomLogger):
         engines = {str(engine["litellm_params"]["api_base"]): engine for engine in healthy_deployments}
         if not engines:
             return healthy_deployments
-        self._forget(model, engines.keys())
+        # One that only this request avoids is there.
+        self._forget(model, engines.keys() | (avoided.addresses.get() & self.of.get(model, set())))
         if ticket.tried >= engines.keys():
             ticket.tried.clear()
         ticket.reads = list(_beginnings(model, messages, (request_kwargs or {}).get("tools")))

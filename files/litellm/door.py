@@ -17,10 +17,10 @@ from typing import Any
 
 import door_answers
 import door_log
-from door_body import Body, visiting
+from door_body import Body, limits, visiting
 from door_counts import Counts
 from door_keys import OWNER, Key, Keys
-from door_limits import Limits, Visit
+from door_limits import Visit
 from door_size import Size
 from door_usage import Answer
 from litellm.proxy import proxy_server
@@ -32,6 +32,8 @@ ROUTES = {
     "POST": re.compile(r"(/v1)?/(chat/completions|completions|embeddings|rerank)|/v2/rerank"),
     "GET": re.compile(r"(/v1)?/models(/[^/]+)?"),
 }
+#: Methods that a log may name: any other is a client's own words.
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "websocket")
 #: Headers in which LiteLLM looks for a key, the first that is there; others would be a second key in one request.
 KEY_HEADERS = (
     b"x-litellm-api-key",
@@ -54,7 +56,7 @@ class Door:
 
     def __init__(self, application: Any, owners: str, secrets: Path, used: Path) -> None:
         self.application = application
-        self.keys, self.limits = Keys(secrets / "keys.json", owners), Limits()
+        self.keys, self.limits = Keys(secrets / "keys.json", owners), limits
         self.counts = Counts(used / "used.json", self.keys.ids)
         self._owners = owners.encode()
 
@@ -76,7 +78,8 @@ class Door:
             # Nothing that a client has put into a path or a query: people put keys there, and others lines of a log.
             route = re.sub("(?s)/models/.*", "/models/...", scope["path"]) if served else "another route"
             took = f"{time.monotonic() - began:.2f} s, {visit.tokens} tokens, from {(scope.get('client') or ['?'])[0]}"
-            print(f"tandem: {visit.key.name}: {method} {route}: {visit.status or 'broken off'}, {took}")
+            known = method if method in METHODS else "another method"
+            print(f"tandem: {visit.key.name}: {known} {route}: {visit.status or 'broken off'}, {took}")
         return None
 
     def _refusal(self, key: Key, has_one: bool, method: str, served: bool, now: float) -> door_answers.Said | None:

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from door_keys import OWNER
-from door_limits import Visit
+from door_limits import Limits, Refused, Visit
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
@@ -31,7 +31,12 @@ ELSEWHERE = (
 )
 #: Characters of a token, about.
 CHARACTERS = 4
+#: Tokens of a picture or a sound: at least these, and one more for so many bytes of its data. Engines read 250 to 1,500
+#: tokens for a picture.
+MEDIA, BYTES = 1_000, 2_000
 
+#: What all keys use: the door's.
+limits = Limits()
 #: The request that the door has let in.
 visiting: ContextVar[Visit | None] = ContextVar("tandem_visit", default=None)
 
@@ -45,22 +50,34 @@ class Body(CustomLogger):
         if visit is not None and visit.key.name != OWNER:
             _check(data)
         if visit is not None:
-            visit.asked = _tokens(data)
+            visit.asked, visit.was_asked = _tokens(data), True
         return data
 
 
-def admit(asked: dict[str, Any], streams: bool) -> None:
+def admit(asked: dict[str, Any], streams: bool, answers: int) -> Refused | str | None:
     """The body of a request that goes straight to an engine (passthrough.py), which says what a stream has cost only
-    when it is asked to.
+    when it is asked to. `answers`: how many it asks for. Why it may not have them: now, or ever, in words.
     """
     visit = visiting.get()
     if visit is None:
-        return
+        return None
+    if visit.key.requests is not None and answers > visit.key.requests:
+        most = f"and `{visit.key.name}` may have {visit.key.requests} requests at once"
+        return f"this asks for {answers} answers (`n` for each prompt), {most}: ask for fewer"
+    if refused := limits.weigh(visit, answers):
+        return refused
     visit.asked = _tokens(asked)
     options = asked.get("stream_options") or {}
     if streams and isinstance(options, dict):
         visit.hides_usage = not options.get("include_usage")
         asked["stream_options"] = {**options, "include_usage": True}
+    return None
+
+
+def has_asked() -> None:
+    """An engine has the question of this request from now on."""
+    if (visit := visiting.get()) is not None:
+        visit.was_asked = True
 
 
 def goes_elsewhere(asked: Any) -> str:
@@ -85,15 +102,27 @@ def _check(data: Any) -> None:
 
 
 def _tokens(data: Any) -> int:
-    """Of the question, about; no images."""
-    found = 0
+    """Of the question, about."""
+    found = characters = 0
     rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents")]
     while rest:
         part = rest.pop()
         if isinstance(part, str):
-            found += len(part)
+            characters += len(part)
         elif isinstance(part, list):
-            rest += part
+            if part and isinstance(part[0], int):
+                # Tokens as such.
+                found += len(part)
+            else:
+                rest += part
         elif isinstance(part, dict):
             rest += [part.get(name) for name in ("content", "text")]
-    return found // CHARACTERS
+            found += sum(MEDIA + len(each) // BYTES for each in _media(part))
+    return found + characters // CHARACTERS
+
+
+def _media(part: dict[str, Any]) -> list[str]:
+    """Pictures and sounds of a part of a message: where they lie, or their data."""
+    said = [value for name, value in part.items() if name.endswith("_url") or name == "input_audio"]
+    urls = [each.get("url") or each.get("data") if isinstance(each, dict) else each for each in said]
+    return [each for each in urls if isinstance(each, str)]

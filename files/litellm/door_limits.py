@@ -31,8 +31,12 @@ class Visit:
     """One request of a key."""
 
     key: Key
+    #: Answers that it asks for at once: as many requests.
+    answers: int = 1
     #: Tokens of the question, about; it counts where the engine says nothing, as of a stream that its client leaves.
     asked: int = 0
+    #: Whether an engine has the question: it reads it, whether its client stays or not.
+    was_asked: bool = False
     #: Pieces of an answer that have passed: as many tokens, or a few more.
     pieces: int = 0
     #: Tokens as the engine has counted them.
@@ -47,7 +51,7 @@ class Visit:
         """What it has cost by now."""
         if self.told is not None:
             return self.told
-        return self.asked + self.pieces if self.pieces else 0
+        return self.asked + self.pieces if (self.was_asked or self.pieces) and self.status < 400 else 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,10 @@ class _Use:
     #: When others were told of what is under way.
     told: float = float("-inf")
 
+    def answers(self) -> int:
+        """Answers that are under way."""
+        return sum(visit.answers for visit in self.under_way)
+
     def running(self) -> int:
         """Tokens of what is under way, as far as they are known."""
         return sum(visit.tokens for visit in self.under_way)
@@ -85,10 +93,8 @@ class Limits:
     def refuse(self, key: Key, now: float) -> Refused | None:
         """Why it may not ask now. Tokens are known when they are there: who is below the limit may begin."""
         use = self._uses[key.id]
-        under_way = len(use.under_way) + shared.counts.others(f"requests {key.id}")
-        if key.requests is not None and under_way >= key.requests:
-            why = f"`{key.name}` has {under_way} requests under way, and may have {key.requests} at once"
-            return Refused("requests", why, SOON_S)
+        if key.requests is not None and (under_way := self._under_way(key)) >= key.requests:
+            return _too_many(key, under_way)
         if key.tokens is None:
             return None
         while use.spent and use.spent[0][0] <= now - WINDOW_S:
@@ -105,17 +111,29 @@ class Limits:
                 return Refused("tokens", why, max(1, math.ceil(when + WINDOW_S - now)))
         return Refused("tokens", why, math.ceil(WINDOW_S))
 
+    def _under_way(self, key: Key) -> int:
+        return self._uses[key.id].answers() + shared.counts.others(f"requests {key.id}")
+
+    def weigh(self, visit: Visit, answers: int) -> Refused | None:
+        """A request that is under way asks for so many answers: each counts as a request. Why it may not have them."""
+        key, more = visit.key, answers - visit.answers
+        if more and key.requests is not None and (under_way := self._under_way(key) + more) > key.requests:
+            return _too_many(key, under_way)
+        visit.answers = answers
+        shared.counts.set(f"requests {key.id}", self._uses[key.id].answers())
+        return None
+
     @contextmanager
     def under_way(self, visit: Visit) -> Iterator[None]:
         """As long as it lasts, however it ends."""
         use, name = self._uses[visit.key.id], f"requests {visit.key.id}"
         use.under_way.add(visit)
-        shared.counts.set(name, len(use.under_way))
+        shared.counts.set(name, use.answers())
         try:
             yield
         finally:
             use.under_way.discard(visit)
-            shared.counts.set(name, len(use.under_way))
+            shared.counts.set(name, use.answers())
 
     def passes(self, visit: Visit, now: float) -> None:
         """A piece of its answer has passed."""
@@ -134,6 +152,11 @@ class Limits:
             use.spent.append((now, visit.tokens))
             tokens = sum(tokens for when, tokens in use.spent if when >= step * STEP_S)
             shared.counts.set(f"tokens {visit.key.id} {step % _STEPS}", (int(now) << _BITS) + min(tokens, _MOST))
+
+
+def _too_many(key: Key, under_way: int) -> Refused:
+    why = f"`{key.name}` has {under_way} requests under way, and may have {key.requests} at once"
+    return Refused("requests", why, SOON_S)
 
 
 def _elsewhere(key: Key, now: float) -> Iterator[tuple[float, int]]:

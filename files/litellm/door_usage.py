@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from door_limits import Visit
+from events import Events
 
 #: Names under which an answer says what it has cost. Quotes within a text are escaped: no text can hold one of them.
 _SAID = (b'"usage":', b'"billed_units":')
@@ -18,22 +19,24 @@ class Answer:
     def __init__(self, visit: Visit, content_type: bytes) -> None:
         self._visit = visit
         self._is_stream = content_type.startswith(b"text/event-stream")
-        self._rest = b""
+        self._events = Events()
+        #: The end of an answer that is not streamed.
+        self._tail = b""
 
     def pass_on(self, part: bytes, more: bool) -> bytes:
         """What the client gets of this part. Events of a stream go on whole."""
         if not self._is_stream:
             # LiteLLM sends an answer at once; in several parts only the last one has what it has cost.
-            self._rest = self._rest[-4096:] + part
+            self._tail = self._tail[-4096:] + part
             if not more:
-                self._read(self._rest)
+                self._read(self._tail)
             return part
-        if not self._rest and part.endswith(b"\n\n") and not any(name in part for name in _SAID):
+        if not self._events and part.endswith(b"\n\n") and not any(name in part for name in _SAID):
             self._visit.pieces += part.count(b"data: {")
             return part
-        whole, end, self._rest = (self._rest + part).rpartition(b"\n\n")
-        passed = b"".join(event + b"\n\n" for event in whole.split(b"\n\n") if self._goes_on(event)) if end else b""
-        return passed if more else passed + self._rest
+        whole = self._events.take(part).split(b"\n\n")[:-1]
+        passed = b"".join(event + b"\n\n" for event in whole if self._goes_on(event))
+        return passed if more else passed + self._events.rest()
 
     def _goes_on(self, event: bytes) -> bool:
         """Whether the client gets this event."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import avoided
 from litellm.integrations.custom_logger import CustomLogger
 
 
@@ -23,20 +24,25 @@ class LastResort(CustomLogger):
         parent_otel_span: Any = None,
     ) -> list[Any]:
         """The engines to choose from; rather than none the one that has not failed for the longest time: whichever
-        failed a moment ago is the one that is away.
+        failed a moment ago is the one that is away. Those that have failed over this very request are not among them,
+        as long as there are others.
         """
         if healthy_deployments:
-            return healthy_deployments
+            failed = avoided.addresses.get()
+            others = [
+                each for each in healthy_deployments if failed and each["litellm_params"]["api_base"] not in failed
+            ]
+            return others or healthy_deployments
         from litellm.proxy.proxy_server import llm_router
 
         assert llm_router
         engines: list[Any] = list(llm_router.get_model_list(model_name=model) or [])
         names = [engine["model_info"]["id"] for engine in engines]
-        failed = dict(await llm_router.cooldown_cache.async_get_active_cooldowns(names, parent_otel_span=None))
+        cooling = dict(await llm_router.cooldown_cache.async_get_active_cooldowns(names, parent_otel_span=None))
 
         def when(engine: Any) -> float:
             name = engine["model_info"]["id"]
-            return float(failed[name]["timestamp"]) if name in failed else 0.0
+            return float(cooling[name]["timestamp"]) if name in cooling else 0.0
 
         return sorted(engines, key=when)[:1]
 

@@ -13,11 +13,15 @@ import re
 from typing import Any
 
 import attempts
+import door_bounds
 import orjson
 import shapes
-from attempts import Broken, Nobody, Question, streams
-from door_answers import Said, away, no_model, odd, say
+from attempts import Broken, Nobody, Question, Refusal, streams
+from avoided import avoid
+from door_answers import Said, away, no_model, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
+from door_limits import Refused
+from events import Events
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import Answer, choices, used_up
@@ -29,6 +33,8 @@ RETRIES = 3
 _REFUSED = (400, 422)
 _STREAM = b"text/event-stream; charset=utf-8"
 _DONE = b"data: [DONE]\n\n"
+#: Bytes of an event (a chunk with many log probabilities has some 100,000): an engine that sends more is broken.
+EVENT = 16 << 20
 #: Why an answer has ended, as an engine says that is stopped; within an answer's own text quotes are escaped.
 _ABORTED, _ABORTED_WHOLE = "abort", b'"finish_reason":"abort"'
 
@@ -76,6 +82,8 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
             said = await _whole(question)
     except Nobody:
         said = away()
+    except Refusal as refusal:
+        said = (refusal.status, refusal.body, [])
     if said:
         await say(scope, receive, send, said)
 
@@ -104,6 +112,8 @@ class _Stream:
         self.answer, self.has_begun, self.continued = Answer(choices(question.path, question.asked)), False, False
         #: What an engine said that would not begin.
         self.refusal: Said | None = None
+        #: The failure with which an engine began its stream.
+        self.failure: bytes | None = None
 
     async def run(self) -> Said | None:
         """The stream, from as many engines as it takes; or what the client is told instead of one. Raises Nobody where
@@ -115,7 +125,7 @@ class _Stream:
                     return self.refusal
                 self.continued = True
             raise Nobody
-        except Nobody:
+        except (Nobody, Refusal):
             if not self.has_begun:
                 raise
         # The status is long sent: the end says that it is none.
@@ -136,14 +146,24 @@ class _Stream:
                     self.refusal = (response.status, body, [])
                     return True
                 await self._begin()
-                rest = b""
+                events = Events()
                 async for part in response.content.iter_any():
-                    whole, end, rest = (rest + part).rpartition(b"\n\n")
-                    if end and await self._pass_events(whole):
+                    whole = events.take(part)
+                    if whole and await self._pass_events(whole.removesuffix(b"\n\n")):
                         return True
+                    if len(events) > EVENT:
+                        raise Broken(f"an event of more than {EVENT} bytes")
                 raise Broken
             except (*attempts.AWAY, Broken) as error:
-                attempts.failed(engine, error)
+                if isinstance(error, _Failure) and not (self.answer.pieces or self.answer.thoughts):
+                    if self.failure == error.event:
+                        # A second engine says the same: it is the request's.
+                        await self._pass_on(error.event + b"\n\n" + _DONE, False)
+                        return True
+                    self.failure = error.event
+                    avoid(engine)
+                else:
+                    attempts.failed(engine, error)
                 self.answer.broke_off(await self._tokens())
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
         return await self._is_over(engine["model_info"].get("continues"))
@@ -191,8 +211,10 @@ class _Stream:
         chunk = _object(event.removeprefix(b"data: ")) if event.startswith(b"data: ") else None
         if chunk is None:
             return [event + b"\n\n"]
+        if _is_aborted(chunk):
+            raise Broken("it is stopped")
         if _is_failure(chunk):
-            raise Broken("an error of the engine's")
+            raise _Failure(event)
         given = self.answer.pass_on(chunk, self.continued)
         if not self.continued and len(given) == 1 and given[0] is chunk:
             return [event + b"\n\n"]
@@ -218,9 +240,15 @@ def _question(path: str, asked: dict[str, Any] | None) -> Question | Said:
         return odd("`model`: a name is wanted, as `GET /v1/models` lists them")
     if why := not_for_clients(asked) or shapes.wrong(path, asked):
         return odd(why)
+    if why := door_bounds.wrong(asked):
+        return odd(why)
     if router is None or model not in router.model_names:
         return no_model()
-    admit(asked, streams(path, asked))
+    answers = choices(path, asked) if path.endswith("completions") else 1
+    if answers > door_bounds.AT_ONCE:
+        return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")
+    if refused := admit(asked, streams(path, asked), answers):
+        return too_much(refused) if isinstance(refused, Refused) else odd(refused)
     try:
         return Question(path, asked)
     except TypeError:
@@ -239,13 +267,21 @@ def _event(chunk: dict[str, Any]) -> bytes:
     return b"data: " + orjson.dumps(chunk) + b"\n\n"
 
 
-def _is_failure(chunk: dict[str, Any]) -> bool:
-    """Whether an engine says in a stream that it can't go on; what it holds against the request is the client's.
+class _Failure(Broken):
+    """An engine says in a stream that it can't go on."""
 
-    One that is stopped (a reboot, a renewal) ends answers as if they were whole, with vLLM's word for it.
-    """
-    if any(each.get("finish_reason") == _ABORTED for each in chunk.get("choices") or () if isinstance(each, dict)):
-        return True
+    def __init__(self, event: bytes) -> None:
+        super().__init__("an error of the engine's")
+        self.event = event
+
+
+def _is_aborted(chunk: dict[str, Any]) -> bool:
+    """Whether an engine is stopped (a reboot, a renewal): it ends answers as if they were whole, with a word for it."""
+    return any(each.get("finish_reason") == _ABORTED for each in chunk.get("choices") or () if isinstance(each, dict))
+
+
+def _is_failure(chunk: dict[str, Any]) -> bool:
+    """Whether an engine says in a stream that it can't go on; what it holds against the request is the client's."""
     said = chunk.get("error")
     code = said.get("code") if isinstance(said, dict) else None
     return "choices" not in chunk and said is not None and not (isinstance(code, int) and 400 <= code < 500)

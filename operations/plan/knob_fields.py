@@ -143,6 +143,11 @@ class KnobFields(BaseModel):
     may have at once is said when it is made: `make key NAME=alice REQUESTS=4`.
     """
 
+    media_domains: tuple[str, ...] = ()
+    """Hosts from which engines may fetch pictures and sound that a request names by URL: ["images.example.org"]. An
+    engine has its node's network, so a client could have it ask anything there. Data URLs need no host.
+    """
+
     litellm_ports: int = Field(8010, ge=1024, le=65531)
     """The first of five ports on loopback: two LiteLLM behind each proxy, and where the proxy says that it runs."""
 

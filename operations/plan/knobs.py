@@ -54,6 +54,8 @@ OF_A_MODEL = (
 #: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.
 BESIDE = ("nodes", "memory_gib", "served_name")
 
+#: A host's name, or its IPv4 address.
+_HOST = r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"
 #: How advisories are called.
 _ADVISORY = r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}"
 
@@ -145,6 +147,15 @@ class Knobs(KnobFields):
         words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
         if not isinstance(words, list | tuple) or not all(re.fullmatch(_ADVISORY, str(word)) for word in words):
             raise ValueError('expected names of advisories: ["CVE-2026-12345", "GHSA-abcd-1234-wxyz"]')
+        return tuple(words)
+
+    @field_validator("media_domains", mode="before")
+    @classmethod
+    def _hosts(cls, names: Any) -> Any:
+        """A list; with --data, words with a comma between them."""
+        words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
+        if not isinstance(words, list | tuple) or not all(re.fullmatch(_HOST, str(word)) for word in words):
+            raise ValueError('expected names of hosts, in small letters: ["images.example.org"]')
         return tuple(words)
 
     @field_validator("alarms", mode="before")

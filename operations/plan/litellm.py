@@ -17,9 +17,9 @@ _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "
 #: The last one: what is loaded last stands before all others (files/litellm/door.py).
 _DOOR = "door"
 #: Modules that it consists of beside itself.
-_DOOR_PARTS = ("answers", "body", "counts", "keys", "limits", "log", "size", "usage")
+_DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
-_PARTS = ("shared", "attempts", "resume", "shapes")
+_PARTS = ("shared", "attempts", "avoided", "events", "resume", "shapes")
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.

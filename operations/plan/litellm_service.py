@@ -14,6 +14,9 @@ from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, Behind, fixed, modules, proxy_config
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
+#: Memory that a LiteLLM may take: it has 0.4 GiB when it is idle, and reads whole bodies (`proxy_body_mib`).
+MEMORY = "4g"
+
 
 def ports(knobs: Knobs, unit: str) -> tuple[int, int]:
     """On loopback: where a LiteLLM takes requests, and where it says that it runs (files/litellm/pulse.py)."""
@@ -36,7 +39,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     spec: they are taken up while it runs.
     """
     image, folder, (port, pulse) = proxy_image(models[0].recipe, knobs), folder_of(unit), ports(knobs, unit)
-    docker = [*docker_run(unit), *confined(PROXY_USER), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker = [*docker_run(unit), *confined(PROXY_USER, memory=MEMORY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/litellm/links.py).
@@ -45,6 +48,8 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     docker += ["--env", f"TANDEM_PORT={port}", "--env", f"TANDEM_PULSE={pulse}"]
     # The proxy knows a body's length by its header alone.
     docker += ["--env", f"TANDEM_BODY_BYTES={knobs.proxy_body_mib << 20}"]
+    if knobs.media_domains:
+        docker += ["--env", f"TANDEM_MEDIA_DOMAINS={','.join(knobs.media_domains)}"]
     # And it waits for the beginning of one alone, as long as this.
     docker += ["--env", f"TANDEM_REQUEST_S={REQUEST_S}"]
     # What they know of each other (files/litellm/shared.py): in memory, so gone with a boot.

@@ -29,11 +29,20 @@ from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
 #: Connections at once, idle ones among them. Each costs HAProxy some kB until something goes through it.
 CONNECTIONS = 2000
-#: Of one host.
-CONNECTIONS_EACH = 1500
+#: A host has three quarters of what all may have at once, and these at least: idle ones count too.
+LEAST_EACH = 64
+#: Methods that a request may have.
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+#: Headers that a key may be in (files/litellm/door.py).
+KEY_HEADERS = (
+    *("authorization", "x-litellm-api-key", "api-key", "x-api-key", "x-goog-api-key"),
+    "ocp-apim-subscription-key",
+)
 #: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held. What
 #: comes behind them is timed by LiteLLM's door (files/litellm/door_size.py).
 BUFFER = 512 << 10
+#: Memory that HAProxy may take: a buffer in each direction for each connection, and as much again.
+MEMORY = f"{CONNECTIONS * BUFFER * 3 >> 20}m"
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
 #: Seconds after which a client may try again, as files/litellm/unavailable.py has it.
@@ -41,6 +50,8 @@ RETRY_S = 2
 #: What HAProxy says itself, in OpenAI's form: status, type, code, message.
 _ERRORS = (
     (400, "invalid_request_error", "bad_request", "this is no HTTP request"),
+    (401, "invalid_request_error", "invalid_api_key", "no key: it goes into `Authorization: Bearer`"),
+    (405, "invalid_request_error", "method_not_allowed", "this is no method of this service"),
     (408, "invalid_request_error", "request_timeout", f"the request did not arrive in {REQUEST_S} s"),
     (413, "invalid_request_error", "request_too_large", "the body is larger than this service takes"),
     (429, "requests", "rate_limit_exceeded", "too many requests are under way here; try again"),
@@ -53,7 +64,8 @@ _ERRORS = (
 def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
     image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
-    docker = [*docker_run(PROXY), *confined(PROXY_USER), "--label", f"tandem.url={client_url(knobs, node)}"]
+    docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=MEMORY)]
+    docker += ["--label", f"tandem.url={client_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
@@ -74,7 +86,9 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         exports=knobs.monitoring != "off",
         page=PAGE_ROOT if knobs.monitoring != "off" else "",
         page_port=knobs.page_port,
-        connections_each=CONNECTIONS_EACH,
+        connections_each=max(LEAST_EACH, knobs.proxy_requests * 3 // 4),
+        methods=METHODS,
+        key_headers=KEY_HEADERS,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,
         retry_s=RETRY_S,

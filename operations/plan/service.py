@@ -52,15 +52,17 @@ def lessened(*keeps: str) -> list[str]:
     return ["--cap-drop", "ALL", *kept, "--security-opt", "no-new-privileges"]
 
 
-def confined(user: int, *keeps: str, scratch: str = "64m", processes: int = 512) -> list[str]:
+def confined(user: int, *keeps: str, scratch: str = "64m", processes: int = 512, memory: str = "512m") -> list[str]:
     """The same for a program that needs nothing of the node but its network and its volumes: it runs as a user of its
-    own, and writes to its volumes and to `scratch` bytes of memory under /tmp. `processes`: threads count.
+    own, and writes to its volumes and to `scratch` bytes of memory under /tmp. `processes`: threads count. Beyond
+    `memory` the kernel ends it, and not the engine, whose memory is short then.
 
     Whoever is not root has no capability, so it can't listen below port 1024; a program that has to is given user 0 and
     NET_BIND_SERVICE, and becomes another by itself. What it may read or write has to be its user's (paths.SECRETS).
     """
     return [
         *("--user", f"{user}:{user}", *lessened(*keeps), "--pids-limit", str(processes)),
+        *("--memory", memory, "--memory-swap", memory),
         *("--read-only", "--tmpfs", f"/tmp:rw,nosuid,nodev,noexec,size={scratch}"),
         # Of a user that no file of the image names it would be /, where nothing can be written.
         *("--env", "HOME=/tmp"),

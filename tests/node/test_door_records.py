@@ -42,7 +42,7 @@ def test_an_engine_is_asked_what_a_stream_costs(setup: Setup) -> None:
     ):
 
         async def hook(asked: dict[str, Any] = asked) -> None:
-            admit(asked, "stream" in asked)
+            admit(asked, "stream" in asked, 1)
 
         setup.application.before = hook
         setup.once("sk-alice")

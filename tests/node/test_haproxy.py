@@ -30,6 +30,8 @@ from tests.node.shipped import load
 from tests.plan.samples import plan
 
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
+#: The doubles behind HAProxy ask for none.
+KEY = {"Authorization": "Bearer sk-any"}
 #: What the configuration has, and what a test can wait for.
 SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
 
@@ -52,7 +54,7 @@ class Proxy:
             assert old in text
             text = text.replace(old, new)
         self.config.write_text(text)
-        self.ready = folder / "ready.sh"
+        self.ready, self.log = folder / "ready.sh", folder / "haproxy.log"
         self.loaded = folder / "loaded"
         moved = {PROXY_RUN: self.run, PROXY_LOADED: self.loaded, PROXY_CONFIG: self.config}
         # The longer one begins with the shorter one.
@@ -70,7 +72,9 @@ class Proxy:
             subprocess.run(["sh", str(self.ready), "spec"], check=True, timeout=30)
         else:
             self.run.mkdir(exist_ok=True)
-        return subprocess.Popen([*behind(self.folder, self.run), "haproxy", "-W", "-db", "-f", str(self.config)])
+        with self.log.open("ab") as log:
+            argv = [*behind(self.folder, self.run), "haproxy", "-W", "-db", "-f", str(self.config)]
+            return subprocess.Popen(argv, stdout=log, stderr=log)
 
     def double(self, name: str) -> subprocess.Popen[bytes]:
         """Start one; a, b."""
@@ -96,7 +100,7 @@ class Proxy:
     def stream(self, pieces: int, body: str = "") -> str:
         """All that came of it; raises where it breaks off."""
         data = json.dumps({"pieces": pieces, "more": body}).encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{self.url}/v1/chat", data), timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(f"{self.url}/v1/chat", data, KEY), timeout=20) as answer:
             return str(answer.read().decode())
 
     def end(self) -> None:
@@ -270,7 +274,7 @@ def is_listened_to(port: int) -> bool:
 
 
 def test_a_host_that_holds_too_many_connections_gets_no_more_and_others_are_answered(tmp_path: Path) -> None:
-    few = {"gt 1500": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
+    few = {"gt 64": "gt 20", "!{ src 127.0.0.0/8 }": "!{ src 127.0.0.9 }", QUICK: SLOW}
     with place(tmp_path) as folder:
         proxy = Proxy(folder, few)
         try:
@@ -326,7 +330,8 @@ def _holds_too_many(proxy: Proxy) -> None:
 
 
 def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:
-    asked = urllib.request.Request(f"{proxy.url}/v1/models", headers={"X-Forwarded-For": "6.6.6.6", "Forwarded": "x"})
+    others = {"X-Forwarded-For": "6.6.6.6", "Forwarded": "x"}
+    asked = urllib.request.Request(f"{proxy.url}/v1/models", headers=KEY | others)
     said = json.load(urllib.request.urlopen(asked))
     assert said["x-forwarded-for"] == "127.0.0.1" and "forwarded" not in said
 
@@ -348,7 +353,7 @@ def test_what_is_too_large_or_too_slow_is_told_in_openai_s_form(proxy: Proxy) ->
     assert refused.value.code == 413 and json.load(refused.value)["error"]["code"] == "request_too_large"
     for begin in (
         b"POST /v1/chat HTTP/1.1\r\nHost: x\r\n",
-        b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+        b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nApi-Key: y\r\nContent-Length: 9\r\n\r\n{",
     ):
         with socket.create_connection(("127.0.0.1", proxy.port), 10) as slow:
             slow.sendall(begin)

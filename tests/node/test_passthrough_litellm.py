@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -112,6 +113,31 @@ def test_an_engine_that_says_in_a_stream_that_it_is_dead_is_left(door: doors.Doo
     dead = b'data: {"error": {"message": "EngineDeadError", "code": 500}}\n\n' + DONE
     _, _, text = ask(door, (200, event("ab") + dead), (200, event("c", "stop") + USAGE + DONE), stream=True)
     assert b"EngineDeadError" not in text and text.startswith(event("ab")) and text.endswith(DONE)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_that_an_engine_can_t_answer_is_told_so_in_its_words(door: doors.Door, stream: bool) -> None:
+    """It is asked twice, and is no fault of the engine's: the next request is answered at once."""
+    words = (501, b'{"error" : {"message": "no such picture", "code": 501}}')
+    began = time.monotonic()
+    assert ask(door, words, words, stream=stream)[::2] == words
+    well = (200, b'{"choices" : [],  "usage": {"total_tokens": 7}}')
+    assert ask(door, well)[::2] == well
+    assert time.monotonic() - began < 10
+
+
+def test_a_failure_that_two_streams_begin_with_is_the_request_s(door: doors.Door) -> None:
+    failure = b'data: {"error": {"message": "no such picture", "code": 500}}\n\n'
+    role = event("", role="assistant")
+    _, _, text = ask(door, (200, role + failure + DONE), (200, role + failure + DONE), stream=True)
+    assert text.startswith(role) and text.endswith(failure + DONE) and text.count(b"error") == 1
+
+
+def test_a_failure_that_passes_is_not_told(door: doors.Door) -> None:
+    well = (200, b'{"choices" : [],  "usage": {"total_tokens": 7}}')
+    assert ask(door, (500, b"{}"), well)[::2] == well
+    # Nor one by which an engine says that it is away for now.
+    assert ask(door, (503, b"{}"), well)[::2] == well
 
 
 @pytest.mark.parametrize("tools", [5, [5], {}, "x", [None]])
@@ -234,7 +260,7 @@ def test_an_answer_that_fits_a_grammar_ends_where_it_broke_and_says_so(door: doo
 def test_an_engine_that_fails_is_asked_again_and_then_the_client_is_told_when_to_come_back(
     door: doors.Door, stream: bool
 ) -> None:
-    failure = (500, b'{"error": {"message": "a secret prompt"}}')
+    failure = (503, b'{"error": {"message": "it is away"}}')
     good = (200, event("a", "stop") + USAGE + DONE) if stream else (200, b'{"choices": []}')
     assert ask(door, failure, good, stream=stream)[0] == 200
     status, headers, body = ask(door, failure, failure, stream=stream)

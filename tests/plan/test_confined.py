@@ -78,9 +78,10 @@ def test_an_engine_without_a_gpu_locks_no_memory() -> None:
 
 
 def test_any_container_can_be_confined() -> None:
-    assert confined(0, "NET_BIND_SERVICE", scratch="1m", processes=9) == [
+    assert confined(0, "NET_BIND_SERVICE", scratch="1m", processes=9, memory="2g") == [
         *("--user", "0:0", "--cap-drop", "ALL", "--cap-add", "NET_BIND_SERVICE"),
-        *("--security-opt", "no-new-privileges", "--pids-limit", "9", "--read-only"),
+        *("--security-opt", "no-new-privileges", "--pids-limit", "9", "--memory", "2g", "--memory-swap", "2g"),
+        "--read-only",
         *("--tmpfs", "/tmp:rw,nosuid,nodev,noexec,size=1m", "--env", "HOME=/tmp"),
     ]
     assert lessened() == ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]

@@ -41,6 +41,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"accept_risk": ["ShadowRay"]}, ["accept_risk=['ShadowRay']", 'names of advisories: ["CVE-2026-12345"']),
     ({"accept_risk": "CVE-2026-1 CVE-2026-2"}, ["accept_risk='CVE-2026-1 CVE-2026-2'"]),
     ({"accept_risk": 7}, ["accept_risk=7", "change `accept_risk` in group_data/all.py or --data"]),
+    ({"media_domains": ["https://example.org/"]}, ["media_domains=", 'names of hosts, in small letters: ["images.']),
     ({"model_revision": "main"}, ["model_revision='main'", "expected a commit of the model's repository"]),
 ]
 

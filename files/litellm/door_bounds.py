@@ -1,0 +1,109 @@
+"""How much one request may ask for. Beyond these numbers an engine's own server computes for seconds over one body, and
+answers nobody else meanwhile: the canary would take it for hung. What is below them costs it tenths of a second.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+#: Messages of a conversation. vLLM's server looks at each by itself: 500,000 took it nine seconds.
+MESSAGES = 10_000
+#: Parts (texts, pictures) of all its messages together: each is looked at as well.
+PARTS = 20_000
+#: Answers of one request (`n` for each prompt), texts of one for vectors (as OpenAI has it), documents of a ranking.
+AT_ONCE = 2_048
+#: Words at which an answer stops: each is looked for in each token.
+STOPS = 64
+#: Tokens with a bias: a tensor is made of them for each request.
+BIASES = 4_096
+#: A schema's nesting and values. xgrammar took 16 s for one that was 400 deep, a minute for a choice of 200,000.
+SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
+#: Characters of a grammar or a pattern that answers must fit.
+GRAMMAR = 16_384
+#: What makes answers fit a schema, a grammar or a pattern, by an engine's kind and age.
+_FORMS = (
+    *("response_format", "structured_outputs", "json_schema", "regex", "ebnf"),
+    *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
+)
+#: Hosts from which an engine may fetch pictures and sound.
+MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
+
+
+def wrong(asked: dict[str, Any]) -> str:
+    """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing."""
+    return (
+        _messages(asked.get("messages"))
+        or _count("prompt", asked.get("prompt"), AT_ONCE)
+        or _count("input", asked.get("input"), AT_ONCE)
+        or _count("documents", asked.get("documents"), AT_ONCE)
+        or _count("stop", asked.get("stop"), STOPS)
+        or _count("stop_token_ids", asked.get("stop_token_ids"), STOPS)
+        or _count("logit_bias", asked.get("logit_bias"), BIASES)
+        or _forms(asked)
+    )
+
+
+def _messages(messages: Any) -> str:
+    if messages is None:
+        return ""
+    if not isinstance(messages, list):
+        return "`messages`: a list is wanted"
+    if len(messages) > MESSAGES:
+        return f"`messages`: {len(messages)} are too many, {MESSAGES} are the most"
+    if not all(isinstance(each, dict) for each in messages):
+        return "`messages`: each is an object with a role and content"
+    contents = [each["content"] for each in messages if isinstance(each.get("content"), list)]
+    if sum(map(len, contents)) > PARTS:
+        return f"`messages`: they have more than {PARTS} parts"
+    media = (_media(part) for content in contents for part in content if isinstance(part, dict))
+    return next(filter(None, media), "")
+
+
+def _media(part: dict[str, Any]) -> str:
+    """What is wrong with where a part of a message lies. An engine has its node's network: what a client may have it
+    fetch from there is what the owner has named.
+    """
+    for name, said in part.items():
+        if not name.endswith("_url"):
+            continue
+        url = said.get("url") if isinstance(said, dict) else said
+        if not isinstance(url, str) or url[:5].lower() == "data:":
+            continue
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError:
+            host = ""
+        if host not in MEDIA_DOMAINS:
+            return f"`{name}`: send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
+    return ""
+
+
+def _count(name: str, said: Any, most: int) -> str:
+    """A list of numbers is one prompt, of tokens."""
+    is_one = name in ("prompt", "input") and isinstance(said, list) and bool(said) and isinstance(said[0], int)
+    if not isinstance(said, list | dict) or is_one or len(said) <= most:
+        return ""
+    return f"`{name}`: {len(said)} are too many, {most} are the most"
+
+
+def _forms(asked: dict[str, Any]) -> str:
+    tools = asked.get("tools")
+    found: list[Any] = [asked[name] for name in _FORMS if name in asked]
+    # A tool's parameters are a schema.
+    found += tools if isinstance(tools, list) else []
+    values = 0
+    left = [(each, 1) for each in found]
+    while left:
+        value, depth = left.pop()
+        values += 1
+        if depth > SCHEMA_DEPTH:
+            return f"a schema is more than {SCHEMA_DEPTH} deep"
+        if values > SCHEMA_VALUES:
+            return f"schemas of a request have more than {SCHEMA_VALUES} values"
+        if isinstance(value, str) and len(value) > GRAMMAR:
+            return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        left += [(each, depth + 1) for each in inner]
+    return ""

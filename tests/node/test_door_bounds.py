@@ -1,0 +1,135 @@
+"""How much one request may ask for, and what it has cost that its client left."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.node.door_double import Setup, a_door
+from tests.node.shipped import part
+
+__all__ = ["a_door"]
+
+bounds, events, limits = part("litellm", "door_bounds"), part("litellm", "events"), part("litellm", "door_limits")
+keys = part("litellm", "door_keys")
+
+
+def deep(levels: int) -> Any:
+    schema: Any = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def form(schema: Any) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}}
+
+
+def picture(url: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"messages": [0] * 9}, "each is an object"),
+        ({"messages": [{}] * 10_001}, "10001 are too many, 10000 are the most"),
+        ({"messages": [{"content": [{}] * 20_001}]}, "more than 20000 parts"),
+        ({"messages": "hi"}, "a list is wanted"),
+        ({"prompt": ["a"] * 2_049}, "`prompt`: 2049 are too many"),
+        ({"input": ["a"] * 2_049}, "`input`: 2049 are too many"),
+        ({"documents": ["a"] * 2_049}, "`documents`: 2049 are too many"),
+        ({"stop": ["a"] * 65}, "`stop`: 65 are too many"),
+        ({"logit_bias": {str(n): 1 for n in range(4_097)}}, "`logit_bias`: 4097 are too many"),
+        (form(deep(400)), "more than 64 deep"),
+        (form({"enum": list(range(5_000))}), "more than 5000 values"),
+        ({"tools": [{"function": {"parameters": deep(400)}}]}, "more than 64 deep"),
+        ({"guided_regex": "a" * 16_385}, "more than 16384 characters"),
+        (picture("http://127.0.0.1:8020/metrics"), "send it as a data: URL"),
+        (picture({"url": "http://0x7f000001/"}), "send it as a data: URL"),
+        (picture({"url": "file:///etc/passwd"}), "send it as a data: URL"),
+        (picture({"url": "http://[::1"}), "send it as a data: URL"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_would_cost_an_engine_s_server_seconds_is_refused(asked: dict[str, Any], words: str) -> None:
+    began = time.process_time()
+    assert words in bounds.wrong(asked)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": [{"role": "user", "content": "hi"}] * 2_000},
+        {"prompt": list(range(100_000))},
+        {"input": list(range(100_000))},
+        form(deep(20)),
+        form({"enum": list(range(1_000))}),
+        picture({"url": "data:image/png;base64,AAAA"}),
+        picture("DATA:image/png;base64,AAAA"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_people_ask_for_passes(asked: dict[str, Any]) -> None:
+    assert bounds.wrong(asked) == ""
+
+
+def test_a_host_that_the_owner_has_named_may_be_asked_for_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MEDIA_DOMAINS", frozenset({"images.example.org"}))
+    assert bounds.wrong(picture({"url": "https://images.example.org/a.png"})) == ""
+    assert bounds.wrong(picture({"url": "https://images.example.org.evil.test/a.png"}))
+    assert bounds.wrong(picture({"url": "https://images.example.org@evil.test/a.png"}))
+
+
+def test_events_are_whole_wherever_their_parts_end() -> None:
+    said = b"data: one\n\ndata: two\n\ndata: [DONE]\n\n"
+    for size in range(1, len(said) + 1):
+        found, stream = b"", events.Events()
+        for at in range(0, len(said), size):
+            whole = stream.take(said[at : at + size])
+            assert whole.endswith(b"\n\n") or not whole
+            found += whole
+        assert found == said and len(stream) == 0
+    stream = events.Events()
+    assert stream.take(b"data: half") == b"" and stream.rest() == b"data: half"
+
+
+def test_a_long_event_is_looked_at_once() -> None:
+    began, stream = time.process_time(), events.Events()
+    for _ in range(8_192):
+        stream.take(b"x" * 8_192)
+    assert len(stream) == 64 << 20
+    # Each part would be copied behind all before it: 8.8 s.
+    assert time.process_time() - began < 2
+
+
+def test_each_answer_counts_as_a_request() -> None:
+    """A key for two requests at once is none for a thousand answers in one."""
+    key = keys.Key("alice", "a", requests=3)
+    of = limits.Limits()
+    one, two = limits.Visit(key), limits.Visit(key)
+    with of.under_way(one):
+        assert of.weigh(one, 3) is None
+        assert of.refuse(key, 0.0).what == "requests"
+    with of.under_way(one), of.under_way(two):
+        assert of.weigh(two, 1) is None
+    with of.under_way(two):
+        assert of.weigh(two, 4).what == "requests"
+        assert of.refuse(key, 0.0) is None
+
+
+def test_a_request_that_its_client_leaves_has_cost_its_question(setup: Setup) -> None:
+    setup.key("alice", tokens=100)
+    tokens = part("litellm", "door_body")._tokens
+    visit = limits.Visit(keys.Key("alice", "a", tokens=100))
+    visit.asked = tokens({"prompt": list(range(5_000))})
+    assert visit.asked == 5_000 and visit.tokens == 0
+    assert tokens(picture({"url": "data:" + "a" * 2_000_000})) > 1_500
+    visit.was_asked = True
+    assert visit.tokens == 5_000
+    # What an engine refuses it has not read.
+    visit.status = 400
+    assert visit.tokens == 0
