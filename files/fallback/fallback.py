@@ -113,8 +113,8 @@ class Fallback:
         left_s = self.lacking_since + after_s + self.rank * STAGGER_S - time.monotonic()
         if left_s > 0:
             self.tell(f"{lacks} since {self.lacking_from}; after {after_s:g} s this node serves alone")
-        elif serving := self.others.who_serves_alone():
-            self.tell(f"{' and '.join(self.names[rank] for rank in serving)} serves alone")
+        elif alone := self.others.who_serves_alone():
+            self.tell(f"{' and '.join(self.names[rank] for rank in alone)} serves alone")
         else:
             self.begin(f"{lacks} since {self.lacking_from}")
 

@@ -73,8 +73,7 @@ class Question:
     def tools(self) -> list[dict[str, Any]]:
         """As far as the router can look at them; what is none of that kind is the engine's to refuse."""
         found = self.asked.get("tools")
-        is_list = isinstance(found, list) and all(isinstance(each, dict) for each in found)
-        return found if is_list else []
+        return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else []
 
 
 def streams(path: str, asked: dict[str, Any]) -> bool:

@@ -150,7 +150,8 @@ class Balanced(CustomLogger):
 
     def _cost(self, name: str, beginning: bytes) -> int | None:
         """What staying with an engine has cost a beginning; None: it has not read it."""
-        known = self.has_read.get(name, {}).get(beginning)
+        read = self.has_read.get(name)
+        known = read.get(beginning) if read else None
         return shared.marks.get(self._life(name), beginning) if known is None else known
 
     def _remember(self, name: str, beginning: bytes, cost: int) -> None:

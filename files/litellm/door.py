@@ -64,7 +64,8 @@ class Door:
         size = Size(scope, receive)
         send = size.before_its_end(send)
         if scope["type"] == "lifespan" or (scope.get("method"), scope["path"]) == LIVENESS or _is_preflight(scope):
-            return await self.application(scope, size, send)
+            await self.application(scope, size, send)
+            return
         began, method, served = time.monotonic(), scope.get("method", "websocket"), is_served(scope)
         secret = _secret(scope["headers"])
         visit = Visit(self.keys.find(secret) or NOBODY if secret else NOBODY)
@@ -80,7 +81,6 @@ class Door:
             took = f"{time.monotonic() - began:.2f} s, {visit.tokens} tokens, from {(scope.get('client') or ['?'])[0]}"
             known = method if method in METHODS else "another method"
             print(f"tandem: {visit.key.name}: {known} {route}: {visit.status or 'broken off'}, {took}")
-        return None
 
     def _refusal(self, key: Key, has_one: bool, method: str, served: bool, now: float) -> door_answers.Said | None:
         """What somebody is told who is not let in."""

@@ -47,13 +47,13 @@ class Size:
         self.over: door_answers.Said | None = None
 
     async def __call__(self) -> Any:
-        message = _GONE if self.over else await self._next()
+        message: Any = _GONE if self.over else await self._next()
         if message["type"] != "http.request":
             return message
-        body = message.get("body", b"")
+        body: bytes = message.get("body", b"")
         self._bytes += len(body)
         self.is_whole = not message.get("more_body", False)
-        self._pieces += sum(body.count(each) for each in b"[{,")
+        self._pieces += sum(body.count(each) for each in (b"[", b"{", b","))
         if self._bytes >= self._parts * PART:
             self._parts, self._part_until = self._bytes // PART + 1, time.monotonic() + self._part_s
         if self._most and self._bytes > self._most:

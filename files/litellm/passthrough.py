@@ -49,17 +49,19 @@ class Passthrough:
         is_post = scope["type"] == "http" and scope["method"] == "POST"
         found = PATHS.fullmatch(scope["path"]) if is_post else None
         if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
-            return await self.application(scope, receive, send)
+            await self.application(scope, receive, send)
+            return
         body = await _read(receive)
         if body is None:
-            return None
+            return
         asked = _object(body)
         if asked is not None and goes_elsewhere(asked) and not not_for_clients(asked):
-            return await self.application(scope, _once_more(body, receive), send)
+            await self.application(scope, _once_more(body, receive), send)
+            return
         question = _question(found[1] or found[2], asked)
         if not isinstance(question, Question):
             await say(scope, receive, send, question)
-            return None
+            return
         # A client that goes takes its request along: the engine has others to do.
         serving = asyncio.ensure_future(_serve(question, scope, receive, send))
         gone = asyncio.ensure_future(_until_gone(receive))
@@ -71,7 +73,6 @@ class Passthrough:
             for each in (serving, gone):
                 each.cancel()
             await asyncio.gather(serving, gone, return_exceptions=True)
-        return None
 
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
@@ -264,7 +265,8 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 def _event(chunk: dict[str, Any]) -> bytes:
-    return b"data: " + orjson.dumps(chunk) + b"\n\n"
+    text: bytes = orjson.dumps(chunk)
+    return b"data: " + text + b"\n\n"
 
 
 class _Failure(Broken):

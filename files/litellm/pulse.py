@@ -29,13 +29,13 @@ class UnderWay:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            return await self.application(scope, receive, send)
+            await self.application(scope, receive, send)
+            return
         self.count += 1
         try:
             await self.application(scope, receive, send)
         finally:
             self.count -= 1
-        return None
 
 
 class Pulse(BaseHTTPRequestHandler):

@@ -150,7 +150,9 @@ SMUGGLED = [
         raw("GET /v1/models HTTP/1.1", "Host: x", "X-A: a\rAuthorization: Bearer {client}"),
         (ODD,),
     ),
-    Row("two meanings", "NUL within a header", raw("GET /v1/models HTTP/1.1", "Host: x", "X-A: a\x00b"), (ODD, UNKNOWN)),
+    Row(
+        "two meanings", "NUL within a header", raw("GET /v1/models HTTP/1.1", "Host: x", "X-A: a\x00b"), (ODD, UNKNOWN)
+    ),
     Row("two meanings", "two hosts", raw("GET /v1/models HTTP/1.1", "Host: x", "Host: y"), (ODD,)),
     Row(
         "two meanings",
