@@ -3,8 +3,8 @@
 The same request goes to another engine with what the client has already as the beginning of the answer, and with the
 words by which an engine of its kind continues that (operations/plan/engines; they stand in the router's entry). What
 can't be continued that way ends where it broke: several choices at once, an answer of /v1/completions, one that must
-fit a grammar, and half a tool call; from a tool call on an answer is therefore held back until it is whole. An answer
-of which the client has no text yet begins anew.
+fit a grammar, and one with a tool call, which comes as its engine makes it: agents give up a stream that is silent for as
+long as a file takes to write. An answer of which the client has no text yet begins anew.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Answer:
         self.is_refused = False
         #: Whether the client has a tool call.
         self.has_calls = False
-        #: What the client gets when the answer is whole: from a tool call on everything, and what it cost.
+        #: What the client gets when the answer is whole: what it cost, and what comes behind that.
         self.held: list[dict[str, Any]] = []
         #: The last chunk with a choice.
         self.last: dict[str, Any] | None = None
@@ -186,10 +186,8 @@ def _calls_a_tool(chunk: dict[str, Any]) -> bool:
 
 
 def _waits(chunk: dict[str, Any]) -> bool:
-    """Whether the client gets this, and what comes behind it, when the answer is whole: a tool call, and what it cost,
-    which an engine that is stopped says too.
-    """
-    return _calls_a_tool(chunk) or (not _choices(chunk) and bool(chunk.get("usage")))
+    """Whether the client gets this when the answer is whole: what it cost, which an engine that is stopped says too."""
+    return not _choices(chunk) and bool(chunk.get("usage"))
 
 
 def used_up(body: dict[str, Any]) -> bool:

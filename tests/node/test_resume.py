@@ -113,10 +113,10 @@ def test_a_parser_that_takes_the_middle_of_an_answer_for_thoughts_is_put_right(n
     assert text_of(got) == "abcd"
 
 
-def test_half_a_tool_call_is_not_the_client_s() -> None:
-    half, whole = chunk(tool_calls=["half"]), chunk(tool_calls=["whole"])
-    got, _ = run(ASKED, [half], [whole, chunk("", "tool_calls")])
-    assert [each["choices"][0]["delta"].get("tool_calls") for each in got] == [["whole"], None]
+def test_a_tool_call_comes_as_its_engine_makes_it_and_is_not_continued() -> None:
+    parts = [chunk(tool_calls=["one"]), chunk(tool_calls=["two"])]
+    got, asked = run(ASKED, parts, [])
+    assert got == parts and asked == [None]
 
 
 def test_an_assistant_s_beginning_of_the_client_s_own_is_continued() -> None:
@@ -230,14 +230,6 @@ def test_a_piece_of_a_text_may_be_the_last_one() -> None:
     assert answer.is_whole
 
 
-def test_what_comes_behind_half_a_tool_call_waits_for_the_rest_of_it() -> None:
-    half, behind, end = chunk(tool_calls=["half"]), chunk(""), chunk("", "tool_calls")
-    answer = resume.Answer()
-    assert answer.pass_on(half, False) == answer.pass_on(behind, False) == []
-    assert answer.rest(ASKED, WORDS) == ASKED
-    assert answer.pass_on(end, False) == [half, behind, end]
-
-
 def test_an_error_that_is_the_client_s_is_the_end() -> None:
     answer = resume.Answer(2)
     answer.pass_on({"error": {"code": 400}}, False)
@@ -269,14 +261,6 @@ def test_what_an_engine_that_is_stopped_counts_is_not_the_client_s() -> None:
 def test_thoughts_that_begin_anew_are_no_part_of_the_question() -> None:
     got, _ = run(ASKED, [chunk(reasoning="hm")], [chunk("a", "stop"), usage(5, 1)])
     assert got[-1]["usage"] == {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-
-
-def test_a_choice_whose_end_was_held_back_is_asked_for_again() -> None:
-    body = {**ASKED, "n": 2}
-    first = [of(0, chunk(tool_calls=["call"])), of(0, chunk("", "tool_calls"))]
-    ends = [of(0, chunk("a", "stop")), of(1, chunk("b", "stop"))]
-    got, asked = run(body, first, ends)
-    assert got == ends and asked == [body]
 
 
 def test_what_is_wanted_at_least_shrinks_with_what_is_wanted_at_most() -> None:
