@@ -19,6 +19,7 @@ from door_body import has_asked
 from litellm.constants import AIOHTTP_KEEPALIVE_TIMEOUT
 from litellm.llms.custom_httpx import http_handler
 from litellm.proxy import proxy_server
+from protocols import ROOT
 
 #: Seconds for an engine to take a connection, and between two signs of its answer: a GB10 reads a prompt of 200,000
 #: tokens for two minutes.
@@ -113,7 +114,7 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
     blamed: tuple[int, Any] | None = None
     for _ in range(1 + int(router.num_retries)):
         engine = await choose(question)
-        url = f"{engine['litellm_params']['api_base']}/{question.path}"
+        url = _url(engine, question.path)
         if url in tried:
             await asyncio.sleep(PAUSE_S)
         tried.add(url)
@@ -140,6 +141,11 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
     if blamed:
         failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
     raise Nobody
+
+
+def _url(engine: Any, path: str) -> str:
+    base = str(engine["litellm_params"]["api_base"])
+    return f"{base.removesuffix('/v1') if path in ROOT else base}/{path}"
 
 
 async def choose(question: Question) -> Any:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from door_limits import Refused
+from protocols import in_its_form
 
 AWAY = "no engine answers at the moment; it starts by itself, or `make status` says why not"
 #: Status, body and headers.
@@ -19,7 +20,8 @@ def unknown(why: str) -> Said:
 
 def nothing_there(method: str) -> Said:
     """A path that keys of clients are not for, be it there or not. It is not repeated: it may have a key in it."""
-    why = f"this key can't {method} that; it is for chat, completions, embeddings, rerank and models under /v1"
+    what = "chat, completions, messages, responses, embeddings, rerank, score, tokenize and models"
+    why = f"this key can't {method} that; it is for {what} under /v1"
     return 404, _error(why, "invalid_request_error", "not_found"), []
 
 
@@ -32,6 +34,12 @@ def no_model() -> Said:
     """A request to somebody else."""
     why = "there is no such model here; `GET /v1/models` lists them"
     return 404, _error(why, "invalid_request_error", "model_not_found"), []
+
+
+def not_spoken(path: str) -> Said:
+    """An engine that does not have this protocol."""
+    why = f"the engine of this model does not speak /v1/{path}; /v1/chat/completions is what each does"
+    return 404, _error(why, "invalid_request_error", "not_found"), []
 
 
 def too_much(refused: Refused) -> Said:
@@ -63,6 +71,7 @@ def away() -> Said:
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:
     """Send it instead of what was asked for; the status."""
     status, body, headers = answer
+    body = in_its_form(scope["path"], status, body)
     kind = "http.response"
     if scope["type"] == "websocket":
         await receive()

@@ -104,7 +104,7 @@ def _check(data: Any) -> None:
 def _tokens(data: Any) -> int:
     """Of the question, about."""
     found = characters = 0
-    rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents")]
+    rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents", "system", "instructions")]
     while rest:
         part = rest.pop()
         if isinstance(part, str):

@@ -18,6 +18,8 @@ class Answer:
 
     def __init__(self, visit: Visit, content_type: bytes) -> None:
         self._visit = visit
+        #: Tokens of question and answer: Anthropic's streams say them one after the other.
+        self._asked = self._answered = 0
         self._is_stream = content_type.startswith(b"text/event-stream")
         self._events = Events()
         #: The end of an answer that is not streamed.
@@ -40,7 +42,7 @@ class Answer:
 
     def _goes_on(self, event: bytes) -> bool:
         """Whether the client gets this event."""
-        self._visit.pieces += event.startswith(b"data: {")
+        self._visit.pieces += event.startswith(b"data: {") or b"\ndata: {" in event
         return not self._read(event) or not self._visit.hides_usage or _says_more(event)
 
     def _read(self, text: bytes) -> bool:
@@ -51,11 +53,17 @@ class Answer:
                 continue
             try:
                 said, _ = _decode(text[at + len(name) :].lstrip().decode(errors="replace"))
-                self._visit.told = _total(said)
+                self._visit.told = self._total(said)
             except (ValueError, TypeError, AttributeError):
                 continue
             return True
         return False
+
+    def _total(self, said: Any) -> int:
+        """Tokens as they are known by now; raises TypeError or AttributeError where it is no usage."""
+        self._asked = max(self._asked, said.get("prompt_tokens") or said.get("input_tokens") or 0)
+        self._answered = max(self._answered, said.get("completion_tokens") or said.get("output_tokens") or 0)
+        return int(said.get("total_tokens") or self._asked + self._answered)
 
 
 def _says_more(event: bytes) -> bool:
@@ -65,9 +73,3 @@ def _says_more(event: bytes) -> bool:
         return any(each.get("finish_reason") or each.get("text") or each.get("delta") for each in choices)
     except (ValueError, KeyError, TypeError, AttributeError):
         return True
-
-
-def _total(said: Any) -> int:
-    """Raises TypeError or AttributeError where it is no usage."""
-    parts = (said.get("prompt_tokens") or 0) + (said.get("completion_tokens") or 0)
-    return int(said.get("total_tokens") or parts)

@@ -14,11 +14,14 @@ from typing import Any
 
 import attempts
 import door_bounds
+import models
 import orjson
+import plain
+import protocols
 import shapes
 from attempts import Broken, Nobody, Question, Refusal, streams
 from avoided import avoid
-from door_answers import Said, away, no_model, odd, say, too_much
+from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
 from door_limits import Refused
 from events import Events
@@ -26,7 +29,11 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import Answer, choices, used_up
 
-PATHS = re.compile(r"(?:/v1)?/(chat/completions|completions|embeddings|rerank)|/v2/(rerank)")
+PATHS = re.compile(
+    r"(?:/v1)?/(chat/completions|completions|embeddings|rerank|score|messages(?:/count_tokens)?|responses|tokenize"
+    r"|detokenize)|/v2/(rerank)"
+)
+_MODELS = re.compile(protocols.MODELS)
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
 #: By which an engine refuses a request: another one would as well.
@@ -46,7 +53,11 @@ class Passthrough:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        is_http = scope["type"] == "http"
+        if is_http and scope["method"] == "GET" and (listed := _MODELS.fullmatch(scope["path"])):
+            await say(scope, receive, send, models.answer(listed[1].removeprefix("/")))
+            return
+        is_post = is_http and scope["method"] == "POST"
         found = PATHS.fullmatch(scope["path"]) if is_post else None
         if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
             await self.application(scope, receive, send)
@@ -77,7 +88,9 @@ class Passthrough:
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
     try:
-        if streams(question.path, question.asked):
+        if plain.is_one(question):
+            said = await plain.run(question, send)
+        elif streams(question.path, question.asked):
             said = await _Stream(question, send).run()
         else:
             said = await _whole(question)
@@ -86,7 +99,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
     except Refusal as refusal:
         said = (refusal.status, refusal.body, [])
     if said:
-        await say(scope, receive, send, said)
+        await say(scope, receive, send, _speaks(question.path, said))
 
 
 async def _whole(question: Question) -> Said:
@@ -103,6 +116,13 @@ async def _whole(question: Question) -> Said:
                 continue
             return response.status, body, []
     raise Nobody
+
+
+def _speaks(path: str, said: Said) -> Said:
+    """An engine that does not know a path has no words of its own for it."""
+    if said[0] == 404 and b'"Not Found"' in said[1]:
+        return not_spoken(path)
+    return said
 
 
 class _Stream:
@@ -239,7 +259,7 @@ def _question(path: str, asked: dict[str, Any] | None) -> Question | Said:
     router, model = proxy_server.llm_router, asked.get("model")
     if not isinstance(model, str):
         return odd("`model`: a name is wanted, as `GET /v1/models` lists them")
-    if why := not_for_clients(asked) or shapes.wrong(path, asked):
+    if why := not_for_clients(asked) or shapes.wrong(path, asked) or protocols.wrong(path, asked):
         return odd(why)
     if why := door_bounds.wrong(asked):
         return odd(why)

@@ -3,8 +3,8 @@
 The same request goes to another engine with what the client has already as the beginning of the answer, and with the
 words by which an engine of its kind continues that (operations/plan/engines; they stand in the router's entry). What
 can't be continued that way ends where it broke: several choices at once, an answer of /v1/completions, one that must
-fit a grammar, and one with a tool call, which comes as its engine makes it: agents give up a stream that is silent for as
-long as a file takes to write. An answer of which the client has no text yet begins anew.
+fit a grammar, and one with a tool call, which comes as its engine makes it: agents give up a stream that is silent for
+as long as a file takes to write. An answer of which the client has no text yet begins anew.
 """
 
 from __future__ import annotations

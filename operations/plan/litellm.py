@@ -19,7 +19,7 @@ _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
-_PARTS = ("shared", "attempts", "avoided", "events", "resume", "shapes")
+_PARTS = ("shared", "attempts", "avoided", "events", "models", "plain", "protocols", "resume", "shapes")
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
@@ -85,6 +85,9 @@ def modules(knobs: Knobs) -> tuple[str, ...]:
 
 def _model_info(recipe: Recipe, is_standby: bool) -> Json:
     about: Json = {"standby": True} if is_standby else {}
+    if context := ENGINES[recipe.engine].memory(recipe).context:
+        # For files/litellm/models.py.
+        about["context"] = context
     if recipe.answers != "chat":
         # LiteLLM's own word for what can be asked of it; nothing: chat.
         about["mode"] = recipe.answers

@@ -100,18 +100,18 @@ def test_the_owner_s_headers_stay_but_for_the_keys(setup: Setup) -> None:
 @pytest.mark.parametrize("version", ["", "/v1"])
 def test_what_clients_are_there_for_is_open_to_them(setup: Setup, version: str) -> None:
     setup.key("alice")
-    for path in ("chat/completions", "completions", "embeddings", "rerank"):
+    for path in ("chat/completions", "completions", "embeddings", "rerank", "messages", "responses", "tokenize"):
         assert setup.once("sk-alice", "POST", f"{version}/{path}").status == 200
         assert setup.once("sk-alice", "GET", f"{version}/{path}").status == 404
-    for path in ("models", "models/m"):
+    for path in ("models", "models/m", "models/org/m"):
         assert setup.once("sk-alice", "GET", f"{version}/{path}").status == 200
         assert setup.once("sk-alice", "POST", f"{version}/{path}").status == 404
 
 
 #: What clients have no business with, and ways around a list.
 ELSEWHERE = """
-/ /key/generate /model/info /config/yaml /health /metrics /routes /v1/responses /ui /v1/chat/completions/ //v1/models *
-/V1/models /v1/models/ /v1/models/a/b /v3/rerank /v1/chat/completions/../../key/generate /v1/models/../.. /v1/v1/models
+/ /key/generate /model/info /config/yaml /health /metrics /routes /v1/realtime /ui /v1/chat/completions/ //v1/models *
+/V1/models /v1/models/ /v1/models//a /v3/rerank /v1/chat/completions/../../key/generate /v1/models/../.. /v1/v1/models
 /v1/models/../../key/list /key/generate/v1/models
 """
 

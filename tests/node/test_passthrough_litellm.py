@@ -51,7 +51,7 @@ class ScriptedDouble(BaseHTTPRequestHandler):
     def say(self, status: int, body: bytes) -> None:
         """An answer whose length nobody knows."""
         self.send_response(status)
-        is_stream = body.startswith(b"data: ")
+        is_stream = body.startswith((b"data: ", b"event: "))
         self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
         self.end_headers()
         self.wfile.write(body)

@@ -1,0 +1,60 @@
+"""Streams of protocols that no engine continues in its middle: they pass as they are, from one engine.
+
+One that breaks before the client has any of the answer begins anew on another. Behind that it ends with the protocol's
+own error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attempts
+from attempts import Broken, Nobody, Question
+from door_answers import AWAY, Said
+from events import Events
+from protocols import streams
+
+#: Engines that one answer is tried on.
+TRIES = 4
+STREAMS = streams(AWAY)
+
+
+async def run(question: Question, send: Any) -> Said | None:
+    """The stream, or what the client is told instead of one; raises Nobody, and attempts.Refusal."""
+    kind, has_text = STREAMS[question.path], False
+    for _ in range(TRIES):
+        async with attempts.answer(question) as (response, engine):
+            if response.content_type != "text/event-stream":
+                return response.status, await response.read(), []
+            held, events = b"", Events()
+            try:
+                async for part in response.content.iter_any():
+                    held += events.take(part)
+                    if not has_text and kind.text in held:
+                        has_text = True
+                        await _begin(send)
+                    is_over = any(each in held for each in kind.ends)
+                    if is_over and not has_text:
+                        await _begin(send)
+                    if has_text or is_over:
+                        await send({"type": "http.response.body", "body": held, "more_body": not is_over})
+                        held = b""
+                    if is_over:
+                        return None
+                raise Broken
+            except (*attempts.AWAY, Broken) as error:
+                attempts.failed(engine, error)
+        if has_text:
+            await send({"type": "http.response.body", "body": kind.broken})
+            return None
+    raise Nobody
+
+
+async def _begin(send: Any) -> None:
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+def is_one(question: Question) -> bool:
+    """Whether this is asked for as such a stream."""
+    return question.path in STREAMS and bool(question.asked.get("stream"))

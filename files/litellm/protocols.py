@@ -1,0 +1,72 @@
+"""Protocols that engines speak beside OpenAI's chats and completions: Anthropic's messages, OpenAI's responses, and
+what is asked of an engine itself. Their words pass as bytes; what differs is how a stream begins and ends, and how an
+error is said.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+#: The list of models, or one of them: its name may have slashes in it, ORG/NAME.
+MODELS = r"(?:/v1)?/models((?:/(?!\.\.?(?:/|$))[^/\n]+)*)"
+#: Paths below an engine's root, and not below its /v1.
+ROOT = ("tokenize", "detokenize")
+#: Anthropic's words for statuses; any other is an `api_error`.
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How a stream of a protocol is read. `text`: in an event by which the client has something of the answer; `ends`:
+    in those that are its end; `broken`: the event that says that it has none.
+    """
+
+    text: bytes
+    ends: tuple[bytes, ...]
+    broken: bytes
+
+
+def _event(said: dict[str, Any]) -> bytes:
+    return b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n"
+
+
+def streams(away: str) -> dict[str, Stream]:
+    """By the path of a request. `away`: what a client is told whose engine is gone."""
+    told = {"type": "error", "error": {"type": "overloaded_error", "message": away}}
+    error = {"type": "error", "code": "server_error", "message": away, "param": None}
+    responses = tuple(b"event: response." + each for each in (b"completed", b"incomplete", b"failed"))
+    return {
+        "messages": Stream(b"event: content_block_delta", (b"event: message_stop",), _event(told)),
+        "responses": Stream(b".delta\n", responses, _event(error)),
+    }
+
+
+def wrong(path: str, asked: dict[str, Any]) -> str:
+    """What no engine of this service does; empty: nothing."""
+    if path == "responses" and asked.get("background"):
+        return "`background`: a response is given while its client waits; leave it out"
+    return ""
+
+
+def in_its_form(path: str, status: int, body: bytes) -> bytes:
+    """An error in OpenAI's form as the protocol of its path says it."""
+    if "/messages" not in path or status < 400:
+        return body
+    try:
+        said = json.loads(body)
+        if said.get("type") == "error":
+            return body
+        error = {"type": _KINDS.get(status, "api_error"), "message": str(said["error"]["message"])}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return body
+    return json.dumps({"type": "error", "error": error}).encode()
