@@ -10,8 +10,8 @@ from litellm.proxy import proxy_server
 
 
 def answer(name: str) -> Said:
-    """The models, or the one of this name (empty: all of them). `max_model_len` is a context in tokens, `answers` what a
-    model is asked for.
+    """The models, or the one of this name (empty: all). `max_model_len` is a context in tokens, `answers` what it is
+    asked for.
     """
     router = proxy_server.llm_router
     known = sorted(router.model_names) if router else []
