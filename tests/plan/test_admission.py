@@ -44,7 +44,7 @@ def test_models_that_share_nodes_are_told_the_shares_that_were_counted() -> None
         # 51 and 47 of 122 GiB, in the place of 0.85 of each recipe.
         assert share(of, node, "chat") == ["0.418"]
         assert share(of, node, "coder") == ["0.385"]
-    assert f"memory_mib={51 * 1024}" in text(of.head, "tandem-engine-chat", "ready.sh")
+    assert f'memory.py" {51 * 1024} 418' in text(of.head, "tandem-engine-chat", "ready.sh")
 
 
 def test_all_engines_of_a_model_have_one_share_where_one_of_them_shares_its_node() -> None:

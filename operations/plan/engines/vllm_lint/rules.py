@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from operations.plan.engines import vllm_flags
 from operations.plan.lint import room
-from operations.plan.lint.subject import Subject
+from operations.plan.lint.subject import Subject, parse
 from operations.plan.refusal import Remark
 
 #: Reasoning parsers that are in no release: they come from a plugin file in the model's repository.
@@ -50,12 +50,17 @@ def memory(of: Subject) -> Iterator[Remark]:
 
 
 def share_of(of: Subject) -> float:
-    """The share of memory that vLLM takes; its default rose with 0.20."""
+    """The share of memory that vLLM takes."""
     said = of.recipe.flag("gpu-memory-utilization")
     try:
-        return float(str(said)) if said is not None else (0.9 if of.before("0.20") else 0.92)
+        return float(str(said)) if said is not None else default_share(of.version)
     except ValueError:
         return 0.0
+
+
+def default_share(version: str | None) -> float:
+    """The share that a release takes untold; the default rose with 0.20. An unknown one counts as new."""
+    return 0.9 if version and (0, 2) <= parse(version) < parse("0.20") else 0.92
 
 
 def fits(of: Subject) -> Iterator[Remark]:
