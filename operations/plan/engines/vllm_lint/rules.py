@@ -68,6 +68,18 @@ def fits(of: Subject) -> Iterator[Remark]:
     yield from room.fits(of, kv_gib(of), "gpu-memory-utilization", share_of(of))
 
 
+def needs(of: Subject) -> Iterator[Remark]:
+    """A share against the GiB that the recipe says: one share serves all topologies, so it is held against the most
+    that any of them needs. A share is written in hundredths, which are more than a GiB.
+    """
+    said, share = of.recipe.needs.memory_gib, share_of(of)
+    most, wants = max(said.values(), default=0.0), share * room.NODE_GIB
+    if of.recipe.needs.gpu and most and wants - room.NODE_GIB / 100 > most:
+        problem = f"memory_gib is {most:g}, and gpu-memory-utilization {share:g} wants {wants:.0f} GiB of a GB10 free"
+        remedy = f"the greater counts: set the share to {most / room.NODE_GIB:.2f}, or memory_gib to {wants:.0f}"
+        yield Remark(False, problem, remedy)
+
+
 def kv_gib(of: Subject) -> float:
     """GiB of a pinned KV cache; 0: it is not pinned."""
     found = re.fullmatch(
