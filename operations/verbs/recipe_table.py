@@ -51,7 +51,7 @@ def row(recipe: Recipe) -> Sequence[str]:
 
 
 def free(recipe: Recipe) -> list[str]:
-    """`solo, replicas: 67`: GiB that have to be free on each node of a Spark's memory before a start, the most first."""
+    """`solo, replicas: 67`: GiB of each Spark that have to be free before a start, the most first."""
     wanted: dict[str, list[str]] = {}
     for topology in recipe.topologies:
         parts = max(recipe.min_nodes, 2) if topology == "cluster" else 1

@@ -105,8 +105,8 @@ def test_the_preflight_asks_for_what_the_engine_will_look_for(monkeypatch: pytes
     monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: before)
     assert findings(spark(104)) == ""
     assert findings(spark(101.3)) == (
-        "has 101.3 GiB of memory available, vLLM wants 103.4 (gpu-memory-utilization 0.85 of 121.7) -> end what holds it: "
-        "ps aux --sort -rss | head; or set gpu-memory-utilization to 0.83 in the recipe"
+        "has 101.3 GiB of memory available, vLLM wants 103.4 (gpu-memory-utilization 0.85 of 121.7) -> end what holds "
+        "it: ps aux --sort -rss | head; or set gpu-memory-utilization to 0.83 in the recipe"
     )
     monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: says(before, solo=105, cluster=105))
     assert "available, the recipe needs 105 -> end what holds it" in findings(spark(104))

@@ -21,17 +21,8 @@ from operations.plan.refusal import Remark
 
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
-    *(
-        rules.plugins,
-        rules.disabled_kernels,
-        rules.memory,
-        rules.fits,
-        rules.needs,
-        rules.blocks,
-        rules.eager,
-        rules.speculation,
-    ),
-    *(rules.ray, stages.wish, stages.speculation, stages.partition),
+    *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.needs, rules.blocks, rules.eager),
+    *(rules.speculation, rules.ray, stages.wish, stages.speculation, stages.partition),
 )
 
 
