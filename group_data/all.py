@@ -140,6 +140,19 @@ canary_deadline = 30.0
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the whole node.
 memory_floor_gib = 4.0
 
+# MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or run hot
+# cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
+gpu_clock_mhz = 0
+
+# Swap of the nodes that serve.
+#   keep  as it is
+#   off   none, over boots: on unified memory a GPU that runs out makes the node swap until it freezes ([Z])
+swap = "keep"
+
+# What the kernel keeps free for itself (vm.min_free_kbytes), over boots; 0: as it is. More lets the driver find memory
+# where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and not of more.
+min_free_kbytes = 0
+
 # A cluster that lacks a node serves nothing until it is back.
 #   off    it waits
 #   solo   when a rank has been missing for fallback_after seconds (30 at least), one node that is left serves alone,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from operations.plan import demand
+from operations.plan import demand, tuning
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
@@ -45,7 +45,8 @@ def check_survey(
         _machine(survey, head, here),
         _walls(survey),
         _gpu(survey, here),
-        demand.check(survey, here),
+        demand.check(survey, here, tuning.kept_gib(survey, knobs)),
+        tuning.check(survey, knobs),
         # The head obtains every model's files and images: the others get them from there.
         _room(node, survey, models if node.is_head else here, knobs),
         _ports(node, survey, knobs, count, here),

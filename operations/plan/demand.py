@@ -46,8 +46,9 @@ def taken_gib(model: ServedModel, total_gib: float) -> float:
     return max(of(model).of(total_gib), share * total_gib)
 
 
-def check(survey: Survey, models: Sequence[ServedModel]) -> Iterator[tuple[str, str]]:
-    """What starts on a node demand, against what is there: [problem, remedy]. `models`: those with a part on it.
+def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0) -> Iterator[tuple[str, str]]:
+    """What starts on a node demand, against what is there: [problem, remedy]. `models`: those with a part on it;
+    `kept_gib`: what this plan will take from it first (operations/plan/tuning.py).
 
     Several fit into its memory together, or there is no plan (operations/plan/admission.py).
     """
@@ -67,7 +68,7 @@ def check(survey: Survey, models: Sequence[ServedModel]) -> Iterator[tuple[str, 
         return
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
-    available_gib = (memory["available_mib"] + ollama_mib) / 1024
+    available_gib = (memory["available_mib"] + ollama_mib) / 1024 - kept_gib
     if available_gib < sum(of(each).of(total_gib) for each in models):
         wants, remedy = _words(models, total_gib, available_gib)
         yield f"has {available_gib:.1f} GiB of memory available, {wants}", remedy

@@ -100,6 +100,9 @@ class Knobs(BaseModel):
     hub_token_file: str
     canary_deadline: float = Field(gt=0)
     memory_floor_gib: float = Field(ge=0)
+    gpu_clock_mhz: int = Field(ge=0)
+    swap: Literal["keep", "off"]
+    min_free_kbytes: int
     fallback: Literal["off", "solo"]
     fallback_after: float = Field(ge=30)
     fallback_returns: Literal["auto", "deploy"]
@@ -153,6 +156,14 @@ class Knobs(BaseModel):
         if text:
             IPv4Address(text)
         return text
+
+    @field_validator("min_free_kbytes")
+    @classmethod
+    def _min_free(cls, kib: int) -> int:
+        # Below, the kernel chooses more itself; above, nothing that fits a Spark starts any more.
+        if kib and not 65_536 <= kib <= 8_388_608:
+            raise ValueError("expected 0 (as the kernel has it), or 65536 to 8388608 kB")
+        return kib
 
     @field_validator("engine_image_from", "proxy_image_from")
     @classmethod
