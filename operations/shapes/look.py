@@ -180,7 +180,8 @@ class Survey(TypedDict, total=False):
 
     `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `archives`
     and `source`: what is wrong with them; `clocks`: where they are asked for; `foreign`: places that are not the
-    login's; `vocabulary` and `inside` by the images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit.
+    login's; `vocabulary` and `inside` by the images' local names; `mtp`, `layout` by the models' keys; `main`: repo ->
+    commit.
     """
 
     python: bool

@@ -1,4 +1,4 @@
-"""The GPU's clock and the kernel's memory, in whole deploys: set once, changed with the script that has set it, removed."""
+"""The GPU's clock, in whole deploys: set once, changed with the script that has set it, taken back and removed."""
 
 from __future__ import annotations
 
