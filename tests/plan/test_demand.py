@@ -12,7 +12,7 @@ from operations.plan.formats import load_recipe
 from operations.plan.lint.room import known_gib
 from operations.plan.recipe import Flag, Recipe
 from operations.verbs import recipe_table
-from tests.plan.samples import survey
+from tests.plan.samples import engine_of, plan, survey
 from tests.plan.test_checks import findings
 from tests.plan.test_lint import remarks
 
@@ -126,3 +126,20 @@ def test_the_page_of_recipes_says_what_has_to_be_free() -> None:
     rows = {recipe.name: recipe_table.row(recipe) for recipe in recipe_table.shipped()}
     assert rows[AUTO.name][4] == "100"
     assert rows["gemma-4-31b-it-nvfp4"][4] == "67"
+
+
+def shipped(name: str, **changes: Any) -> str:
+    """A file of the head's engine."""
+    return next(file.content for file in engine_of(plan(**changes).head).files if file.path.endswith(f"/{name}"))
+
+
+def test_memory_is_made_free_before_a_start_and_beside_the_container_behind_the_meeting() -> None:
+    ready = shipped("ready.sh", topology="cluster")
+    assert ready.index('python3 "${0%/*}/memory.py"\n') < ready.index("\nwait_while memory_is_short")
+    assert 'memory.py" 102400 820\n' in ready
+    beside = "(until python3 /etc/tandem/engine/memory.py beside http://"
+    mark = "/metrics /run/tandem/engine/meeting.json; do sleep 1; done &)"
+    assert f"{beside}192.168.177.11:8001{mark}" in shipped("run.sh", topology="cluster")
+    # Alone there is no meeting; without a GPU the kernel's caches are in nobody's way.
+    assert f"{beside}127.0.0.1:8001/metrics; do" in shipped("run.sh", topology="solo")
+    assert "memory.py" not in shipped("run.sh", topology="cluster", recipe="lab-tiny-llama")
