@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from bench.advise import models
 from bench.advise.load import Load
@@ -56,10 +57,10 @@ def cache_bytes(recipe: Recipe, ranks: int) -> float | None:
     return (share * models.VISIBLE_GIB - recipe.weights_gib / ranks - models.HELD_GIB) * models.GIB
 
 
-def too_much(recipe: Recipe, topology: Topology, nodes: int) -> str:
+def too_much(recipe: Recipe, topology: str, nodes: int) -> str:
     """Why no Spark lets such an engine start, whatever it would do then; empty: one that is idle may."""
     parts = nodes if topology == "cluster" else 1
-    wanted, most = demand(recipe, topology, parts).of(models.VISIBLE_GIB), max(IDLE_GIB)
+    wanted, most = demand(recipe, cast("Topology", topology), parts).of(models.VISIBLE_GIB), max(IDLE_GIB)
     return f"a start wants {wanted:.1f} GiB free, an idle Spark has {most:g} at most" if wanted > most else ""
 
 

@@ -104,6 +104,7 @@ def has_met(mark: str) -> bool:
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        beside(*sys.argv[1:3], *map(Path, sys.argv[3:5]), *map(int, sys.argv[5:]))
+        unit, url, mark, given, mib, share = sys.argv[1:]
+        beside(unit, url, Path(mark), Path(given), int(mib), int(share))
     else:
         print(main(*sys.argv[1:]), end="")

@@ -167,7 +167,8 @@ def _beside(model: ServedModel, node: Node, folder: str) -> list[dict[str, objec
     loaded_at, is_cluster = _loaded_at(model, node), model.knobs.topology == "cluster"
     found: list[dict[str, object]] = []
     if is_cluster and model.shares(node):
-        argv = ["python3", f"{folder}/turn.py", model.unit, loaded_at, model.meeting, model.turn]
+        # It has a part: nothing is left beside it.
+        argv = ["python3", "-B", f"{folder}/turn.py", model.unit, loaded_at, model.meeting, model.turn]
         argv += [str(each) for each in _demand(model)]
         found.append({"why": "Gives the rank its turn to load when all have met.", "argv": argv})
     if model.recipe.needs.gpu:

@@ -174,7 +174,7 @@ def test_those_that_share_a_node_load_one_after_the_other() -> None:
     assert "turn.py" not in text(of.head, "tandem-engine-chat", "ready.sh")
     run = "/run/tandem/engine-chat"
     words = f"tandem-engine-chat http://192.168.177.11:8001/metrics {run}/meeting.json {run}/turn"
-    assert f"(until python3 /etc/tandem/engine-chat/turn.py {words} 61440 0; do sleep 1; done &)\n" in text(
+    assert f"(until python3 -B /etc/tandem/engine-chat/turn.py {words} 61440 0; do sleep 1; done &)\n" in text(
         of.head, "tandem-engine-chat", "run.sh"
     )
     ranks = {
