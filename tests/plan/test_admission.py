@@ -150,3 +150,17 @@ def test_an_engine_is_never_told_more_than_was_counted_for_it() -> None:
     # 40 of 122 GiB are 0.32787: told 0.328, vLLM would want some MiB more than are there for it.
     of = planned({"coder": {"recipe": QWEN, "topology": "cluster", "nodes": ["spark-1", "spark-2"], "memory_gib": 40}})
     assert share(of, "spark-1", "coder") == ["0.327"]
+
+
+def test_a_word_that_demands_more_than_it_gives_is_refused() -> None:
+    # SGLang's share is one of what is free at its start: 30 GiB of 122 are a quarter of that, and 22 are weights.
+    sglang = load_recipe(QWEN).model_copy(update={"engine": "sglang", "flags": ()})
+    coder = {"recipe": QWEN, "topology": "solo", "nodes": ["spark-1"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("operations.plan.wanted.load_recipe", lambda name: sglang if name == QWEN else load_recipe(name))
+        finding = refused({"coder": {**coder, "memory_gib": 30}})
+        assert planned({"coder": {**coder, "memory_gib": 60}}, count=2)
+    assert finding.problem == (
+        "memory_gib=30, and told so SGLang wants 89.8 GiB free: its share is one of what it finds"
+    )
+    assert finding.remedy.startswith("give it more, or nodes of its own")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.demand import IDLE_GIB, SPARK_GIB, demand
+from operations.plan.demand import IDLE_GIB, SPARK_GIB, check, demand
 from operations.plan.engines.base import Demand
 from operations.plan.formats import load_recipe
 from operations.plan.lint.room import known_gib
@@ -15,6 +15,7 @@ from operations.verbs import recipe_table
 from tests.plan.samples import engine_of, plan, survey
 from tests.plan.test_checks import findings
 from tests.plan.test_lint import remarks
+from tests.plan.test_models import planned
 
 TOTAL_GIB = max(SPARK_GIB)
 STARTS = [
@@ -143,3 +144,20 @@ def test_memory_is_made_free_before_a_start_and_beside_the_container_behind_the_
     # Alone there is no meeting; without a GPU the kernel's caches are in nobody's way.
     assert f"{beside}127.0.0.1:8001/metrics; do" in shipped("run.sh", topology="solo")
     assert "memory.py" not in shipped("run.sh", topology="cluster", recipe="lab-tiny-llama")
+
+
+def test_models_of_one_node_start_where_all_of_them_find_what_they_want() -> None:
+    words = {"topology": "solo", "nodes": ["spark-1"]}
+    both = {
+        "coder": {"recipe": "qwen3.6-35b-a3b-nvfp4", **words, "memory_gib": 58},
+        "small": {"recipe": "lab-tiny-llama", **words, "served_name": "small", "memory_gib": 40},
+    }
+    models = planned(both, count=2).on("spark-1")
+    assert list(check(spark(101.3), models)) == []
+    ((problem, remedy),) = check(spark(90), models)
+    assert problem == "has 90.0 GiB of memory available, its models need 98.0 together"
+    assert remedy.startswith("give them less (memory_gib), or end what holds it")
+    # What runs gives its memory back first.
+    running = spark(10)
+    running["state"]["services"]["units"]["tandem-engine-coder"] = {"ActiveState": "active"}
+    assert list(check(running, models)) == []
