@@ -32,6 +32,8 @@ BEFORE = Group(
         ),
         "The nodes themselves": (
             "operations/plan/checks.py",
+            "operations/plan/demand.py",
+            "operations/plan/tuning.py",
             "operations/preflight.py",
             "operations/node/image/archive.py",
         ),
