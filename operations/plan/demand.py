@@ -18,6 +18,8 @@ SPARK_GIB = (119.7, 121.69)
 #: GiB of it that are free where nothing runs but its system: of the pair that offers least and of the one that offers
 #: most ([Y]).
 IDLE_GIB = (101.0, 110.0)
+#: What is in the way of a start, and how to see it.
+HOLDERS = "end what holds it: ps aux --sort -rss | head"
 
 
 def demand(recipe: Recipe, topology: Topology, parts: int = 1) -> Demand:
@@ -55,11 +57,13 @@ def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0) 
     memory = survey["memory"]
     total_gib = memory["total_mib"] / 1024
     for each in models if len(models) == 1 else ():
-        recipe, remedy = each.recipe, "choose another recipe"
-        if each.knobs.falls_back and total_gib < (need := recipe.memory_gib("solo")):
-            remedy = "set fallback to off, or choose a recipe that fits into one node"
-            yield f"has {total_gib:.1f} GiB of memory; serving alone the recipe needs {need:g}", remedy
-        elif total_gib < (need := recipe.memory_gib(each.knobs.of_an_engine.topology)):
+        alone, need = each.recipe.memory_gib("solo"), each.recipe.memory_gib(each.knobs.of_an_engine.topology)
+        if each.knobs.falls_back and total_gib < alone:
+            yield (
+                f"has {total_gib:.1f} GiB of memory; serving alone the recipe needs {alone:g}",
+                "set fallback to off, or choose a recipe that fits into one node",
+            )
+        if total_gib < need:
             yield f"has {total_gib:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
             return
     units = survey["state"]["services"]["units"]
@@ -68,21 +72,24 @@ def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0) 
         return
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
-    available_gib = (memory["available_mib"] + ollama_mib) / 1024 - kept_gib
-    if available_gib < sum(of(each).of(total_gib) for each in models):
-        wants, remedy = _words(models, total_gib, available_gib)
-        yield f"has {available_gib:.1f} GiB of memory available, {wants}", remedy
+    yield from _missing(models, total_gib, (memory["available_mib"] + ollama_mib) / 1024 - kept_gib)
 
 
-def _words(models: Sequence[ServedModel], total_gib: float, available_gib: float) -> tuple[str, str]:
-    """Who wants how much to be free, and what helps."""
-    remedy = "end what holds it: ps aux --sort -rss | head"
+def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: float) -> Iterator[tuple[str, str]]:
+    """Who wants more to be free than is, and what helps."""
+    need = sum(of(each).of(total_gib) for each in models)
+    if available_gib >= need:
+        return
+    has = f"has {available_gib:.1f} GiB of memory available"
     if len(models) > 1:
-        need = sum(of(each).of(total_gib) for each in models)
-        return f"its models need {need:.1f} together", f"give them less (memory_gib), or {remedy}"
+        yield f"{has}, its models need {need:.1f} together", f"give them less (memory_gib), or {HOLDERS}"
+        return
     (model,), wanted = models, of(models[0])
     if wanted.gib >= wanted.share * total_gib:
-        return f"the recipe needs {wanted.gib:.4g}", remedy
+        yield f"{has}, the recipe needs {wanted.gib:.4g}", HOLDERS
+        return
     engine, least = ENGINES[model.recipe.engine], math.floor(available_gib / total_gib * 100) / 100
-    told = f"{engine.TITLE} wants {wanted.of(total_gib):.1f} ({engine.SHARE} {wanted.share:g} of {total_gib:.1f})"
-    return told, f"{remedy}; or set {engine.SHARE} to {least:g} in the recipe"
+    yield (
+        f"{has}, {engine.TITLE} wants {need:.1f} ({engine.SHARE} {wanted.share:g} of {total_gib:.1f})",
+        f"{HOLDERS}; or set {engine.SHARE} to {least:g} in the recipe",
+    )

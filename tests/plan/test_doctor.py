@@ -201,7 +201,7 @@ CASES: list[tuple[str, Change, str, str]] = [
         "power cut",
         event("power_off", "EXT4-fs (nvme0n1p2)"),
         REMARK,
-        "EXT4-fs (nvme0n1p2) was not put down, 3 times in 24 hours",
+        "EXT4-fs (nvme0n1p2), 3 times in 24 hours",
     ),
     ("disk errors", event("disk", "I/O error, dev nvme0n1"), BAD, "I/O error, dev nvme0n1"),
     # The machine.

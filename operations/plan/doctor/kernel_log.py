@@ -57,7 +57,6 @@ def _symptom(node: str, event: KernelEvent) -> Symptom:
         remedy = "reseat the cable of the port that is named; update firmware; if it is fatal: NVIDIA's support"
         return Symptom(severity, (node,), f"PCIe errors ({case}), {times}, the last: {event['last']}", means, remedy)
     means, remedy = MEANING[kind]
-    if kind == "power_off":
-        # Its owner may have done it.
-        return Symptom(REMARK, (node,), f"{case} was not put down, {times}, the last: {event['last']}", means, remedy)
-    return Symptom(BAD, (node,), f"{case}, {times}, the last: {event['last']}", means, remedy)
+    # Its owner may have pulled the plug.
+    severity = REMARK if kind == "power_off" else BAD
+    return Symptom(severity, (node,), f"{case}, {times}, the last: {event['last']}", means, remedy)
