@@ -163,6 +163,19 @@ proxy_bind = "loopback"
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the node.
 # memory_floor_gib = 4.0
 
+# MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or run
+# hot cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
+# gpu_clock_mhz = 0
+
+# Swap of the nodes that serve.
+#   keep  as it is
+#   off   none, over boots: on unified memory a GPU that runs out makes the node swap until it freezes ([Z])
+# swap = "keep"
+
+# What the kernel keeps free for itself (vm.min_free_kbytes), over boots; 0: as it is. More lets the driver find
+# memory where it is short. An engine's start misses 1.5 times as much ([Y]): think of 1048576, and not of more.
+# min_free_kbytes = 0
+
 # What a cluster does that lacks a node (docs/fallback.md). It serves nothing until the node is back.
 #   off   it waits
 #   solo  after `fallback_after` seconds one node that is left serves alone, at the same address, under the same name;

@@ -32,6 +32,8 @@ BEFORE = Group(
         ),
         "The nodes themselves": (
             "operations/plan/checks.py",
+            "operations/plan/demand.py",
+            "operations/plan/tuning.py",
             "operations/preflight.py",
             "operations/node/image/archive.py",
         ),
@@ -97,7 +99,13 @@ START = Group(
         "Its words are judged": ("operations/node/engine/sense.py",),
         "The walls": ("operations/node/network/walls.py", "files/walls/"),
         "Before a start, in the unit's log": (
-            *("files/engine/ready.sh.j2", "files/engine/proof.py", "files/engine/ollama.py", "files/waiting.sh.j2"),
+            *(
+                "files/engine/ready.sh.j2",
+                "files/engine/proof.py",
+                "files/engine/ollama.py",
+                "files/engine/memory.py",
+                "files/waiting.sh.j2",
+            ),
         ),
         "In the engine's container": ("files/engine/",),
     },

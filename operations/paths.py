@@ -51,14 +51,30 @@ PAGE = "tandem-page"
 ADVICE = f"{VAR}/page/advice.json"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
+#: What sets the GPU's clock, swap, and what the kernel keeps free, where the owner says so (files/tuning).
+TUNING = "tandem-tuning"
 WALLS = "tandem-walls"
 WALLS_SCRIPT = "/etc/tandem/walls/walls.sh"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: Units without a container.
-PROGRAMS = (CANARY, GUARD, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, WALLS)
+PROGRAMS = (CANARY, GUARD, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, TUNING, WALLS)
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, WALLS)
+UNITS = (
+    PAGE,
+    PROMETHEUS,
+    ALERTMANAGER,
+    EXPORTER,
+    FALLBACK,
+    CANARY,
+    ADDRESS,
+    PROXY,
+    *LITELLM,
+    ENGINE,
+    GUARD,
+    TUNING,
+    WALLS,
+)
 
 
 def unit_file(unit: str) -> str:

@@ -216,6 +216,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
             "served": {each.recipe.model.key: each.recipe.model.place for each in models},
             "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
             "address": knobs.proxy_address if serves else "",
+            "clocks": serves and knobs.gpu_clock_mhz > 0,
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 

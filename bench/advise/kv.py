@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from bench.advise import models
 from bench.advise.load import Load
+from operations.plan.demand import IDLE_GIB, demand
 from operations.plan.engines import ENGINES
+from operations.plan.knobs import Topology
 from operations.plan.recipe import Recipe
 
 
@@ -50,9 +53,15 @@ def cache_bytes(recipe: Recipe, ranks: int) -> float | None:
         return said.cache_bytes
     if recipe.weights_gib is None:
         return None
-    return (
-        (said.share or models.UTILIZATION) * models.VISIBLE_GIB - recipe.weights_gib / ranks - models.HELD_GIB
-    ) * models.GIB
+    share = ENGINES[recipe.engine].demand(recipe, ranks).share or said.share or models.UTILIZATION
+    return (share * models.VISIBLE_GIB - recipe.weights_gib / ranks - models.HELD_GIB) * models.GIB
+
+
+def too_much(recipe: Recipe, topology: str, nodes: int) -> str:
+    """Why no Spark lets such an engine start, whatever it would do then; empty: one that is idle may."""
+    parts = nodes if topology == "cluster" else 1
+    wanted, most = demand(recipe, cast("Topology", topology), parts).of(models.VISIBLE_GIB), max(IDLE_GIB)
+    return f"a start wants {wanted:.1f} GiB free, an idle Spark has {most:g} at most" if wanted > most else ""
 
 
 def context(recipe: Recipe, model: models.Model | None) -> int | None:

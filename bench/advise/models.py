@@ -20,7 +20,8 @@ VISIBLE_GIB = 119.7
 REACHED = 0.9
 #: Taken for activations, graphs and what else an engine holds, GiB a node.
 HELD_GIB = 3.0
-#: vLLM's own defaults: of gpu-memory-utilization, and of the tokens that one step computes at most.
+#: Of memory, where neither a recipe nor its engine's class says a share; vLLM's own default of the tokens that one step
+#: computes at most.
 UTILIZATION, STEP_TOKENS = 0.9, 8192
 
 

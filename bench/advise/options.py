@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from bench.advise.evidence import FIGURES, Evidence, Figure, Kind, Setup, Value
-from bench.advise.kv import Room, room
+from bench.advise.kv import Room, room, too_much
 from bench.advise.load import Load
 from bench.advise.measured import recipe_executor
 from bench.advise.models import Model
@@ -100,6 +100,8 @@ class Question:
 
     def outlook(self, setup: Setup, load: Load) -> Outlook:
         """A setup under a load; where not all are let in at once, the others wait for those to end."""
+        if why := too_much(self.recipe, setup.topology, self.nodes):
+            return Outlook(setup, load, {}, Room(0, why, None, None), why)
         place = room(self.recipe, self.model, setup.topology, self.nodes, load)
         if place.at_once == 0:
             return Outlook(setup, load, {}, place, f"no room for one such request ({place.words})")

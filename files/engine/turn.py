@@ -6,29 +6,25 @@ ends because there is less than it has just seen. So one loads after the other.
 `turn.py UNIT URL`: asked by ready.sh before a start. Prints why to wait, or nothing, and then the turn is this unit's.
 `URL`: what answers once the model is loaded, and not before.
 
-`turn.py UNIT URL MARK GIVEN MIB`: runs beside a rank's container (run.sh). A rank loads when all have met, which may be
-long after its start. So it asks when they have (`asks` in MARK, meet.py), and has the turn when GIVEN says what it has
-asked with. What ready.sh has seen of memory is old by then: it is looked at once more, and MIB have to be there.
+`turn.py UNIT URL MARK GIVEN MIB SHARE`: runs beside a rank's container (run.sh). A rank loads when all have met, which
+may be long after its start. So it asks when they have (`asks` in MARK, meet.py), and has the turn when GIVEN says what
+it has asked with. What ready.sh has seen of memory is old by then: it is looked at once more (memory.py: MIB, SHARE).
 """
 
 from __future__ import annotations
 
 import fcntl
-import http.client
 import json
-import os
-import re
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
+
+import memory
 
 PLACE = Path("/run/tandem/turn.json")
 #: Seconds for which a turn is kept for one that waits for something else before its start.
 KEPT_S = 60.0
-ANSWER_S = 2.0
 #: Between two looks whether a rank asks, and whether it may.
 LOOK_S = 1.0
 
@@ -45,7 +41,7 @@ def main(unit: str, url: str, mark: str = "") -> str:
     return ""
 
 
-def beside(unit: str, url: str, mark: Path, given: Path, mib: int) -> None:
+def beside(unit: str, url: str, mark: Path, given: Path, mib: int, share: int) -> None:
     """Give a rank its turn when it asks; returns when it has begun to load."""
     said = ""
     given.parent.mkdir(parents=True, exist_ok=True)
@@ -55,30 +51,14 @@ def beside(unit: str, url: str, mark: Path, given: Path, mib: int) -> None:
     while not (told := read(mark)).get("met"):
         asks = str(told.get("asks", ""))
         if asks and asks != _text(given):
-            why = short_of_memory(mib) or main(unit, url, str(mark))
+            why = memory.short(mib, share) or main(unit, url, str(mark))
             if why and why != said:
                 print(f"tandem: {why}", file=sys.stderr, flush=True)
             said = why
             if not why:
-                drop_caches()
+                memory.make_room()
                 write(given, asks)
         time.sleep(LOOK_S)
-
-
-def short_of_memory(mib: int) -> str:
-    """Why to wait for memory; empty: there is enough."""
-    found = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    available = int(found[1]) // 1024 if found else mib
-    return f"MemAvailable is {available} MiB, this recipe needs {mib} MiB" if available < mib else ""
-
-
-def drop_caches() -> None:
-    """What the kernel caches of files counts as available, and is in the way of a load all the same."""
-    os.sync()
-    try:
-        Path("/proc/sys/vm/drop_caches").write_text("3\n")
-    except OSError as error:
-        print(f"tandem: the kernel's caches are not dropped: {error}", file=sys.stderr, flush=True)
 
 
 def _text(path: Path) -> str:
@@ -113,18 +93,7 @@ def loads(held: dict[str, object]) -> bool:
         return time.monotonic() - float(str(held.get("since", 0))) < KEPT_S
     if state.get("ActiveState") != "active" or not has_met(str(held.get("mark", ""))):
         return False
-    try:
-        urllib.request.urlopen(str(held["url"]), timeout=ANSWER_S).close()
-    except urllib.error.HTTPError:
-        return False
-    except urllib.error.URLError as error:
-        # What takes the question and is slow to answer has loaded.
-        return not isinstance(error.reason, TimeoutError)
-    except (TimeoutError, http.client.HTTPException):
-        return False
-    except OSError:
-        return True
-    return False
+    return not memory.answers(str(held["url"]))
 
 
 def has_met(mark: str) -> bool:
@@ -135,6 +104,7 @@ def has_met(mark: str) -> bool:
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        beside(*sys.argv[1:3], *map(Path, sys.argv[3:5]), int(sys.argv[5]))
+        unit, url, mark, given, mib, share = sys.argv[1:]
+        beside(unit, url, Path(mark), Path(given), int(mib), int(share))
     else:
         print(main(*sys.argv[1:]), end="")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from operations.plan import demand
 from operations.plan.declared import DeclaredModel
 from operations.plan.engines import ENGINES
 from operations.plan.lint.room import BESIDE_GIB, known_gib
@@ -29,7 +30,9 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     # The smallest of its nodes: an engine's ranks have one share.
     total_mib = min((node.memory_mib for node in model.nodes), default=0)
     if recipe.needs.gpu and counted and total_mib:
-        recipe = _told(recipe, ENGINES[recipe.engine].SHARE, counted * 1024 / total_mib)
+        # Rounded down: told a share that is more than was counted, an engine would want more than is there for it.
+        share = math.floor(counted * 1024 / total_mib * 1000) / 1000
+        recipe = _told(recipe, ENGINES[recipe.engine].SHARE, share)
     return replace(model, recipe=recipe)
 
 
@@ -41,11 +44,10 @@ def _told(recipe: Recipe, name: str, share: float) -> Recipe:
 
 
 def need_gib(model: ServedModel, node: Node) -> float:
-    """GiB that a model takes of a node: the owner's word, the recipe's, or its engine's share of the whole; 0: nobody
+    """GiB that a model takes of a node: the owner's word or the recipe's, and what its engine wants to find; 0: nobody
     says.
     """
-    said = model.recipe.memory_gib(model.knobs.of_an_engine.topology)
-    return said or (ENGINES[model.recipe.engine].memory(model.recipe).share or 0) * node.memory_mib / 1024
+    return demand.taken_gib(model, node.memory_mib / 1024)
 
 
 def check(
@@ -88,6 +90,9 @@ def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
     elif not counted:
         problem = f"{beside}, and nobody says how much memory it takes"
         yield Finding(where, problem, f'"{model.name}": {{"memory_gib": ...}}')
+    elif gpu and memory_gib and counted > memory_gib:
+        problem = f"{said}, and told so {engine.TITLE} wants {counted:.1f} GiB free: its share is one of what it finds"
+        yield Finding(where, problem, f"give it more, or nodes of its own and no memory_gib, with {engine.SHARE}")
     elif gpu and counted < known:
         least, given = math.ceil(known), said or f"{counted:.1f} GiB of each node are counted for it"
         remedy = f'"{model.name}": {{"memory_gib": {least}}} at least, or other nodes'
@@ -96,8 +101,7 @@ def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
 
 def _known(model: ServedModel) -> tuple[float, str]:
     """GiB that a model takes of each node as far as that is known, and of what, in words."""
-    recipe, is_cluster = model.recipe, model.knobs.of_an_engine.topology == "cluster"
-    parts = len(model.engines[0].nodes) if is_cluster else 1
+    recipe, parts = model.recipe, model.parts
     kv_gib = (ENGINES[recipe.engine].memory(recipe).cache_bytes or 0.0) / 2**30
     weights = (recipe.weights_gib or 0.0) / parts
     said = [f"{gib:.1f} of {what}" for gib, what in ((weights, "weights"), (kv_gib, "KV cache")) if gib]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from operations.paths import ENGINE
+from operations.plan import demand, tuning
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
@@ -45,7 +45,8 @@ def check_survey(
         _machine(survey, head, here),
         _walls(survey),
         _gpu(survey, here),
-        _memory(survey, here),
+        demand.check(survey, here, tuning.kept_gib(survey, knobs)),
+        tuning.check(survey, knobs),
         # The head obtains every model's files and images: the others get them from there.
         _room(node, survey, models if node.is_head else here, knobs),
         _ports(node, survey, knobs, count, here),
@@ -100,38 +101,6 @@ def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
             "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
         )
         yield "Docker has no NVIDIA runtime", remedy
-
-
-def _memory(survey: Survey, models: Sequence[ServedModel]) -> Findings:
-    """Of one model; several on a node are added up (operations/plan/admission.py)."""
-    if len(models) != 1:
-        return
-    recipe, knobs, memory = models[0].recipe, models[0].knobs, survey["memory"]
-    need = recipe.memory_gib(knobs.topology)
-    alone = recipe.memory_gib("solo") if knobs.falls_back else 0
-    if memory["total_mib"] < alone * 1024:
-        yield (
-            f"has {memory['total_mib'] / 1024:.1f} GiB of memory; serving alone the recipe needs {alone:g}",
-            "set fallback to off, or choose a recipe that fits into one node",
-        )
-    # What Ollama holds is unloaded before the start of an engine on the GPU.
-    available_mib = memory["available_mib"] + (memory.get("ollama_mib", 0) if recipe.needs.gpu else 0)
-    if memory["total_mib"] < need * 1024:
-        yield f"has {memory['total_mib'] / 1024:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
-    # A running engine gives its memory back before the next one starts.
-    elif (
-        not any(survey["state"]["services"]["units"][unit].get("ActiveState") == "active" for unit in _engines(survey))
-        and available_mib < need * 1024
-    ):
-        yield (
-            f"has {available_mib / 1024:.1f} GiB of memory available, the recipe needs {need:g}",
-            "end what holds it: ps aux --sort -rss | head",
-        )
-
-
-def _engines(survey: Survey) -> list[str]:
-    """Units of engines that are there, whatever plan they are of."""
-    return [unit for unit in survey["state"]["services"]["units"] if unit.startswith(ENGINE)]
 
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:

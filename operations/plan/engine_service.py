@@ -7,15 +7,13 @@ import posixpath
 from dataclasses import replace
 
 from operations.paths import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
-from operations.plan import environment, nccl
+from operations.plan import demand, environment, nccl
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, render
 from operations.plan.images import Image
-from operations.plan.knobs import Topology
 from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
@@ -104,14 +102,12 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if model.name:
         # The deploy gives the model the same ports again, whatever models come and go.
         files.append(File(f"{folder}/{SLOT}", f"{model.slot}\n"))
+    files.append(File(f"{folder}/memory.py", as_is("engine/memory.py")))
     if model.shares(node):
         files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
     role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
     docker = _engine_docker(model, node, image, folder, topology or model.topology)
-    beside = ["python3", f"{folder}/turn.py", model.unit, _loaded_at(model, node), model.meeting, model.turn]
-    beside.append(str(_memory_mib(recipe, knobs.topology)))
-    waits_beside = is_cluster and model.shares(node)
-    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s, beside=beside if waits_beside else [])
+    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s, beside=_beside(model, node, folder))
     files.append(File(f"{folder}/run.sh", run, "755"))
     if folder != model.folder:
         description = f"{recipe.name}, alone for a cluster"
@@ -131,10 +127,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
 
 def _ready(model: ServedModel, node: Node, image: Image) -> str:
     recipe, knobs = model.recipe, model.knobs
-    need = recipe.memory_gib(knobs.topology)
-    percent = 0
-    if recipe.needs.gpu and not need:
-        percent = round((ENGINES[recipe.engine].memory(recipe).share or 0) * 100)
+    mib, share = _demand(model)
     return render(
         "engine/ready.sh.j2",
         unit=model.unit,
@@ -146,8 +139,8 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         loads_in_turn=model.shares(node) and knobs.topology != "cluster",
         loaded_at=_loaded_at(model, node),
         address=node.fabric,
-        memory_mib=_memory_mib(recipe, knobs.topology),
-        memory_percent=percent,
+        memory_mib=mib,
+        memory_share=share,
         gpu=recipe.needs.gpu,
         ports=_ports(model, node),
         image=image.local,
@@ -161,9 +154,27 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
     )
 
 
-def _memory_mib(recipe: Recipe, topology: Topology) -> int:
-    """What it says that it takes of a node."""
-    return round(recipe.memory_gib(topology) * 1024)
+def _demand(model: ServedModel) -> tuple[int, int]:
+    """What a start demands, as memory.py takes it: MiB, and thousandths of the whole. The node knows its whole: a
+    figure of it here would start the engine anew with each kernel that keeps some MiB more for itself.
+    """
+    wanted = demand.of(model)
+    return round(wanted.gib * 1024), round(wanted.share * 1000)
+
+
+def _beside(model: ServedModel, node: Node, folder: str) -> list[dict[str, object]]:
+    """What runs on the node beside the container until the model is loaded, and why."""
+    loaded_at, is_cluster = _loaded_at(model, node), model.knobs.topology == "cluster"
+    found: list[dict[str, object]] = []
+    if is_cluster and model.shares(node):
+        # It has a part: nothing is left beside it.
+        argv = ["python3", "-B", f"{folder}/turn.py", model.unit, loaded_at, model.meeting, model.turn]
+        argv += [str(each) for each in _demand(model)]
+        found.append({"why": "Gives the rank its turn to load when all have met.", "argv": argv})
+    if model.recipe.needs.gpu:
+        argv = ["python3", f"{folder}/memory.py", "beside", loaded_at, *([model.meeting] if is_cluster else [])]
+        found.append({"why": "Keeps memory free until the model is loaded.", "argv": argv})
+    return found
 
 
 def _loaded_at(model: ServedModel, node: Node) -> str:

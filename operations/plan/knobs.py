@@ -103,6 +103,14 @@ class Knobs(KnobFields):
             IPv4Address(text)
         return text
 
+    @field_validator("min_free_kbytes")
+    @classmethod
+    def _min_free(cls, kib: int) -> int:
+        # Below, the kernel chooses more itself; above, nothing that fits a Spark starts any more.
+        if kib and not 65_536 <= kib <= 8_388_608:
+            raise ValueError("expected 0 (as the kernel has it), or 65536 to 8388608 kB")
+        return kib
+
     @field_validator("engine_image_from", "proxy_image_from")
     @classmethod
     def _image_from(cls, text: str) -> str:

@@ -17,6 +17,7 @@ from operations.paths import (
     PAGE,
     PROMETHEUS,
     PROXY,
+    TUNING,
     WALLS,
 )
 from operations.plan import admission, proxy, upkeep
@@ -40,6 +41,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel, on, ranked, with_ports
 from operations.plan.service import Program, Service
+from operations.plan.tuning import tuning
 from operations.plan.walls import walls
 
 
@@ -61,6 +63,7 @@ class NodePlan:
     prometheus: Program | None = None
     alertmanager: Program | None = None
     page: Program | None = None
+    tuning: Program | None = None
     walls: Program | None = None
 
     @property
@@ -75,7 +78,7 @@ class NodePlan:
         services[ADDRESS] = self.address
         services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
         services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager, PAGE: self.page}
-        return {**services, WALLS: self.walls}
+        return {**services, TUNING: self.tuning, WALLS: self.walls}
 
 
 @dataclass(frozen=True)
@@ -290,5 +293,6 @@ def _node_plan(
         prometheus=prometheus([each.recipe.served_name for each in models], knobs, node, serving),
         alertmanager=alertmanager(knobs, node),
         page=page(knobs, node, serving, specs),
+        tuning=tuning(knobs),
         walls=walls(knobs, node, count, here),
     )

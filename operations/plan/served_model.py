@@ -108,6 +108,11 @@ class ServedModel:
         one = replace(self, knobs=self.knobs.of_an_engine, is_group=True)
         return tuple(replace(one, nodes=ranked(each)) for each in groups)
 
+    @property
+    def parts(self) -> int:
+        """Nodes that share the weights of each of its engines."""
+        return len(self.engines[0].nodes) if self.knobs.of_an_engine.topology == "cluster" else 1
+
     def seen_from(self, name: str) -> ServedModel:
         """The model as the engine has it of which this node has a part."""
         return next(each for each in self.engines if each.lies_on(name))

@@ -141,11 +141,20 @@ class Walls(TypedDict, total=False):
 
 
 class Memory(TypedDict):
-    """MiB; `ollama_mib`: what an engine's start unloads."""
+    """MiB; `ollama_mib`: what an engine's start unloads; `min_free_kib`: what the kernel keeps free."""
 
     total_mib: int
     available_mib: int
     ollama_mib: NotRequired[int]
+    min_free_kib: NotRequired[int]
+
+
+class Clocks(TypedDict):
+    """How many GPUs nvidia-smi tells of, and the clocks that all of them have; None: it does not tell."""
+
+    gpus: int
+    lowest_mhz: float | None
+    highest_mhz: float | None
 
 
 class Free(TypedDict):
@@ -170,8 +179,9 @@ class Survey(TypedDict, total=False):
     """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
 
     `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `archives`
-    and `source`: what is wrong with them; `foreign`: places that are not the login's; `vocabulary` and `inside` by the
-    images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit.
+    and `source`: what is wrong with them; `clocks`: where they are asked for; `foreign`: places that are not the
+    login's; `vocabulary` and `inside` by the images' local names; `mtp`, `layout` by the models' keys; `main`: repo ->
+    commit.
     """
 
     python: bool
@@ -191,6 +201,7 @@ class Survey(TypedDict, total=False):
     software: dict[str, str]
     nvidia: str
     cdi: bool
+    clocks: Clocks | None
     memory: Memory
     disks: Disks
     ports: list[Listener]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from operations.plan.demand import IDLE_GIB, SPARK_GIB, demand
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.recipe import Figure, Recipe
 
@@ -18,8 +19,11 @@ are those of [sources.md](sources.md). None of these has been started by us: no 
 compared with their sources word by word (`tests/plan/test_golden.py`), their words with the release in their image.
 
 """
-COLUMNS = ("recipe", "what for", "release", "runs in", "published", "known against the release")
-FOOT = """
+COLUMNS = ("recipe", "what for", "release", "runs in", "GiB free", "published", "known against the release")
+FOOT = f"""
+`GiB free`: what a start demands of each node, as its engine counts it ([models.md](models.md#memory)). Of a Spark with
+nothing but its system {IDLE_GIB[0]:g} to {IDLE_GIB[1]:g} of {SPARK_GIB[1]:g} GiB are free [Y].
+
 What is known was looked for on 2026-11-23 in public lists [Q]; an empty field says that nothing was found there.
 `nothing` under `published`: the source has no figure.
 """
@@ -40,9 +44,21 @@ def row(recipe: Recipe) -> Sequence[str]:
         recipe.description,
         release + (", built" if recipe.image.startswith("build:") else ", with a mod" if recipe.mods else ""),
         ", ".join(runs),
+        "; ".join(free(recipe)),
         "; ".join(published(recipe.figures)) or "nothing",
         "<br>".join(recipe.known),
     )
+
+
+def free(recipe: Recipe) -> list[str]:
+    """`solo, replicas: 67`: GiB of each Spark that have to be free before a start, the most first."""
+    wanted: dict[str, list[str]] = {}
+    for topology in recipe.topologies:
+        parts = max(recipe.min_nodes, 2) if topology == "cluster" else 1
+        gib = f"{demand(recipe, topology, parts).of(max(SPARK_GIB)):.0f}"
+        wanted.setdefault(gib, []).append(topology)
+    order = sorted(wanted, key=int, reverse=True)
+    return order if len(order) == 1 else [f"{', '.join(wanted[gib])}: {gib}" for gib in order]
 
 
 def published(figures: Sequence[Figure]) -> list[str]:

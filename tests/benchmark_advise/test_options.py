@@ -135,3 +135,11 @@ def test_a_prompt_longer_than_the_context_is_refused() -> None:
     (finding,) = refused.value.findings
     assert finding.problem == "262,000 tokens in and 200 out are 262,200"
     assert "takes 262,144 together (max-model-len)" in finding.remedy
+
+
+def test_what_no_spark_lets_start_is_no_option() -> None:
+    # Untold, vLLM takes 0.92 of the whole.
+    flags = tuple(each for each in CUTLASS.flags if each.name != "gpu-memory-utilization")
+    untold = CUTLASS.model_copy(update={"flags": flags, "engine_version": "0.31.0"})
+    outlook = asked(row(1, 1, 1, SOLO), untold).outlook(SOLO, LOAD)
+    assert outlook.why_not == "a start wants 110.1 GiB free, an idle Spark has 110 at most" and not outlook.values

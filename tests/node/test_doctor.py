@@ -314,12 +314,15 @@ KERNEL = """\
 2026-11-22T10:00:08+0000 spark-1 kernel: nvme nvme0: I/O tag 5 (1005) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting
 2026-11-22T10:00:09+0000 spark-1 kernel: blk_update_request: I/O error, dev nvme0n1, sector 8
 2026-11-22T10:00:10+0000 spark-1 kernel: mlx5_core 0000:01:00.0: Detected insufficient power on the PCIe slot (27W).
+2026-11-22T10:00:11+0000 spark-1 kernel: EXT4-fs (nvme0n1p2): recovery complete
+2026-11-22T10:00:12+0000 spark-1 kernel: XFS (dm-0): Ending recovery (logdev: internal)
+2026-11-22T10:00:13+0000 spark-1 kernel: EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode.
 """
 
 
 def test_what_the_kernel_says_is_told_apart() -> None:
     lines, events = kernel_log.parse(KERNEL.splitlines())
-    assert lines == 11
+    assert lines == 14
     assert {(event["kind"], event["case"]): event["count"] for event in events} == {
         ("xid", "79"): 1,
         ("xid", "31"): 2,
@@ -328,6 +331,8 @@ def test_what_the_kernel_says_is_told_apart() -> None:
         ("aer", "Uncorrectable (Fatal)"): 1,
         ("oom", "VLLM::EngineCor"): 1,
         ("oom", "python3"): 1,
+        ("power_off", "EXT4-fs (nvme0n1p2)"): 1,
+        ("power_off", "XFS (dm-0)"): 1,
         ("disk", "nvme0"): 1,
         ("disk", "I/O error, dev nvme0n1"): 1,
     }

@@ -25,13 +25,13 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import turn
-turn.PLACE, turn.KEPT_S, turn.ANSWER_S = Path(sys.argv[2]), float(sys.argv[3]), 0.5
+turn.PLACE, turn.KEPT_S, turn.memory.ANSWER_S = Path(sys.argv[2]), float(sys.argv[3]), 0.5
 print(turn.main(*sys.argv[4:]), end="")
 """
 #: The same beside a rank's container.
 BESIDE = (
     RUN.rpartition("print(")[0]
-    + "turn.LOOK_S = 0.1\nturn.beside(*sys.argv[4:6], *map(Path, sys.argv[6:8]), int(sys.argv[8]))\n"
+    + "turn.LOOK_S = 0.1\nturn.beside(*sys.argv[4:6], *map(Path, sys.argv[6:8]), *map(int, sys.argv[8:]))\n"
 )
 A, B = "tandem-engine-a", "tandem-engine-b"
 LOADS = "tandem-engine-a loads its model, and each would take the other's memory for its own"
@@ -64,7 +64,7 @@ class Node:
     def beside(self, unit: str, url: str, mib: int = 1) -> Iterator[tuple[Path, Path]]:
         """What runs beside a rank's container; where the rank asks, and where it is told."""
         mark, given = self.home / f"{unit}.json", self.home / unit[-1] / "turn"
-        process = self.begin(unit, url, str(mark), str(given), str(mib), program=BESIDE)
+        process = self.begin(unit, url, str(mark), str(given), str(mib), "0", program=BESIDE)
         try:
             yield mark, given
         finally:
@@ -227,7 +227,7 @@ def test_a_rank_has_its_turn_when_all_are_there_and_nobody_else_loads(node: Node
 def test_what_gives_a_rank_its_turn_ends_when_it_loads(node: Node) -> None:
     mark, given = node.home / "mark.json", node.home / "given"
     mark.write_text('{"met": true, "missing": []}')
-    process = node.begin(B, nobody(), str(mark), str(given), "1", program=BESIDE)
+    process = node.begin(B, nobody(), str(mark), str(given), "1", "0", program=BESIDE)
     process.communicate(timeout=20)
     assert process.returncode == 0 and given.read_text() == ""
 

@@ -41,10 +41,10 @@ def refused(models: dict[str, Any], count: int = 2) -> Finding:
 def test_models_that_share_nodes_are_told_the_shares_that_were_counted() -> None:
     of = planned(BESIDE, count=2)
     for node in ("spark-1", "spark-2"):
-        # 51 and 47 of 122 GiB, in the place of 0.85 of each recipe.
+        # 51 and 47 of 122 GiB, in the place of each recipe's own.
         assert share(of, node, "chat") == ["0.418"]
         assert share(of, node, "coder") == ["0.385"]
-    assert f"memory_mib={51 * 1024}" in text(of.head, "tandem-engine-chat", "ready.sh")
+    assert f'memory.py" {51 * 1024} 418' in text(of.head, "tandem-engine-chat", "ready.sh")
 
 
 def test_all_engines_of_a_model_have_one_share_where_one_of_them_shares_its_node() -> None:
@@ -59,7 +59,7 @@ def test_a_share_that_was_counted_by_the_recipe_s_own_flag_stays() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("operations.plan.wanted.load_recipe", lambda name: silent if name == QWEN else load_recipe(name))
         of = planned({"coder": {"recipe": QWEN, "topology": "solo", "nodes": ["spark-1"]}, "small": SMALL}, count=2)
-    assert share(of, "spark-1", "coder") == ["0.85"]
+    assert share(of, "spark-1", "coder") == ["0.47"]
 
 
 def test_a_model_with_its_nodes_to_itself_has_the_recipe_s_command() -> None:
@@ -68,7 +68,7 @@ def test_a_model_with_its_nodes_to_itself_has_the_recipe_s_command() -> None:
         "other": {"recipe": GEMMA, "topology": "solo", "nodes": ["spark-2"]},
     }
     of = planned(models, count=2)
-    assert share(of, "spark-1", "chat") == share(of, "spark-2", "other") == ["0.85"]
+    assert share(of, "spark-1", "chat") == ["0.47"] and share(of, "spark-2", "other") == ["0.55"]
     alone = planned({"chat": models["chat"]}, count=2)
     flat = engine_of(plan_of_one(2, recipe=QWEN, topology="solo").nodes[0])
     start = next(file.content for file in flat.files if file.path.endswith("/start.sh"))
@@ -144,3 +144,23 @@ def test_what_is_counted_by_a_recipe_beside_another_model_is_enough_too() -> Non
 
 def test_a_tiny_model_without_a_gpu_may_have_little() -> None:
     assert planned(ALL)
+
+
+def test_an_engine_is_never_told_more_than_was_counted_for_it() -> None:
+    # 40 of 122 GiB are 0.32787: told 0.328, vLLM would want some MiB more than are there for it.
+    of = planned({"coder": {"recipe": QWEN, "topology": "cluster", "nodes": ["spark-1", "spark-2"], "memory_gib": 40}})
+    assert share(of, "spark-1", "coder") == ["0.327"]
+
+
+def test_a_word_that_demands_more_than_it_gives_is_refused() -> None:
+    # SGLang's share is one of what is free at its start: 30 GiB of 122 are a quarter of that, and 22 are weights.
+    sglang = load_recipe(QWEN).model_copy(update={"engine": "sglang", "flags": ()})
+    coder = {"recipe": QWEN, "topology": "solo", "nodes": ["spark-1"]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("operations.plan.wanted.load_recipe", lambda name: sglang if name == QWEN else load_recipe(name))
+        finding = refused({"coder": {**coder, "memory_gib": 30}})
+        assert planned({"coder": {**coder, "memory_gib": 60}}, count=2)
+    assert finding.problem == (
+        "memory_gib=30, and told so SGLang wants 89.8 GiB free: its share is one of what it finds"
+    )
+    assert finding.remedy.startswith("give it more, or nodes of its own")

@@ -197,6 +197,12 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("PCIe errors", event("aer", "Uncorrectable (Fatal)"), BAD, "PCIe errors (Uncorrectable (Fatal))"),
     ("OOM kill", event("oom", "VLLM::EngineCor"), BAD, "VLLM::EngineCor, 3 times in 24 hours"),
     ("no memory for the GPU", event("no_gpu_memory", "NV_ERR_NO_MEMORY"), BAD, "NV_ERR_NO_MEMORY, 3 times"),
+    (
+        "power cut",
+        event("power_off", "EXT4-fs (nvme0n1p2)"),
+        REMARK,
+        "EXT4-fs (nvme0n1p2), 3 times in 24 hours",
+    ),
     ("disk errors", event("disk", "I/O error, dev nvme0n1"), BAD, "I/O error, dev nvme0n1"),
     # The machine.
     (
@@ -533,3 +539,19 @@ def test_a_certificate_that_ends_is_told_in_time(days: float, severity: str, sai
     assert (symptom.severity, symptom.where, symptom.seen) == (severity, ("spark-2",), said)
     seen.looks["spark-2"]["certificate"] = {}
     assert not [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at("gpu/gpus/0/celsius", 88.0),
+        at("gpu/gpus/0/reasons", 0x40),
+        at("gpu/counters", {"HW Power Braking": 12.0}),
+        event("power_off", "EXT4-fs (nvme0n1p2)"),
+    ],
+)
+def test_heat_throttling_and_power_that_fails_are_answered_with_a_cap_of_the_clock(change: Change) -> None:
+    seen = deepcopy(healthy())
+    change(seen)
+    told = [symptom for symptom in diagnose(seen, PORTS) if symptom.severity in (BAD, REMARK)]
+    assert told and all("gpu_clock_mhz = 2100 in group_data/all.py" in symptom.remedy for symptom in told)

@@ -202,8 +202,9 @@ def test_a_kernel_that_is_no_class_is_a_warning_with_the_nearest_name() -> None:
     assert any("did you mean `CutlassFP8ScaledMMLinearKernel`?" in each for each in remarks(error=False, env=env))
 
 
-def test_pinned_kv_bytes_need_no_share() -> None:
-    assert remarks(error=False, flags={"kv-cache-memory-bytes": "20G", "speculative-config": {"method": "mtp"}}) == []
+def test_pinned_kv_bytes_need_no_estimate() -> None:
+    flags = {"kv-cache-memory-bytes": "20G", "speculative-config": {"method": "mtp"}, "gpu-memory-utilization": 0.82}
+    assert remarks(error=False, flags=flags) == []
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_those_that_share_a_node_load_one_after_the_other() -> None:
     assert "turn.py" not in text(of.head, "tandem-engine-chat", "ready.sh")
     run = "/run/tandem/engine-chat"
     words = f"tandem-engine-chat http://192.168.177.11:8001/metrics {run}/meeting.json {run}/turn"
-    assert f"(until python3 /etc/tandem/engine-chat/turn.py {words} 61440; do sleep 1; done &)\n" in text(
+    assert f"(until python3 -B /etc/tandem/engine-chat/turn.py {words} 61440 0; do sleep 1; done &)\n" in text(
         of.head, "tandem-engine-chat", "run.sh"
     )
     ranks = {
@@ -200,7 +200,7 @@ def test_its_share_of_memory_is_said_to_an_engine_on_a_gpu() -> None:
     recipe = "qwen3.6-35b-a3b-nvfp4"
     of = planned({"chat": {"recipe": recipe, "topology": "solo", "nodes": ["spark-1"], "memory_gib": 61}})
     assert "--gpu-memory-utilization 0.500" in text(of.head, "tandem-engine-chat", "start.sh")
-    assert "memory_mib=62464" in text(of.head, "tandem-engine-chat", "ready.sh")
+    assert 'memory.py" 62464 500' in text(of.head, "tandem-engine-chat", "ready.sh")
 
 
 def test_a_set_that_does_not_fit_is_refused_with_a_table() -> None:

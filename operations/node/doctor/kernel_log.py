@@ -20,6 +20,8 @@ PATTERNS = {
     "no_gpu_memory": re.compile(r"NVRM: .*(NV_ERR_NO_MEMORY)"),
     "aer": re.compile(r"PCIe Bus Error: severity=(Corrected|Uncorrect\w+ \([\w-]+\))"),
     "oom": re.compile(r"[Oo]ut of memory: Killed process \d+ \(([^)]*)\)"),
+    # What a file system says at the boot after.
+    "power_off": re.compile(r"((?:EXT4-fs|XFS) \([\w-]+\)): (?:recovery complete|Ending recovery)"),
     "disk": re.compile(r"(nvme\w+(?=: (?:I/O .*timeout|controller is down))|I/O error, dev \w+|EXT4-fs error)"),
 }
 

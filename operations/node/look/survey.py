@@ -17,7 +17,7 @@ from operations.node.engine.probe import ask
 from operations.node.image import archive, packages, vocabulary
 from operations.node.login import expand, home
 from operations.node.look.look import main as main_look
-from operations.node.machine import runtimes
+from operations.node.machine import gpu, runtimes
 from operations.node.model import facts, proof
 from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
@@ -39,12 +39,14 @@ def main(
     served: dict[str, dict[str, str]],
     address: str = "",
     alarms: Sequence[Receiver] = (),
+    clocks: bool = False,
 ) -> Survey:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
-    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to.
+    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `clocks`: are
+    the GPU's wanted.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -56,6 +58,7 @@ def main(
         can_wall = pool.submit(walls.able)
         heard = pool.submit(monitors.silent, alarms)
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
+        clocked = pool.submit(gpu.clocks) if clocks else None
         state = main_look(**look)
         info = docker.result()
         store = Path(expand(look["store"]))
@@ -77,6 +80,7 @@ def main(
             "software": software.result(),
             "nvidia": _nvidia(),
             "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
+            "clocks": clocked.result() if clocked else None,
             "memory": _memory() | {"ollama_mib": _ollama_mib()},
             "disks": {
                 "store": _free(str(store)),
@@ -138,7 +142,11 @@ def _nvidia() -> str:
 def _memory() -> Memory:
     text = read(Path("/proc/meminfo"))
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE))
-    return {"total_mib": int(found["MemTotal"]) // 1024, "available_mib": int(found["MemAvailable"]) // 1024}
+    return {
+        "total_mib": int(found["MemTotal"]) // 1024,
+        "available_mib": int(found["MemAvailable"]) // 1024,
+        "min_free_kib": int(read(Path("/proc/sys/vm/min_free_kbytes")) or 0),
+    }
 
 
 def _ollama_mib() -> int:

@@ -7,6 +7,7 @@ from typing import cast
 
 from operations.node.commands import output
 from operations.shapes.doctor import Gpu, GpuProcess, Gpus
+from operations.shapes.look import Clocks
 
 #: What is asked, and under which name it is told. A GB10 says [N/A] to memory and to the power limit: not asked.
 FIELDS = {
@@ -54,6 +55,20 @@ def counters(text: str) -> dict[str, float]:
     return {
         name: sum(int(us) for us in re.findall(rf"^\s*{name}\s*: (\d+) us", text, re.MULTILINE)) / 1e6
         for name in COUNTERS
+    }
+
+
+def clocks() -> Clocks:
+    """Between which clocks a cap has to lie (`nvidia-smi --lock-gpu-clocks`)."""
+    highest = output("nvidia-smi", "--query-gpu=clocks.max.graphics", "--format=csv,noheader,nounits", timeout_s=10)
+    every = output("nvidia-smi", "--query-supported-clocks=graphics", "--format=csv,noheader,nounits", timeout_s=10)
+    most = [_number(line) for line in highest.splitlines()]
+    supported = [mhz for line in every.splitlines() if (mhz := _number(line))]
+    told = [mhz for mhz in most if mhz]
+    return {
+        "gpus": len(most),
+        "lowest_mhz": min(supported, default=None),
+        "highest_mhz": min(told, default=None) or max(supported, default=None),
     }
 
 

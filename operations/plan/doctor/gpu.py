@@ -24,6 +24,8 @@ HELD_BACK = {
     0x80: "power brake: the supply asks for less",
     0x20: "software thermal slowdown",
 }
+#: What helps against heat, and against a node that goes off under load, at little cost ([L], [Z]).
+CAP = "cap its clock: gpu_clock_mhz = 2100 in group_data/all.py"
 BRICK = (
     "shut down, unplug the power brick from the wall and from the Spark for a minute; then the cable, then the brick"
 )
@@ -61,7 +63,7 @@ def _at_rest(node: str, gpu: Gpu) -> Iterator[Symptom]:
             (node,),
             f"the GPU has {celsius:.0f} °C",
             "it slows down; GB10s have hung at 91",
-            "give it air; sudo nvidia-smi -lgc 0,2100 keeps it cooler at little cost",
+            f"give it air; {CAP}",
         )
     if held := reasons(gpu["reasons"]):
         yield Symptom(
@@ -69,7 +71,7 @@ def _at_rest(node: str, gpu: Gpu) -> Iterator[Symptom]:
             (node,),
             f"the GPU is held back now: {', '.join(held)}",
             "heat or a weak power supply",
-            f"give it air; if it is cool: {BRICK}",
+            f"give it air, or {CAP}; if it is cool: {BRICK}",
         )
 
 
@@ -81,7 +83,7 @@ def _counted(node: str, counters: dict[str, float]) -> Iterator[Symptom]:
             (node,),
             f"the GPU was held back since the driver was loaded: {', '.join(told)}",
             "heat or power was short at times",
-            "give it air; sudo nvidia-smi -lgc 0,2100 keeps it cooler at little cost",
+            f"give it air; {CAP}",
         )
 
 
@@ -119,11 +121,12 @@ def _under_load(node: str, name: str, load: GpuLoad) -> Iterator[Symptom]:
             (node,),
             f"the GPU works at {clock:.0f} MHz; a GB10 has about 2,300",
             "a limit of the owner's, or heat",
-            "nvidia-smi -q -d CLOCK,PERFORMANCE; sudo nvidia-smi -rgc takes a limit away",
+            "nvidia-smi -q -d CLOCK,PERFORMANCE; a limit is gpu_clock_mhz, or sudo nvidia-smi -rgc takes it away",
         )
     if held := sorted({reason for sample in busy for reason in reasons(sample["reasons"])}):
         means = "heat or a weak power supply"
-        yield Symptom(BAD, (node,), f"under load the GPU is held back: {', '.join(held)}", means, BRICK)
+        remedy = f"if it is hot {CAP}; else: {BRICK}"
+        yield Symptom(BAD, (node,), f"under load the GPU is held back: {', '.join(held)}", means, remedy)
 
 
 def _unequal(seen: Seen) -> Iterator[Symptom]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from operations.plan.doctor.gpu import CAP
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
 from operations.shapes.doctor import KernelEvent
 
@@ -11,13 +12,18 @@ from operations.shapes.doctor import KernelEvent
 OF_PROGRAMS = {"13", "31", "43", "45"}
 #: kind -> what it means, what helps.
 MEANING = {
+    # MemAvailable may say 22 GiB at that moment ([Y]): large pages are gone, or the driver's own part is used up.
     "no_gpu_memory": (
-        "the driver had no memory left: on unified memory the node freezes next",
-        "give the engine less (memory in the recipe), free caches, end what else holds memory",
+        "the driver had no memory left, whatever was available: on unified memory the node freezes next",
+        "give the engine less (its share, or memory_gib), end what else holds memory; reboot where it comes again",
     ),
     "oom": (
         "the kernel killed it because memory was used up",
         "give the engine less memory; a higher memory_floor_gib",
+    ),
+    "power_off": (
+        "the node went off without a shutdown, or was reset: its power was cut, it was too hot, or it hung",
+        f"if it was under load {CAP}; else look at its power",
     ),
     "disk": ("a disk or its file system fails", "back up, look at its health (smartctl -a), replace it"),
 }
@@ -51,4 +57,6 @@ def _symptom(node: str, event: KernelEvent) -> Symptom:
         remedy = "reseat the cable of the port that is named; update firmware; if it is fatal: NVIDIA's support"
         return Symptom(severity, (node,), f"PCIe errors ({case}), {times}, the last: {event['last']}", means, remedy)
     means, remedy = MEANING[kind]
-    return Symptom(BAD, (node,), f"{case}, {times}, the last: {event['last']}", means, remedy)
+    # Its owner may have pulled the plug.
+    severity = REMARK if kind == "power_off" else BAD
+    return Symptom(severity, (node,), f"{case}, {times}, the last: {event['last']}", means, remedy)

@@ -48,7 +48,7 @@ def _memory(node: str, told: MemoryGib) -> Iterator[Symptom]:
             (node,),
             f"swap is on: {swap['name']}, {swap['used_gib']:.1f} of {swap['gib']:.1f} GiB used",
             "on unified memory a GPU that runs out makes the node swap until it freezes",
-            "sudo swapoff -a, and take it out of /etc/fstab",
+            'swap = "off" in group_data/all.py; or sudo swapoff -a, and take it out of /etc/fstab',
         )
     if told["cache_gib"] > LARGE_CACHE * told["total_gib"]:
         yield Symptom(

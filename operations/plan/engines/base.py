@@ -56,6 +56,18 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What a start finds free of a node's memory, or ends: `gib` GiB, and `share` of the whole; 0: nothing."""
+
+    gib: float = 0.0
+    share: float = 0.0
+
+    def of(self, total_gib: float) -> float:
+        """GiB on a node that has so many in all."""
+        return max(self.gib, self.share * total_gib)
+
+
+@dataclass(frozen=True)
 class Sparkrun:
     """How sparkrun calls an engine, and what it makes of a recipe's `defaults` where that has no command.
 
@@ -205,6 +217,10 @@ class Engine(Protocol):
 
     def memory(self, recipe: Recipe) -> Memory:
         """What the flags say of the memory that it takes."""
+        ...
+
+    def demand(self, recipe: Recipe, parts: int) -> Demand:
+        """What it wants to find free on each of the nodes that share its weights, when it starts on a GPU."""
         ...
 
     def lint(self, of: Subject) -> Iterator[Remark]:

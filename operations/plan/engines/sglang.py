@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from operations.plan.addresses import model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count, share
+from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint import room
@@ -258,6 +258,12 @@ class SgLang:
             requests=int(requests) if requests.isdigit() else None,
             context=_tokens(recipe) or None,
         )
+
+    def demand(self, recipe: Recipe, parts: int) -> Demand:
+        """What its weights fit into: its share is one of what it finds free, not of the whole, and it ends where they
+        leave no KV cache of that ([V]: `_profile_available_bytes` in srt/mem_cache/kv_cache_configurator.py).
+        """
+        return Demand(gib=(recipe.weights_gib or 0.0) / parts / (share(recipe.flag(self.SHARE)) or 1.0))
 
     def lint(self, of: Subject) -> Iterator[Remark]:
         """By a list of its flags, and by what people have met on two Sparks."""

@@ -10,7 +10,7 @@ import yaml
 
 from operations.plan import environment
 from operations.plan.addresses import model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count
+from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count
 from operations.plan.engines.named import Named, Place, place
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint import room
@@ -186,6 +186,12 @@ class TensorRtLlm:
     def memory(self, recipe: Recipe) -> Memory:
         """Its share is of what is free behind the weights, so it says nothing of the whole."""
         return Memory()
+
+    def demand(self, recipe: Recipe, parts: int) -> Demand:
+        """Its weights: it asks for nothing before, and its KV cache has a share of what they leave
+        (`KvCacheConfig.free_gpu_memory_fraction` in tensorrt_llm/llmapi/llm_args.py).
+        """
+        return Demand(gib=(recipe.weights_gib or 0.0) / parts)
 
     def lint(self, of: Subject) -> Iterator[Remark]:
         """By a list of its flags; 0.9 of what is free is much on unified memory ([C] against [F])."""

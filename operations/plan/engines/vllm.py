@@ -9,7 +9,7 @@ from typing import Any
 from operations.plan import environment, ray
 from operations.plan.addresses import model_path
 from operations.plan.engines import vllm_flags
-from operations.plan.engines.base import CONTEXT_TOKENS, Memory, Question, Signs, Sparkrun, count, share, size
+from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import rules, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN
@@ -21,8 +21,8 @@ from operations.plan.refusal import Remark
 
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
-    *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.blocks, rules.eager, rules.speculation),
-    *(rules.ray, stages.wish, stages.speculation, stages.partition),
+    *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.needs, rules.blocks, rules.eager),
+    *(rules.speculation, rules.ray, stages.wish, stages.speculation, stages.partition),
 )
 
 
@@ -230,6 +230,13 @@ class Vllm:
             int(requests) if requests.isdigit() else None,
             int(size(recipe.flag(self.CONTEXT)) or 0) or None,
         )
+
+    def demand(self, recipe: Recipe, parts: int) -> Demand:
+        """Its share of the whole, whatever is pinned beside it: it ends where less is free (`request_memory` in
+        v1/worker/utils.py, 0.17 to 0.33).
+        """
+        said = recipe.flag(self.SHARE)
+        return Demand(share=rules.default_share(recipe.engine_version) if said is None else share(said) or 0.0)
 
     def lint(self, of: Subject) -> Iterator[Remark]:
         """By its vocabulary, and by rules."""

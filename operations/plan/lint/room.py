@@ -33,8 +33,8 @@ def fits(of: Subject, kv_gib: float = 0.0, flag: str = "", share: float = 1.0) -
         remedy = "more nodes in topology=cluster" if parts == 1 else "more nodes, or fewer KV bytes"
         yield Remark(True, f"{what} on each node do not fit a GB10's {NODE_GIB:.0f} GiB", remedy)
     elif flag and kv_gib and (had := round(share * NODE_GIB)) < known:
-        # What is pinned is taken all the same: a start does not fail, but who counts on the share is wrong. In whole
-        # GiB, because a share that the plan tells is rounded.
+        # What is pinned is taken all the same, so more than the share was looked for before the start. In whole GiB,
+        # because a share that the plan tells is rounded.
         problem = f"{flag} {share:g} is {had} GiB of a GB10, and {what} take more"
         yield Remark(False, problem, "raise it (of one of several models `memory_gib` says it), or pin fewer KV bytes")
     elif flag and not kv_gib and share * NODE_GIB < known:

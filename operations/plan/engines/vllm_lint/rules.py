@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from operations.plan.engines import vllm_flags
 from operations.plan.lint import room
-from operations.plan.lint.subject import Subject
+from operations.plan.lint.subject import Subject, parse
 from operations.plan.refusal import Remark
 
 #: Reasoning parsers that are in no release: they come from a plugin file in the model's repository.
@@ -50,17 +50,34 @@ def memory(of: Subject) -> Iterator[Remark]:
 
 
 def share_of(of: Subject) -> float:
-    """The share of memory that vLLM takes; its default rose with 0.20."""
+    """The share of memory that vLLM takes."""
     said = of.recipe.flag("gpu-memory-utilization")
     try:
-        return float(str(said)) if said is not None else (0.9 if of.before("0.20") else 0.92)
+        return float(str(said)) if said is not None else default_share(of.version)
     except ValueError:
         return 0.0
+
+
+def default_share(version: str | None) -> float:
+    """The share that a release takes untold; the default rose with 0.20. An unknown one counts as new."""
+    return 0.9 if version and (0, 2) <= parse(version) < parse("0.20") else 0.92
 
 
 def fits(of: Subject) -> Iterator[Remark]:
     """Weights and a pinned KV cache against a node: whole, or one share of a cluster."""
     yield from room.fits(of, kv_gib(of), "gpu-memory-utilization", share_of(of))
+
+
+def needs(of: Subject) -> Iterator[Remark]:
+    """A share against the GiB that the recipe says: one share serves all topologies, so it is held against the most
+    that any of them needs. A share is written in hundredths, which are more than a GiB.
+    """
+    said, share = of.recipe.needs.memory_gib, share_of(of)
+    most, wants = max(said.values(), default=0.0), share * room.NODE_GIB
+    if of.recipe.needs.gpu and most and wants - room.NODE_GIB / 100 > most:
+        problem = f"memory_gib is {most:g}, and gpu-memory-utilization {share:g} wants {wants:.0f} GiB of a GB10 free"
+        remedy = f"the greater counts: set the share to {most / room.NODE_GIB:.2f}, or memory_gib to {wants:.0f}"
+        yield Remark(False, problem, remedy)
 
 
 def kv_gib(of: Subject) -> float:

@@ -1,0 +1,55 @@
+"""What owners set on this hardware: a cap of the GPU's clock, no swap, and memory that the kernel keeps free.
+
+Nothing of it is set unless the owner says so; what each is worth, and who says it: [Z] in docs/sources.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from operations.paths import TUNING, folder_of, unit_file
+from operations.plan.files import File, render
+from operations.plan.knobs import Knobs
+from operations.plan.service import Program, seal_program
+from operations.shapes.look import Survey
+
+#: What owners cap a GB10's clock at, MHz ([Z], [L]).
+USUAL = "2000 to 2200"
+#: Of what `vm.min_free_kbytes` is raised by, how much MemAvailable is less: the high watermark is half above it (Linux,
+#: mm/page_alloc.c), and 6.2 GiB were seen for 4 ([Y]).
+KEPT = 1.5
+
+
+def tuning(knobs: Knobs) -> Program | None:
+    """The unit that sets it at each boot; None: nothing is to be set."""
+    if not (knobs.gpu_clock_mhz or knobs.swap == "off" or knobs.min_free_kbytes):
+        return None
+    folder = folder_of(TUNING)
+    script = render(
+        "tuning/tuning.sh.j2",
+        clock=knobs.gpu_clock_mhz,
+        no_swap=knobs.swap == "off",
+        min_free=knobs.min_free_kbytes,
+    )
+    unit = render("tuning/tandem-tuning.service.j2", folder=folder)
+    return seal_program(TUNING, [File(f"{folder}/tuning.sh", script, "755"), File(unit_file(TUNING), unit)])
+
+
+def check(survey: Survey, knobs: Knobs) -> Iterator[tuple[str, str]]:
+    """A clock that the node's GPU does not have: [problem, remedy]. What nvidia-smi does not tell refuses nothing."""
+    said = f"gpu_clock_mhz={knobs.gpu_clock_mhz}"
+    clocks = survey.get("clocks")
+    if not knobs.gpu_clock_mhz or clocks is None:
+        return
+    lowest, highest = clocks["lowest_mhz"], clocks["highest_mhz"]
+    if not clocks["gpus"]:
+        yield f"{said}, and nvidia-smi tells of no GPU here", "set it to 0, or see that nvidia-smi works"
+    elif highest and not (lowest or 0) <= knobs.gpu_clock_mhz <= highest:
+        has = f"{lowest:.0f} to {highest:.0f} MHz" if lowest else f"{highest:.0f} MHz at most"
+        yield f"{said}: its GPU has {has}", f"set it to one of these (owners of a GB10: {USUAL}), or to 0: no cap"
+
+
+def kept_gib(survey: Survey, knobs: Knobs) -> float:
+    """GiB by which less memory will be available, once the kernel keeps more free than it does now."""
+    more = knobs.min_free_kbytes - survey["memory"].get("min_free_kib", 0)
+    return KEPT * max(more, 0) / 2**20 if knobs.min_free_kbytes else 0.0

@@ -1,0 +1,165 @@
+"""Memory before an engine loads and while it does: the shipped program, on a kernel's files of a test's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.shipped import FILES, load
+from tests.node.test_turn import nobody
+
+GIB = 1 << 20
+#: `memory.py`, with the kernel's files in a folder of a test's, and less patience.
+RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import memory
+memory.MEMINFO, memory.VM = Path(sys.argv[2]) / "meminfo", Path(sys.argv[2])
+memory.LOOK_S, memory.PAUSE_S, memory.ANSWER_S = 0.05, 0.2, 0.5
+memory.beside(sys.argv[3], Path(sys.argv[4]) if len(sys.argv) > 4 else None)
+"""
+
+
+class Kernel:
+    """What /proc says of a node, and what was written to it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.says(total=121.69, free=110, available=110)
+        self.forget()
+
+    def says(self, *, total: float, free: float, available: float) -> None:
+        """GiB in all, free, and available."""
+        told = {"MemTotal": total, "MemFree": free, "MemAvailable": available}
+        text = "".join(f"{name}:    {round(gib * GIB)} kB\n" for name, gib in told.items())
+        # As a whole: the program reads it all the time.
+        (self.home / "new").write_text(text)
+        (self.home / "new").rename(self.home / "meminfo")
+
+    def forget(self) -> None:
+        """Nothing was written yet."""
+        for name in ("drop_caches", "compact_memory"):
+            (self.home / name).write_text("")
+
+    @property
+    def has_room(self) -> bool:
+        """Whether caches were dropped and memory compacted."""
+        return [(self.home / name).read_text() for name in ("drop_caches", "compact_memory")] == ["3\n", "1\n"]
+
+    def comes_to_room(self, patience_s: float = 10.0) -> bool:
+        """The same, within some seconds."""
+        deadline = time.monotonic() + patience_s
+        while not self.has_room and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.has_room
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    return Kernel(tmp_path)
+
+
+def program(kernel: Kernel) -> Any:
+    memory = load("engine/memory.py")
+    memory.MEMINFO, memory.VM = kernel.home / "meminfo", kernel.home
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("gib", "share", "available", "wants"),
+    [
+        (100, 0, 101.3, 0),
+        (102, 0, 101.3, 104_448),
+        # vLLM's share of the whole counts, whatever the recipe says beside it: 0.85 of 121.69 GiB.
+        (58, 850, 101.3, 105_918),
+        (58, 850, 110, 0),
+        (100, 820, 99, 102_400),
+    ],
+)
+def test_the_greater_of_gib_and_share_has_to_be_free(
+    kernel: Kernel, gib: int, share: int, available: float, wants: int
+) -> None:
+    kernel.says(total=121.69, free=available, available=available)
+    said = program(kernel).short(gib * 1024, share)
+    assert (f"this recipe needs {wants} MiB" in said) if wants else said == ""
+
+
+def test_what_is_available_alone_is_made_free_for_an_engine_that_counts_what_is_free(kernel: Kernel) -> None:
+    kernel.says(total=121.69, free=40, available=110)
+    assert program(kernel).short(100, 820) == ""
+    assert kernel.has_room
+    kernel.forget()
+    kernel.says(total=121.69, free=105, available=110)
+    assert program(kernel).short(100, 820) == ""
+    # Without a share nobody counts what is free.
+    kernel.says(total=121.69, free=40, available=110)
+    assert program(kernel).short(1024, 0) == ""
+    assert not kernel.has_room
+
+
+def test_a_kernel_without_compaction_is_no_reason_not_to_start(
+    kernel: Kernel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = program(kernel)
+    memory.VM = kernel.home / "none"
+    memory.make_room()
+    said = capsys.readouterr().err
+    assert "vm.drop_caches can't be set" in said and "vm.compact_memory can't be set" in said
+
+
+def beside(kernel: Kernel, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-B", "-c", RUN, str(FILES / "engine"), str(kernel.home), *words])
+
+
+def test_a_rank_has_room_made_for_it_when_all_have_met_and_not_before(kernel: Kernel) -> None:
+    mark = kernel.home / "meeting.json"
+    mark.write_text('{"met": false, "missing": [1]}')
+    process = beside(kernel, nobody(), str(mark))
+    try:
+        # It waits for hours, and its node has other things to read meanwhile.
+        assert not kernel.comes_to_room(1)
+        mark.write_text('{"met": true, "missing": []}')
+        assert kernel.comes_to_room()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_caches_are_dropped_in_a_load_that_leaves_little_free_and_no_more_when_it_answers(kernel: Kernel) -> None:
+    class Engine(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    url = nobody()
+    process = beside(kernel, url)
+    try:
+        assert not kernel.comes_to_room(0.5)
+        kernel.says(total=121.69, free=3, available=60)
+        assert kernel.comes_to_room()
+        kernel.forget()
+        assert kernel.comes_to_room()
+        kernel.says(total=121.69, free=20, available=60)
+        time.sleep(0.3)
+        kernel.forget()
+        assert not kernel.comes_to_room(0.5)
+        port = int(url.rstrip("/").rpartition(":")[2].partition("/")[0])
+        with ThreadingHTTPServer(("127.0.0.1", port), Engine) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            # It has loaded: nobody looks any more.
+            assert process.wait(timeout=20) == 0
+            server.shutdown()
+    finally:
+        process.kill()
+        process.wait()
