@@ -11,7 +11,7 @@ from pyinfra import logger
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
-from operations import judging, looking, rollback, wiring
+from operations import judging, looking, rollback, seeing, wiring
 from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
@@ -113,6 +113,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
         for node, host in zip(nodes, hosts, strict=True)
         for finding in check_survey(node, surveys[host], head, models, knobs, len(everyone))
     ]
+    findings += seeing.settle(run, surveys, nodes, models)
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
     findings += check_alarms(knobs.alarms) if knobs.keeps else []
@@ -216,6 +217,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
             "served": {each.recipe.model.key: each.recipe.model.place for each in models},
             "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
             "address": knobs.proxy_address if serves else "",
+            "gpu": serves and any(each.recipe.needs.gpu for each in models),
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
@@ -262,4 +264,5 @@ def _node(
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
         ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
+        cdi=survey.get("cdi", False),
     )

@@ -1,0 +1,126 @@
+"""Whether a container of the engine's image sees the GPU: it is started once with the engine's own flags, and asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from operations.node.commands import docker_inspect, read
+from operations.node.image import container, remembered
+from operations.paths import VAR
+from operations.shapes import Json
+from operations.shapes.model import GpuTold, GpuTrial
+
+KEPT = Path(VAR) / "gpu-trials"
+#: Where Docker looks for CDI specifications unless it is told otherwise.
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+#: Seconds for a container, Python and the driver's first call in it.
+PATIENCE_S = 90
+#: Says what nvidia-smi, NVML and CUDA tell: {"smi": [status, words]}, the others [GPUs, what went wrong]. vLLM finds its
+#: platform by NVML, and CUDA can fail where NVML does not (no /dev/nvidia-uvm). No memory of the GPU is taken.
+SCRIPT = r"""
+import ctypes, json, shutil, subprocess
+def gpus(name, begin, arguments, count):
+    try:
+        library = ctypes.CDLL(name)
+    except OSError:
+        return [0, name + " is not in it"]
+    number = ctypes.c_int(0)
+    for call, given in ((begin, arguments), (count, (ctypes.byref(number),))):
+        status = getattr(library, call)(*given)
+        if status:
+            return [0, f"{call} says {status}"]
+    return [number.value, "" if number.value else "there is none"]
+told = {"smi": None}
+if shutil.which("nvidia-smi"):
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+    told["smi"] = [done.returncode, (done.stdout or done.stderr).strip()]
+told["nvml"] = gpus("libnvidia-ml.so.1", "nvmlInit_v2", (), "nvmlDeviceGetCount_v2")
+told["cuda"] = gpus("libcuda.so.1", "cuInit", (0,), "cuDeviceGetCount")
+print(json.dumps(told))
+"""
+_CAPABILITIES = "let the recipe's `env` say NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+_NO_DRIVER = (
+    "sudo apt install nvidia-container-toolkit && sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
+)
+_NO_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+
+
+def main(trials: Sequence[GpuTrial]) -> dict[str, GpuTold]:
+    """What came of each trial, by its first name; one whose image is not here is left out.
+
+    One that saw the GPU is kept by the image's id, with what it hangs on.
+    """
+    return {trial["names"][0]: told for trial in trials if (told := _tried(trial)) is not None}
+
+
+def seen(image_id: str) -> Json:
+    """What the last trial of an image that saw the GPU hung on; empty: there was none."""
+    return remembered.read(KEPT, image_id) if image_id else {}
+
+
+def is_specified(info: Json) -> bool:
+    """Whether Docker gives containers NVIDIA's GPUs by a CDI specification. `info`: `docker info`, as JSON.
+
+    It takes such devices by default from 28.2 on (its release notes); where it does not, `CDISpecDirs` is empty.
+    """
+    files = [file for folder in CDI_FOLDERS for file in Path(folder).glob("*") if file.suffix in (".yaml", ".json")]
+    return bool(info.get("CDISpecDirs")) and any("nvidia.com/gpu" in read(file) for file in files)
+
+
+def judged(told: Json) -> GpuTold:
+    """What SCRIPT's words come to. Without nvidia-smi the driver's libraries are the proof: an engine needs these."""
+    (_, nvml), (number, cuda) = told["nvml"], told["cuda"]
+    remark = ""
+    if told["smi"] is None:
+        if nvml:
+            problem = f"the engine's image gets no nvidia-smi, and no GPU by NVML ({nvml}): an engine would find none"
+            return {"problem": problem, "remedy": _CAPABILITIES, "remark": ""}
+        remark = f"the engine's image has no nvidia-smi; NVML and CUDA in it find {number} GPU"
+    elif told["smi"][0] or "GPU 0" not in told["smi"][1]:
+        status, words = told["smi"]
+        problem = f"`nvidia-smi -L` in the engine's image ends with {status}: {_last(words) or 'without a word'}"
+        return {"problem": problem, "remedy": "reboot; `nvidia-smi -L` on the node must work first", "remark": ""}
+    if cuda:
+        remedy = "reboot it; if it stays so, the image's CUDA wants a newer driver"
+        if "is not in it" in cuda:
+            remedy = _CAPABILITIES
+        return {"problem": f"CUDA in the engine's image finds no GPU: {cuda}", "remedy": remedy, "remark": ""}
+    return {"problem": "", "remedy": "", "remark": remark}
+
+
+def _tried(trial: GpuTrial) -> GpuTold | None:
+    image, image_id = next(
+        ((name, found[0]["Id"]) for name in trial["names"] if (found := docker_inspect("image", name))), ("", "")
+    )
+    if not image:
+        return None
+    try:
+        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"])
+        told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    except (OSError, ValueError, IndexError) as error:
+        return _not_started(trial, image, str(error))
+    if told is None:
+        return _not_started(trial, image, _last(done.stderr) or f"it ends with {done.returncode}")
+    found = judged(told)
+    if not found["problem"]:
+        remembered.write(KEPT, image_id, trial["by"])
+    return found
+
+
+def _not_started(trial: GpuTrial, image: str, words: str) -> GpuTold:
+    given = " ".join(trial["flags"])
+    if "could not select device driver" in words:
+        remedy = _NO_DRIVER
+    elif "CDI" in words:
+        remedy = _NO_CDI
+    else:
+        remedy = f"`docker run --rm {given} --entrypoint nvidia-smi {image} -L` must name the GPU"
+    return {"problem": f"the engine's image does not start with the GPU: {words}", "remedy": remedy, "remark": ""}
+
+
+def _last(words: str) -> str:
+    """The last line that says something; Docker ends with a hint to its help."""
+    lines = [line.strip() for line in words.splitlines() if line.strip() and "docker run --help" not in line]
+    return lines[-1][:300] if lines else ""
