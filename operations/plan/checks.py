@@ -69,7 +69,10 @@ def _machine(survey: Survey, head: Survey, models: Sequence[ServedModel]) -> Fin
     if any(each.recipe.needs.gpu for each in models) and survey["kernel"] in BAD_KERNELS:
         yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
     if not survey["docker"]["version"]:
-        yield "Docker does not answer", "sudo systemctl enable --now docker (or install it: apt install docker.io docker-buildx)"
+        yield (
+            "Docker does not answer",
+            "sudo systemctl enable --now docker (or install it: apt install docker.io docker-buildx)",
+        )
 
 
 def _walls(survey: Survey) -> Findings:

@@ -31,6 +31,7 @@ from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
 from operations.shapes.model import Hub, Layout, ModelSource, ModelState
 from operations.shapes.unit import Receiver
 
+
 def main(
     look: LookArguments,
     references: dict[str, str],

@@ -94,7 +94,7 @@ def _hangs() -> bool:
 
 def _is_in_the_way(pid: str, program: str, mib: float | None, own: Sequence[str]) -> bool:
     name = _name(program)
-    if name in DESKTOP or name.startswith(GIVES_BACK) or (mib is not None and mib < SMALL_MIB):
+    if name in DESKTOP or GIVES_BACK in program or (mib is not None and mib < SMALL_MIB):
         return False
     try:
         group = (PROC / pid / "cgroup").read_text()
@@ -111,8 +111,8 @@ def _taken(pid: str, program: str, mib: float | None) -> Fault:
 
 
 def _name(program: str) -> str:
-    """`/usr/bin/gnome-shell` and `/usr/bin/gnome-shell --x11` are one."""
-    return PurePosixPath(program.split(" ")[0]).name or program
+    """`/usr/bin/gnome-shell` and `/usr/bin/gnome-shell --x11` are one; `[Not Found]` is in another namespace."""
+    return program if program.startswith("[") else PurePosixPath(program.split(" ")[0]).name
 
 
 if __name__ == "__main__":
