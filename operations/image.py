@@ -103,9 +103,7 @@ def copy(run: Run, role: str) -> Iterator[PyinfraCommand]:
 
 @step
 def sees_gpu(run: Run) -> Iterator[PyinfraCommand]:
-    """On each node whose engine's image has just come: a start of it finds the GPU. What the preflight knew is not asked
-    again.
-    """
+    """On each node to which an engine's image has just come: a start of it finds the GPU. What is known isn't asked."""
     if state.is_executing and (found := seeing.tried(run, host)):
         yield fail(f"the engines were not touched, and no model was fetched:{as_table(tuple(found))}")
         return

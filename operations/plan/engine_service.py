@@ -189,7 +189,7 @@ def _ports(model: ServedModel, node: Node) -> list[dict[str, object]]:
 
 
 def gpu_trial(model: ServedModel, node: Node) -> list[str]:
-    """What `docker run` gets of the engine's own flags in a start that only looks at the GPU: all that the GPU hangs on."""
+    """Of the engine's own flags of `docker run` those that the GPU hangs on: for a start that only looks at it."""
     env = {name: value for name, value in model.recipe.env.items() if name.startswith(_GPU_ENV)}
     named = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
     return [*_confined(model, node), *_gpu(model.recipe, node), *named]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations import fabric
+from operations import fabric, tether
 from operations.node.network.rails import GUARD_S
 
 
@@ -29,7 +29,7 @@ def apply(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Any]:
 
         hub = SimpleNamespace(loop=SimpleNamespace(now=lambda: clock.now))
         monkeypatch.setattr(fabric, "gevent", SimpleNamespace(get_hub=lambda: hub, sleep=sleep))
-        monkeypatch.setattr(fabric.tether, "quicken", lambda _host: None)
+        monkeypatch.setattr(tether, "quicken", lambda _host: None)
         monkeypatch.setattr(fabric, "ask", lambda *_, action, **__: {"problem": ""} if action == "apply" else kept())
 
         def kept() -> dict[str, bool]:

@@ -1,4 +1,4 @@
-"""The engine's image is started once with its own flags, before anything is fetched, and never again on the same node."""
+"""The engine's image is started once with its own flags, before anything is fetched, and not again on that node."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ NO_CDI = "docker: Error response from daemon: CDI device injection failed: unres
 
 @pytest.fixture(autouse=True)
 def docker_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Knows the image by its source's name alone; its `run` says what is in `said`, and ends with what is in `status`."""
+    """Knows the image by its source's name alone; its `run` says what is in `said`, and ends with `status`."""
     (tmp_path / "docker").write_text(
         "#!/bin/sh\n"
         f'echo "$*" >>{tmp_path}/asked\n'
         'case "$1 $4" in\n'
         '    "image "*) [ "$3" = vllm:x ] && echo \'[{"Id": "sha256:aa"}]\' || { echo "[]"; exit 1; } ;;\n'
-        f"    run*) cat >/dev/null; cat {tmp_path}/said; cat {tmp_path}/complaint >&2; exit $(cat {tmp_path}/status) ;;\n"
+        f"    run*) cat >/dev/null; cd {tmp_path}; cat said; cat complaint >&2; exit $(cat status) ;;\n"
         "esac\n"
     )
     (tmp_path / "docker").chmod(0o755)

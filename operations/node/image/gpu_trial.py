@@ -17,8 +17,8 @@ KEPT = Path(VAR) / "gpu-trials"
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 #: Seconds for a container, Python and the driver's first call in it.
 PATIENCE_S = 90
-#: Says what nvidia-smi, NVML and CUDA tell: {"smi": [status, words]}, the others [GPUs, what went wrong]. vLLM finds its
-#: platform by NVML, and CUDA can fail where NVML does not (no /dev/nvidia-uvm). No memory of the GPU is taken.
+#: Says what nvidia-smi, NVML and CUDA tell: {"smi": [status, words]}, the others [GPUs, what went wrong]. vLLM finds
+#: its platform by NVML, and CUDA can fail where NVML does not (no /dev/nvidia-uvm). No memory of the GPU is taken.
 SCRIPT = r"""
 import ctypes, json, shutil, subprocess
 def gpus(name, begin, arguments, count):
@@ -103,10 +103,10 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
         return _not_started(trial, image, str(error))
     if told is None:
         return _not_started(trial, image, _last(done.stderr) or f"it ends with {done.returncode}")
-    found = judged(told)
-    if not found["problem"]:
+    answer = judged(told)
+    if not answer["problem"]:
         remembered.write(KEPT, image_id, trial["by"])
-    return found
+    return answer
 
 
 def _not_started(trial: GpuTrial, image: str, words: str) -> GpuTold:

@@ -48,8 +48,8 @@ def main(
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
-    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `gpu`: whether an
-    engine here needs one.
+    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `gpu`: whether
+    an engine here needs one.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
