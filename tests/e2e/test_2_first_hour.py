@@ -103,7 +103,10 @@ def test_everything_that_stops_a_first_deploy_is_in_one_table(tmp_path: Path, re
         on(WORKER, f"rmdir {roots}")
         says(HEAD, apps=DESKTOP)
         says(WORKER, apps=DESKTOP)
-    assert "spark-1 another program computes on the GPU: python3 (pid 4711) with 20.0 GiB -> end it" in said
+    assert (
+        "spark-1 another program computes on the GPU: /opt/comfyui/venv/bin/python3 (pid 4711) with 20.0 GiB -> end it"
+        in said
+    )
     assert "gnome" not in said
     assert "spark-2 nvidia-smi ends with 18 (Failed to initialize NVML: Driver/library version mismatch)" in said
     assert "is still loaded -> reboot it" in said

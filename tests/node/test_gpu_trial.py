@@ -83,12 +83,13 @@ def test_what_docker_refuses_is_said_with_what_helps(tmp_path: Path, complaint: 
     ],
 )
 def test_an_image_that_finds_no_gpu_is_one_line_with_its_remedy(changes: Any, problem: str, remedy: str) -> None:
-    told = gpu_trial.judged(SEEN | changes)
-    assert problem in told["problem"] and remedy in told["remedy"]
+    fault = gpu_trial.judged(SEEN | changes)
+    assert fault and problem in fault.problem and remedy in fault.remedy
 
 
-def test_without_nvidia_smi_the_drivers_libraries_are_the_proof() -> None:
-    told = gpu_trial.judged(SEEN | {"smi": None})
+def test_without_nvidia_smi_the_drivers_libraries_are_the_proof(tmp_path: Path) -> None:
+    says(tmp_path, SEEN | {"smi": None})
+    told = gpu_trial.main([TRIAL])["tandem/engine:1"]
     assert told["problem"] == "" and told["remark"].startswith("the engine's image has no nvidia-smi; NVML and CUDA")
 
 
@@ -99,7 +100,8 @@ def test_where_there_is_no_driver_the_script_says_so(tmp_path: Path) -> None:
     done = subprocess.run(argv, input=gpu_trial.SCRIPT, capture_output=True, text=True, env=environment, check=True)
     told = json.loads(done.stdout)
     if told["cuda"][1]:
-        assert "gets no nvidia-smi" in gpu_trial.judged(told)["problem"]
+        fault = gpu_trial.judged(told)
+        assert fault and "gets no nvidia-smi" in fault.problem
 
 
 def test_a_specification_counts_where_docker_takes_such_devices(

@@ -43,7 +43,7 @@ def test_desktops_small_programs_and_who_gives_back_are_let_be(apps: str, monkey
     ("app", "said"),
     [
         ("4711, python3, 20992", "python3 (pid 4711) with 20.5 GiB"),
-        ("4711, /venv/bin/comfyui, [N/A]", "comfyui (pid 4711) with an unknown part of the memory"),
+        ("4711, /venv/bin/comfyui, [N/A]", "/venv/bin/comfyui (pid 4711) with an unknown part of the memory"),
         ("4711, [Not Found], 2048 MiB", "[Not Found] (pid 4711) with 2.0 GiB"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from operations.node.commands import docker_inspect, read
 from operations.node.image import container, remembered
@@ -47,6 +48,13 @@ _NO_DRIVER = (
 _NO_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
 
+class Fault(NamedTuple):
+    """Why a container does not see the GPU, and what helps."""
+
+    problem: str
+    remedy: str
+
+
 def main(trials: Sequence[GpuTrial]) -> dict[str, GpuTold]:
     """What came of each trial, by its first name; one whose image is not here is left out.
 
@@ -69,25 +77,25 @@ def is_specified(info: Json) -> bool:
     return bool(info.get("CDISpecDirs")) and any("nvidia.com/gpu" in read(file) for file in files)
 
 
-def judged(told: Json) -> GpuTold:
-    """What SCRIPT's words come to. Without nvidia-smi the driver's libraries are the proof: an engine needs these."""
-    (_, nvml), (number, cuda) = told["nvml"], told["cuda"]
-    remark = ""
+def judged(told: Json) -> Fault | None:
+    """What SCRIPT's words come to; None: the GPU is seen. Without nvidia-smi the driver's libraries are the proof: an
+    engine needs these.
+    """
+    (_, nvml), (_, cuda) = told["nvml"], told["cuda"]
     if told["smi"] is None:
         if nvml:
             problem = f"the engine's image gets no nvidia-smi, and no GPU by NVML ({nvml}): an engine would find none"
-            return {"problem": problem, "remedy": _CAPABILITIES, "remark": ""}
-        remark = f"the engine's image has no nvidia-smi; NVML and CUDA in it find {number} GPU"
+            return Fault(problem, _CAPABILITIES)
     elif told["smi"][0] or "GPU 0" not in told["smi"][1]:
         status, words = told["smi"]
         problem = f"`nvidia-smi -L` in the engine's image ends with {status}: {_last(words) or 'without a word'}"
-        return {"problem": problem, "remedy": "reboot; `nvidia-smi -L` on the node must work first", "remark": ""}
+        return Fault(problem, "`nvidia-smi -L` on the node must work first; where it does, reboot it")
+    if "is not in it" in cuda:
+        return Fault(f"CUDA in the engine's image finds no GPU: {cuda}", _CAPABILITIES)
     if cuda:
         remedy = "reboot it; if it stays so, the image's CUDA wants a newer driver"
-        if "is not in it" in cuda:
-            remedy = _CAPABILITIES
-        return {"problem": f"CUDA in the engine's image finds no GPU: {cuda}", "remedy": remedy, "remark": ""}
-    return {"problem": "", "remedy": "", "remark": remark}
+        return Fault(f"CUDA in the engine's image finds no GPU: {cuda}", remedy)
+    return None
 
 
 def _tried(trial: GpuTrial) -> GpuTold | None:
@@ -96,28 +104,29 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
     )
     if not image:
         return None
+    told: Json = {}
     try:
         done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"])
-        told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+        if done.returncode == 0:
+            told = json.loads(done.stdout.splitlines()[-1])
+        words = _last(done.stderr) or f"it ends with {done.returncode}"
     except (OSError, ValueError, IndexError) as error:
-        return _not_started(trial, image, str(error))
-    if told is None:
-        return _not_started(trial, image, _last(done.stderr) or f"it ends with {done.returncode}")
-    answer = judged(told)
-    if not answer["problem"]:
-        remembered.write(KEPT, image_id, trial["by"])
-    return answer
+        words = str(error)
+    if fault := judged(told) if told else _not_started(trial, image, words):
+        return {"problem": fault.problem, "remedy": fault.remedy, "remark": ""}
+    remembered.write(KEPT, image_id, trial["by"])
+    remark = "" if told["smi"] else "the engine's image has no nvidia-smi; NVML and CUDA in it find the GPU"
+    return {"problem": "", "remedy": "", "remark": remark}
 
 
-def _not_started(trial: GpuTrial, image: str, words: str) -> GpuTold:
-    given = " ".join(trial["flags"])
+def _not_started(trial: GpuTrial, image: str, words: str) -> Fault:
+    problem = f"the engine's image does not start with the GPU: {words}"
     if "could not select device driver" in words:
-        remedy = _NO_DRIVER
-    elif "CDI" in words:
-        remedy = _NO_CDI
-    else:
-        remedy = f"`docker run --rm {given} --entrypoint nvidia-smi {image} -L` must name the GPU"
-    return {"problem": f"the engine's image does not start with the GPU: {words}", "remedy": remedy, "remark": ""}
+        return Fault(problem, _NO_DRIVER)
+    if "CDI" in words:
+        return Fault(problem, _NO_CDI)
+    given = " ".join(trial["flags"])
+    return Fault(problem, f"`docker run --rm {given} --entrypoint nvidia-smi {image} -L` must name the GPU")
 
 
 def _last(words: str) -> str:

@@ -106,7 +106,7 @@ def _is_in_the_way(pid: str, program: str, mib: float | None, own: Sequence[str]
 
 def _taken(pid: str, program: str, mib: float | None) -> Fault:
     memory = "with an unknown part of the memory" if mib is None else f"with {mib / 1024:.1f} GiB"
-    problem = f"another program computes on the GPU: {_name(program)} (pid {pid}) {memory}"
+    problem = f"another program computes on the GPU: {program[:80]} (pid {pid}) {memory}"
     return Fault(problem, f"end it: sudo kill {pid}")
 
 
