@@ -81,6 +81,10 @@ def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
         # A stand-in for nvidia-smi: there is no GPU here.
         environment = tools(tmp_path, **{"nvidia-smi": f"printf '%s' '{said}'"})
         assert asked("gpu_is_taken", environment, tmp_path) == answer
+    # Words on stdout and an exit status: no program has such a name.
+    mismatch = "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18"
+    told = asked("gpu_is_taken", tools(tmp_path, **{"nvidia-smi": mismatch}), tmp_path)
+    assert "another program" not in told and told.endswith("its old module is still loaded; reboot it\n")
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
