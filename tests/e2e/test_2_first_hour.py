@@ -7,8 +7,11 @@ sudo, the store, the rails and the login over one of them are real.
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ import pytest
 
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
-from tests.lab.settings import KNOWN_HOSTS, LINKS, LOGIN, SSH_KEY, LabNode
+from tests.lab.node import ssh_argv
+from tests.lab.settings import KNOWN_HOSTS, LINKS, LOGIN, LabNode
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster", "spark")]
 
@@ -75,21 +79,31 @@ def checked(**knobs: Any) -> tuple[str, float]:
     return re.sub(r"\s+", " ", said.text), seconds
 
 
-def over_a_rail(folder: Path) -> str:
-    """The lab's inventory, whose second node is logged in to over its first rail, as from the head's own keyboard."""
+@contextmanager
+def over_a_rail(folder: Path) -> Iterator[str]:
+    """The lab's inventory, whose second node is logged in to from the first one over a rail, as from its keyboard."""
     rail = on(WORKER, f"ip -4 -o address show {LINKS['rail0']}").split()[3].partition("/")[0]
-    config, hosts = folder / "ssh_config", folder / "known_hosts"
-    hosts.write_text(KNOWN_HOSTS.read_text() + KNOWN_HOSTS.read_text().replace(f"{WORKER.address} ", f"{rail} "))
-    way = f"ssh -i {SSH_KEY} -o UserKnownHostsFile={KNOWN_HOSTS} -W %h:%p {LOGIN}@{HEAD.address}"
-    config.write_text(f"Host {rail}\n    ProxyCommand {way}\n")
-    more = {"ssh_hostname": rail, "ssh_config_file": str(config), "ssh_known_hosts_file": str(hosts)}
-    file = folder / "nodes.py"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    hosts, file = folder / "known_hosts", folder / "nodes.py"
+    known = KNOWN_HOSTS.read_text()
+    hosts.write_text(known + known.replace(f"{WORKER.address} ", f"[127.0.0.1]:{port} "))
+    more = {"ssh_hostname": "127.0.0.1", "ssh_port": port, "ssh_known_hosts_file": str(hosts)}
     file.write_text(
         f"import sys; sys.path.insert(0, {str(cluster.ROOT)!r})\n"
         "from tests.lab.inventory import nodes as _nodes\n"
         f"nodes = [_nodes[0], (_nodes[1][0], {{**_nodes[1][1], **{more!r}}})]\n"
     )
-    return str(file)
+    way = [*ssh_argv(HEAD), "-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{rail}:22"]
+    with subprocess.Popen(way) as forward:
+        try:
+            for _ in range(100):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.1)
+            yield str(file)
+        finally:
+            forward.terminate()
 
 
 def test_everything_that_stops_a_first_deploy_is_in_one_table(tmp_path: Path, recipe: str) -> None:
@@ -98,15 +112,13 @@ def test_everything_that_stops_a_first_deploy_is_in_one_table(tmp_path: Path, re
     roots = "/home/spark/.cache/roots"
     on(WORKER, f"mkdir {roots}")
     try:
-        said, _ = checked(inventory=over_a_rail(tmp_path), recipe=recipe, model_store="~/.cache/roots/hub")
+        with over_a_rail(tmp_path) as inventory:
+            said, _ = checked(inventory=inventory, recipe=recipe, model_store="~/.cache/roots/hub")
     finally:
         on(WORKER, f"rmdir {roots}")
         says(HEAD, apps=DESKTOP)
         says(WORKER, apps=DESKTOP)
-    assert (
-        "spark-1 another program computes on the GPU: /opt/comfyui/venv/bin/python3 (pid 4711) with 20.0 GiB -> end it"
-        in said
-    )
+    assert "spark-1 another program computes on the GPU: /opt/comfyui/venv/bin/python3 (pid 4711) with 20.0 GiB" in said
     assert "gnome" not in said
     assert "spark-2 nvidia-smi ends with 18 (Failed to initialize NVML: Driver/library version mismatch)" in said
     assert "is still loaded -> reboot it" in said
