@@ -25,7 +25,7 @@ from operations.run import Run, step
 #: Seconds for a node to be reached again, with a last try before its guard takes the change back. Where NetworkManager
 #: renders, `netplan apply` ends every connection that netplan has, Wi-Fi's too, which looks for its access point and
 #: for an address then.
-PATIENCE_S = GUARD_S - 10
+BACK_S = GUARD_S - 10
 
 
 @step
@@ -62,7 +62,7 @@ def _apply(paths: list[str]) -> Any:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
-        deadline = gevent.get_hub().loop.now() + PATIENCE_S
+        deadline = gevent.get_hub().loop.now() + BACK_S
         while True:
             try:
                 host.disconnect()
