@@ -93,6 +93,11 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
+        if survey.get("cdi") and survey["software"].get("nvidia-container-toolkit") == "1.19.1":
+            logger.warning(
+                f"{host.name}: with CDI and NVIDIA's toolkit 1.19.1 a Spark froze under heavy loads, with 1.19.0 and "
+                "without CDI it did not (nvidia-container-toolkit issue 1910; which of both it was is not known)"
+            )
     in_clusters = {
         node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
     }

@@ -68,3 +68,11 @@ def test_a_node_that_is_off_and_not_needed_is_not_asked(tmp_path: Path) -> None:
     plan = planned(topology="solo")
     outcome = deploy(tmp_path, [look(plan, NAMES[0]), OFF], "-y", "--data", "topology=solo")
     assert outcome.code == 0, outcome.text
+
+
+def test_a_toolkit_that_froze_somebodys_spark_is_a_remark(tmp_path: Path) -> None:
+    software = survey()["software"] | {"nvidia-container-toolkit": "1.19.1"}
+    states = [look(PLAN, name) for name in NAMES]
+    outcome = deploy(tmp_path, states, "--dry", cdi=True, software=software)
+    assert outcome.code == 0 and "toolkit 1.19.1 a Spark froze under heavy loads" in outcome.text
+    assert "froze" not in deploy(tmp_path, states, "--dry", cdi=True).text

@@ -115,5 +115,11 @@ def test_a_specification_counts_where_docker_takes_such_devices(
     assert not gpu_trial.is_specified(on)
     (tmp_path / "cdi/nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
     assert gpu_trial.is_specified(on)
+    # What Docker has found counts where it says so: it leaves out a specification that is newer than itself.
+    found = on | {"ServerVersion": "28.2.2"}
+    assert not gpu_trial.is_specified(found)
+    assert not gpu_trial.is_specified(found | {"DiscoveredDevices": [{"Source": "cdi", "ID": "vendor.com/nic=1"}]})
+    assert gpu_trial.is_specified(found | {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]})
+    assert gpu_trial.is_specified(on | {"ServerVersion": "27.5.1"})
     # Docker 28.1 without the feature, and one that is too old to know of it.
     assert not gpu_trial.is_specified({"CDISpecDirs": []}) and not gpu_trial.is_specified({})

@@ -120,7 +120,7 @@ def _while_computing(image: str) -> GpuLoad:
 def _given() -> tuple[str, str]:
     """As an engine's container gets the GPU (operations/plan/engine_service.py)."""
     info = json.loads(output("docker", "info", "--format", "{{json .}}") or "{}")
-    return ("--device", "nvidia.com/gpu=all") if gpu_trial.is_specified(info) else ("--gpus", "all")
+    return ("--device", gpu_trial.ALL_GPUS) if gpu_trial.is_specified(info) else ("--gpus", "all")
 
 
 def _while_engine_answers(labels: dict[str, str]) -> list[Gpu]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from operations.shapes import Json
 from operations.shapes.model import GpuTold, GpuTrial
 
 KEPT = Path(VAR) / "gpu-trials"
+#: All GPUs of a node, as NVIDIA's toolkit names them in its CDI specification.
+ALL_GPUS = "nvidia.com/gpu=all"
 #: Where Docker looks for CDI specifications unless it is told otherwise.
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 #: Seconds for a container, Python and the driver's first call in it.
@@ -71,10 +74,16 @@ def seen(image_id: str) -> Json:
 def is_specified(info: Json) -> bool:
     """Whether Docker gives containers NVIDIA's GPUs by a CDI specification. `info`: `docker info`, as JSON.
 
-    It takes such devices by default from 28.2 on (its release notes); where it does not, `CDISpecDirs` is empty.
+    From 28.2 on Docker takes such devices by default, and names those that it has found: it leaves out a specification
+    that is newer than itself (its API's version history, 1.50). An older one has to be told to: `CDISpecDirs`.
     """
+    if not info.get("CDISpecDirs"):
+        return False
+    version = re.match(r"(\d+)\.(\d+)", info.get("ServerVersion", ""))
+    if version and (int(version[1]), int(version[2])) >= (28, 2):
+        return any(each.get("ID") == ALL_GPUS for each in info.get("DiscoveredDevices") or ())
     files = [file for folder in CDI_FOLDERS for file in Path(folder).glob("*") if file.suffix in (".yaml", ".json")]
-    return bool(info.get("CDISpecDirs")) and any("nvidia.com/gpu" in read(file) for file in files)
+    return any("nvidia.com/gpu" in read(file) for file in files)
 
 
 def judged(told: Json) -> Fault | None:
