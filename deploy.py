@@ -50,6 +50,7 @@ recipe.understood(run, name="Recipe | the image knows every word of it")
 image.obtain(run, "proxy", name="Image | the proxy's, on the head")
 image.copy(run, "engine", name="Image | the engine's, on the other nodes")
 image.copy(run, "proxy", name="Image | the proxy's, on the other nodes")
+image.sees_gpu(run, name="Image | the engine's sees the GPU")
 model.obtain(run, name="Model | on the head")
 model.copy(run, name="Model | on the other nodes")
 

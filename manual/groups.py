@@ -37,6 +37,7 @@ BEFORE = Group(
             "operations/preflight.py",
             "operations/node/image/archive.py",
         ),
+        "The GPU": ("operations/node/machine/on_gpu.py", "operations/node/image/gpu_trial.py"),
         "Three nodes without a switch": ("operations/plan/ring.py",),
         "The virtual address": ("operations/plan/address.py",),
         "Certificates of your own": ("operations/plan/tls.py",),

@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import tether
+from operations.node.network.rails import GUARD_S
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
 from operations.plan.fabric import rails_of, strays
@@ -20,6 +21,11 @@ from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.run import Run, step
+
+#: Seconds for a node to be reached again, with a last try before its guard takes the change back. Where NetworkManager
+#: renders, `netplan apply` ends every connection that netplan has, Wi-Fi's too, which looks for its access point and
+#: for an address then.
+BACK_S = GUARD_S - 10
 
 
 @step
@@ -56,7 +62,7 @@ def _apply(paths: list[str]) -> Any:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
-        deadline = gevent.get_hub().loop.now() + 30
+        deadline = gevent.get_hub().loop.now() + BACK_S
         while True:
             try:
                 host.disconnect()
@@ -67,7 +73,8 @@ def _apply(paths: list[str]) -> Any:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
                         f"the node is out of reach since netplan was applied ({error}); it restores the old files "
-                        "by itself after 60 s. Look at what shares an interface with the management network"
+                        f"by itself after {GUARD_S} s. Look at what shares an interface with the management network; "
+                        "one that is reached over Wi-Fi can be slow to come back: give it a cable"
                     ) from None
                 gevent.sleep(2)
                 continue

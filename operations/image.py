@@ -7,16 +7,17 @@ import io
 import tarfile
 from collections.abc import Iterator
 
-from pyinfra import host
+from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import looking
+from operations import looking, seeing
 from operations.node.image.archive import ARCHITECTURES
 from operations.patience import fail, patiently, quietly
 from operations.plan import mods
 from operations.plan.images import Image, by_content, without_tag
+from operations.plan.refusal import as_table
 from operations.remote import ask
 from operations.run import Run, step
 
@@ -98,6 +99,15 @@ def copy(run: Run, role: str) -> Iterator[PyinfraCommand]:
         yield from _copied(run, image)
     if not images:
         host.noop("not needed here")
+
+
+@step
+def sees_gpu(run: Run) -> Iterator[PyinfraCommand]:
+    """On each node to which an engine's image has just come: a start of it finds the GPU. What is known isn't asked."""
+    if state.is_executing and (found := seeing.tried(run, host)):
+        yield fail(f"the engines were not touched, and no model was fetched:{as_table(tuple(found))}")
+        return
+    host.noop("the engine's container sees the GPU, or needs none")
 
 
 def _copied(run: Run, image: Image) -> Iterator[PyinfraCommand]:

@@ -11,7 +11,7 @@ from pyinfra import logger
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
-from operations import judging, looking, rollback, wiring
+from operations import judging, looking, rollback, seeing, wiring
 from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
@@ -93,6 +93,11 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
+        if survey.get("cdi") and survey["software"].get("nvidia-container-toolkit") == "1.19.1":
+            logger.warning(
+                f"{host.name}: with CDI and NVIDIA's toolkit 1.19.1 a Spark froze under heavy loads, with 1.19.0 and "
+                "without CDI it did not (nvidia-container-toolkit issue 1910; which of both it was is not known)"
+            )
     in_clusters = {
         node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
     }
@@ -113,6 +118,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
         for node, host in zip(nodes, hosts, strict=True)
         for finding in check_survey(node, surveys[host], head, models, knobs, len(everyone))
     ]
+    findings += seeing.settle(run, surveys, nodes, models)
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
     findings += check_alarms(knobs.alarms) if knobs.keeps else []
@@ -217,6 +223,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
             "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
             "address": knobs.proxy_address if serves else "",
             "clocks": serves and knobs.gpu_clock_mhz > 0,
+            "gpu": serves and any(each.recipe.needs.gpu for each in models),
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
@@ -263,4 +270,5 @@ def _node(
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
         ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
+        cdi=survey.get("cdi", False),
     )

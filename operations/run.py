@@ -19,7 +19,7 @@ from operations.looking import Looks
 from operations.plan.absence import Absence, told
 from operations.plan.plan import Plan
 from operations.shapes.look import Look
-from operations.shapes.model import Vocabulary
+from operations.shapes.model import GpuTrial, Vocabulary
 from operations.shapes.plans import Served
 from operations.sharing import Copies
 from operations.started import Started
@@ -39,6 +39,8 @@ class Run:
         self._lost: dict[str, Absence] = {}
         #: What images have said that they understand, by their local names.
         self.vocabularies: dict[str, Vocabulary] = {}
+        #: Starts of images that are to look for the GPU, by node: those that were not done on it as it is.
+        self.trials: dict[str, list[GpuTrial]] = {}
         #: The plan that this run goes back to.
         self.back_to: Served | None = None
         #: Held while the plan is made.

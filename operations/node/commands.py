@@ -34,6 +34,11 @@ def docker_inspect(kind: str, *names: str) -> list[Json]:
     return found
 
 
+def own_containers() -> list[str]:
+    """Ids of Tandem's containers that run."""
+    return output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
+
+
 def docker_root() -> Path:
     """Where Docker keeps images."""
     return Path(output("docker", "info", "--format", "{{.DockerRootDir}}").strip() or "/var/lib/docker")

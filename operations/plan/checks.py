@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -49,6 +50,8 @@ def check_survey(
         tuning.check(survey, knobs),
         # The head obtains every model's files and images: the others get them from there.
         _room(node, survey, models if node.is_head else here, knobs),
+        _store(survey, knobs),
+        _built(survey, models if node.is_head else ()),
         _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
         _sources(node, survey, knobs),
@@ -67,7 +70,10 @@ def _machine(survey: Survey, head: Survey, models: Sequence[ServedModel]) -> Fin
     if any(each.recipe.needs.gpu for each in models) and survey["kernel"] in BAD_KERNELS:
         yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
     if not survey["docker"]["version"]:
-        yield "Docker does not answer", "sudo systemctl enable --now docker (or install it: apt install docker.io)"
+        yield (
+            "Docker does not answer",
+            "sudo systemctl enable --now docker (or install it: apt install docker.io docker-buildx)",
+        )
 
 
 def _walls(survey: Survey) -> Findings:
@@ -101,6 +107,8 @@ def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
             "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
         )
         yield "Docker has no NVIDIA runtime", remedy
+    # The driver, and who else computes (operations/node/machine/on_gpu.py).
+    yield from ((problem, remedy) for problem, remedy in survey["gpu"])
 
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
@@ -128,6 +136,23 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
                 + (", or point model_store at another disk" if shared else "")
                 + (", or lower monitoring_gib" if name == "metrics" else ""),
             )
+
+
+def _store(survey: Survey, knobs: Knobs) -> Findings:
+    """Before the first byte is fetched: an image would come, and a model would not."""
+    if place := survey["unwritable"]:
+        remedy = f'sudo chown -R "$USER": {place}'
+        if not survey["disks"]["store"]["path"].startswith(f"{survey['home']}/"):
+            remedy = f'sudo mkdir -p {knobs.model_store} && sudo chown "$USER": {knobs.model_store}'
+        yield f"{place} is not the login's, so it can't make the model store {knobs.model_store} there", remedy
+
+
+def _built(survey: Survey, models: Sequence[ServedModel]) -> Findings:
+    """Ubuntu's docker.io comes without BuildKit's client; its older builder knows no `RUN --mount`."""
+    missing = [each.image.base for each in models if not _has(survey, each.image) and each.image.base.kind == "build"]
+    wants = any(b"RUN --mount" in content for image in missing for _, content in image.build_files())
+    if wants and not survey["docker"]["buildx"]:
+        yield "Docker has no buildx, and the recipe's image is built with it", "sudo apt install docker-buildx"
 
 
 def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
@@ -230,6 +255,17 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             )
         elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
             yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
+    if survey["came_in_by"] in node.rails:
+        yield (
+            f"the login comes in over `{survey['came_in_by']}` ({node.management}), which is a rail: a deploy sets its "
+            "addresses anew",
+            "name its address in the office's network: `ssh_hostname` in inventory.py",
+        )
+    elif on_fabric(_v4(node.management), node.subnets):
+        yield (
+            f"the login comes in on {node.management}, which is in `rail_subnets`",
+            "set `rail_subnets` in group_data/all.py to others: they are the rails' alone",
+        )
     if len(node.rails) != 2 and not node.ends:
         yield (
             f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
@@ -244,6 +280,11 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
                     f"{entry['file']} gives `{rail}` {entry['gives']} too",
                     f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
                 )
+
+
+def _v4(address: str) -> list[str]:
+    """The address where it is IPv4; a name or IPv6 is in no subnet of the rails."""
+    return [address] if re.fullmatch(r"[\d.]+", address) else []
 
 
 def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:

@@ -11,9 +11,10 @@ from operations.plan import demand, environment, nccl
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
-from operations.plan.files import File, as_is, render
+from operations.plan.files import File, as_is, node_program, render
 from operations.plan.images import Image
 from operations.plan.nodes import Node
+from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
 
@@ -24,6 +25,10 @@ STARTS = 6
 #: Capabilities of the container's root: in each, and where a mod's run.sh is run before the engine (docs/security.md
 #: says why). RDMA's is the engine's class's to say.
 _ROOT = ("DAC_OVERRIDE",)
+#: All GPUs of a node, as NVIDIA's toolkit names them in its CDI specification.
+CDI_DEVICE = "nvidia.com/gpu=all"
+#: Variables of a recipe by which a container gets more or less of the driver.
+_GPU_ENV = ("NVIDIA_", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
 #: Where a model among several finds what all of them share.
 _SECRETS = "/tandem-secrets"
 _MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
@@ -84,6 +89,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     ]
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
+        files.append(File(f"{folder}/on_gpu.py", node_program("machine/on_gpu.py")))
     if recipe.start_mods:
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
     if is_cluster:
@@ -142,6 +148,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         memory_mib=mib,
         memory_share=share,
         gpu=recipe.needs.gpu,
+        cdi=node.cdi,
         ports=_ports(model, node),
         image=image.local,
         models=[
@@ -193,17 +200,36 @@ def _ports(model: ServedModel, node: Node) -> list[dict[str, object]]:
     return ports
 
 
+def gpu_trial(model: ServedModel, node: Node) -> list[str]:
+    """Of the engine's own flags of `docker run` those that the GPU hangs on: for a start that only looks at it."""
+    env = {name: value for name, value in model.recipe.env.items() if name.startswith(_GPU_ENV)}
+    named = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
+    return [*_confined(model, node), *_gpu(model.recipe, node), *named]
+
+
+def _gpu(recipe: Recipe, node: Node) -> list[str]:
+    """With the hook of NVIDIA's runtime systemd can take a running container's devices at a daemon-reload; devices by
+    CDI are known to it (nvidia-container-toolkit issue 48).
+    """
+    given = ("--device", CDI_DEVICE) if node.cdi else ("--gpus", "all")
+    return [*given, *ENGINES[recipe.engine].docker(recipe)]
+
+
+def _confined(model: ServedModel, node: Node) -> list[str]:
+    """What its container may, and its control group."""
+    low = ("NET_BIND_SERVICE",) if model.knobs.engine_port < 1024 else ()
+    flags = lessened(*_ROOT, *(_MODS if model.recipe.start_mods else ()), *low)
+    # The walls know its sockets by it.
+    return [*flags, *(("--cgroup-parent", node.engine_group) if node.engine_group else ())]
+
+
 def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, topology: str) -> list[str]:
     recipe, knobs = model.recipe, model.knobs
     # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
     argv = [*docker_run(model.unit), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder}/engine.env"]
-    low = ("NET_BIND_SERVICE",) if knobs.engine_port < 1024 else ()
-    argv += lessened(*_ROOT, *(_MODS if recipe.start_mods else ()), *low)
+    argv += _confined(model, node)
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
     argv += ["--cidfile", model.container_id, "--oom-score-adj", "500"]
-    if node.engine_group:
-        # The walls know its sockets by it.
-        argv += ["--cgroup-parent", node.engine_group]
     argv += ["--label", f"tandem.recipe={recipe.name}", "--label", f"tandem.topology={topology}"]
     argv += ["--label", f"tandem.model={recipe.served_name}", "--label", f"tandem.answers={recipe.answers}"]
     if model.is_group:
@@ -215,7 +241,7 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
     argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:/root/.cache"]
     if recipe.needs.gpu:
-        argv += ["--gpus", "all", *ENGINES[recipe.engine].docker(recipe)]
+        argv += _gpu(recipe, node)
     if node.rdma and knobs.topology == "cluster":
         argv += ["--device", "/dev/infiniband"]
     if knobs.topology == "cluster":

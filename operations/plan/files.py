@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 FILES = Path(__file__).parents[2] / "files"
+NODE = Path(__file__).parents[1] / "node"
 
 _templates = Environment(
     loader=FileSystemLoader(FILES), undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True
@@ -58,6 +59,11 @@ def as_is(name: str) -> str:
     """
     text = (FILES / name).read_text()
     return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def node_program(name: str) -> str:
+    """A program of operations/node (`machine/on_gpu.py`) that lands on nodes too: it imports nothing of Tandem's."""
+    return (NODE / name).read_text()
 
 
 def digest(files: Iterable[File], *more: str) -> str:

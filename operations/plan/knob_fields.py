@@ -212,8 +212,8 @@ class KnobFields(BaseModel):
     """GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the node."""
 
     gpu_clock_mhz: int = Field(0, ge=0)
-    """MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or run
-    hot cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
+    """MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or
+    run hot cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
     """
 
     swap: Literal["keep", "off"] = "keep"

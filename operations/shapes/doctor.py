@@ -192,7 +192,7 @@ class Nccl(TypedDict, total=False):
 
 
 class Software(TypedDict):
-    """Versions; an empty text: not known."""
+    """Versions; an empty text: not known. `nightly`: packages whose renewal, at night and unasked, restarts Docker."""
 
     system: str
     kernel: str
@@ -201,6 +201,7 @@ class Software(TypedDict):
     product: str
     docker: str
     store: str
+    nightly: list[str]
     nccl: Nccl
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from operations.shapes import Json
 from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
@@ -126,10 +127,11 @@ class Listener(TypedDict):
 
 
 class Docker(TypedDict):
-    """Docker's version, empty where it does not answer, and its runtimes."""
+    """Docker's version, empty where it does not answer, its runtimes, and whether it builds by BuildKit (`buildx`)."""
 
     version: str
     runtimes: list[str]
+    buildx: bool
 
 
 class Walls(TypedDict, total=False):
@@ -178,16 +180,19 @@ class Disks(TypedDict):
 class Survey(TypedDict, total=False):
     """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
 
-    `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `archives`
-    and `source`: what is wrong with them; `clocks`: where they are asked for; `foreign`: places that are not the
-    login's; `vocabulary` and `inside` by the images' local names; `mtp`, `layout` by the models' keys; `main`: repo ->
-    commit.
+    `management`: the address that the login came in on, `came_in_by` its netdev; `cdi`: Docker gives containers the GPU
+    by a CDI specification; `gpu`: [problem, remedy] of what keeps an engine from it; `saw_gpu`: with what the images'
+    containers have seen it, by their local names; `unwritable`: where the login can't make the store; `deaf`: receivers
+    of alarms that take no connection; `archives` and `source`: what is wrong with them; `clocks`: where they are asked
+    for; `foreign`: places that are not the login's; `vocabulary` and `inside` by the images' local names; `mtp`,
+    `layout` by the models' keys; `main`: repo -> commit.
     """
 
     python: bool
     sudo: bool
     home: str
     management: str
+    came_in_by: str
     office: Office
     claimed: Claimed | None
     deaf: list[str]
@@ -202,6 +207,9 @@ class Survey(TypedDict, total=False):
     nvidia: str
     cdi: bool
     clocks: Clocks | None
+    gpu: list[list[str]]
+    saw_gpu: dict[str, Json]
+    unwritable: str
     memory: Memory
     disks: Disks
     ports: list[Listener]

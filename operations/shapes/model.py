@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from operations.shapes import Json
+
 
 class ModelFile(TypedDict):
     """A file of a revision: bytes, and the name of its blob (the Hub's hash of it, or empty)."""
@@ -150,6 +152,24 @@ class Vocabulary(TypedDict, total=False):
     ray: bool
     asked: str
     error: str
+
+
+class GpuTrial(TypedDict):
+    """A start of an image that looks for the GPU (operations/node/image/gpu_trial.py): `names`, of which the first that
+    is on the node is tried, flags of `docker run`, and `by`: what the outcome hangs on.
+    """
+
+    names: list[str]
+    flags: list[str]
+    by: Json
+
+
+class GpuTold(TypedDict):
+    """What came of it: `problem`, empty where the GPU was seen, with its remedy; or a remark, or nothing."""
+
+    problem: str
+    remedy: str
+    remark: str
 
 
 class Copied(TypedDict, total=False):

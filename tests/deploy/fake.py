@@ -154,6 +154,7 @@ def quiet(said: Any, state: dict[str, Any], expected: dict[str, str]) -> dict[st
         "unit.brief": {"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""},
         "look.files": {},
         "image.vocabulary": {},
+        "image.gpu_trial": {},
         "unit.journal": {"seen": expected, "invocation": "", "cursor": ""},
         "engine.sense": {"problem": "", "judged": True},
         "unit.served": {"plans": [], "images": {}},

@@ -300,6 +300,22 @@ def test_docker_s_store_by_its_driver() -> None:
     assert software.main("")["kernel"] == os.uname().release
 
 
+def test_docker_s_packages_that_the_night_may_renew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubles of apt and dpkg: what is installed here is nobody's business."""
+    said = {
+        "apt-config": "echo 'APT::Periodic::Unattended-Upgrade \"1\";'",
+        "dpkg-query": "printf 'installed %s\\n' docker-ce containerd.io zsh; echo config-files docker.io",
+        "apt-mark": "echo containerd.io",
+    }
+    for name, script in said.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert software.nightly() == ["docker-ce"]
+    (tmp_path / "apt-config").write_text("#!/bin/sh\necho 'APT::Periodic::Unattended-Upgrade \"0\";'\n")
+    assert software.nightly() == []
+
+
 # --- The kernel's log ----------------------------------------------------------------------------------------------
 
 KERNEL = """\

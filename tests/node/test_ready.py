@@ -62,22 +62,29 @@ def tools(folder: Path, **scripts: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def asked(name: str, environment: dict[str, str]) -> str:
-    """What a function of the shipped script says; the script waits while it says something."""
+def asked(name: str, environment: dict[str, str], folder: Path = FILES) -> str:
+    """What a function of the shipped script says; the script waits while it says something. `folder`: where it lies."""
     files = {file.path: file.content for file in engine_of(plan().head).files}
     ready = files["/etc/tandem/engine/ready.sh"]
     function = re.search(rf"^{name}.*?^}}$", ready, re.MULTILINE | re.DOTALL)
     assert function
     assert f"wait_while {name}" in ready
-    argv = ["sh", "-euc", f"{function.group()}\n{name}"]
+    argv = ["sh", "-euc", f"{function.group()}\n{name}", f"{folder}/ready.sh"]
     return subprocess.run(argv, capture_output=True, text=True, env=environment, check=True).stdout
 
 
 def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
-    for said, answer in (("4711, comfyui", "another program computes on the GPU: 4711, comfyui\n"), ("", "")):
+    shipped = {Path(file.path).name: file.content for file in engine_of(plan().head).files}
+    (tmp_path / "on_gpu.py").write_text(shipped["on_gpu.py"])
+    comfy = "another program computes on the GPU: comfyui (pid 4711) with 20.0 GiB; end it: sudo kill 4711\n"
+    for said, answer in (("4711, comfyui, 20480", comfy), ("4712, /usr/bin/gnome-shell, 120", ""), ("", "")):
         # A stand-in for nvidia-smi: there is no GPU here.
         environment = tools(tmp_path, **{"nvidia-smi": f"printf '%s' '{said}'"})
-        assert asked("gpu_is_taken", environment) == answer
+        assert asked("gpu_is_taken", environment, tmp_path) == answer
+    # Words on stdout and an exit status: no program has such a name.
+    mismatch = "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18"
+    told = asked("gpu_is_taken", tools(tmp_path, **{"nvidia-smi": mismatch}), tmp_path)
+    assert "another program" not in told and told.endswith("its old module is still loaded; reboot it\n")
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:

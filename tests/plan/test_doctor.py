@@ -72,6 +72,7 @@ def look(index: int) -> Any:
             "product": "NVIDIA DGX Spark",
             "docker": "28.0.0",
             "store": "overlay2",
+            "nightly": [],
             "nccl": {
                 "wheel": "2.28.9",
                 "system": "",
@@ -241,6 +242,12 @@ CASES: list[tuple[str, Change, str, str]] = [
     ("firmware", at(f"{PORT}/firmware", "28.40.1"), BAD, "the NICs' firmware differs"),
     ("BIOS", at("software/bios", "5.30"), REMARK, "firmware (BIOS) differ"),
     ("Docker", at("software/docker", "26.1.5"), REMARK, "Docker versions differ"),
+    (
+        "upgrades at night",
+        at("software/nightly", ["containerd.io", "docker-ce"]),
+        REMARK,
+        "unattended-upgrades may renew containerd.io docker-ce at night",
+    ),
     ("stores", at("software/store", "overlayfs (containerd)"), REMARK, "Docker's stores differ"),
     (
         "NCCL",

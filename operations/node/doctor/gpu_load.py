@@ -6,15 +6,16 @@ engine's image where nobody uses the GPU; where the engine runs, it is asked for
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from contextlib import suppress
 
 from operations.node import lock
-from operations.node.commands import docker_inspect
+from operations.node.commands import docker_inspect, output
 from operations.node.doctor import memory
 from operations.node.engine.probe import ask
-from operations.node.image import container
+from operations.node.image import container, gpu_trial
 from operations.node.look import status
 from operations.node.machine import gpu
 from operations.node.unit import services
@@ -107,13 +108,19 @@ def _while_computing(image: str) -> GpuLoad:
         samples.extend(gpu.state()[:1])
 
     try:
-        done = container.run(image, SCRIPT.replace("SECONDS", str(LOOK_S)), START_S, ("--gpus", "all"), sample)
+        done = container.run(image, SCRIPT.replace("SECONDS", str(LOOK_S)), START_S, _given(), sample)
         if done.returncode == 0:
             return {"by": "own", "samples": samples, "tflops": float(done.stdout.splitlines()[-1])}
         why = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1][:200]
     except (OSError, ValueError, IndexError) as error:
         why = str(error)
     return {"by": "", "why": f"a program on it failed: {why}", "samples": []}
+
+
+def _given() -> tuple[str, str]:
+    """As an engine's container gets the GPU (operations/plan/engine_service.py)."""
+    info = json.loads(output("docker", "info", "--format", "{{json .}}") or "{}")
+    return ("--device", gpu_trial.ALL_GPUS) if gpu_trial.is_specified(info) else ("--gpus", "all")
 
 
 def _while_engine_answers(labels: dict[str, str]) -> list[Gpu]:

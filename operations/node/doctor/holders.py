@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from operations.node.commands import output, read
+from operations.node.commands import own_containers, read
 from operations.node.look.survey import listeners
 from operations.node.machine import gpu
 from operations.shapes.doctor import Holders
@@ -12,7 +12,7 @@ from operations.shapes.doctor import Holders
 
 def main(watched: list[int]) -> Holders:
     """`ports`: listeners on the watched ports that are not Tandem's; `gpu`: processes on the GPU that are not."""
-    containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
+    containers = own_containers()
     return {
         "ports": [each for each in listeners() if each["port"] in watched and not each["ours"]],
         "gpu": [each for each in gpu.processes() if not _is_in(each["pid"], containers)],

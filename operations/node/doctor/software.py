@@ -13,6 +13,8 @@ from operations.shapes import Json
 from operations.shapes.doctor import Nccl, Software
 
 DMI = Path("/sys/class/dmi/id")
+#: Docker's own packages and Ubuntu's.
+RUNS_DOCKER = ("docker.io", "docker-ce", "containerd", "containerd.io", "runc")
 #: Seconds; a start of Python in a container.
 PATIENCE_S = 60
 #: Run in the engine's image, without a network and without the engine: which NCCL there is, and which would be loaded.
@@ -56,8 +58,23 @@ def main(image: str) -> Software:
         "product": read(DMI / "product_name"),
         "docker": docker.get("ServerVersion", ""),
         "store": store(docker),
+        "nightly": nightly(),
         "nccl": nccl(image),
     }
+
+
+def nightly() -> list[str]:
+    """Packages that restart Docker when they are renewed, and that unattended-upgrades may renew: those that are here
+    and not held. None where it is off.
+    """
+    if '"1"' not in output("apt-config", "dump", "APT::Periodic::Unattended-Upgrade"):
+        return []
+    here = {
+        name
+        for line in output("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\n").splitlines()
+        if (name := line.removeprefix("installed ")) in RUNS_DOCKER
+    }
+    return sorted(here - set(output("apt-mark", "showhold").split()))
 
 
 def store(info: Json) -> str:

@@ -1,4 +1,4 @@
-"""A container of the doctor's own: the engine's image runs a script without a network, and nothing of it stays."""
+"""A container for a question: the engine's image runs a script without a network, and nothing of it stays."""
 
 from __future__ import annotations
 

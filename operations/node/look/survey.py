@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import os
 import platform
+import pwd
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from operations.node import lock
-from operations.node.commands import output, read
+from operations.node.commands import output, own_containers, read
 from operations.node.engine.probe import ask
-from operations.node.image import archive, packages, vocabulary
+from operations.node.image import archive, gpu_trial, packages, vocabulary
 from operations.node.login import expand, home
 from operations.node.look.look import main as main_look
-from operations.node.machine import gpu, runtimes
+from operations.node.machine import on_gpu, runtimes
+from operations.node.machine.gpu import clocks as gpu_clocks
 from operations.node.model import facts, proof
 from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
 from operations.node.network import claimed, links, netplan, walls
 from operations.node.secret import modes
-from operations.paths import ETC, PROGRAMS
+from operations.paths import ETC, PROGRAMS, SLICE
+from operations.shapes import Json
 from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
 from operations.shapes.model import Hub, Layout, ModelSource, ModelState
 from operations.shapes.unit import Receiver
@@ -40,13 +44,14 @@ def main(
     address: str = "",
     alarms: Sequence[Receiver] = (),
     clocks: bool = False,
+    gpu: bool = False,
 ) -> Survey:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
     that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `clocks`: are
-    the GPU's wanted.
+    the GPU's wanted; `gpu`: whether an engine here needs one.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -57,8 +62,9 @@ def main(
         software = pool.submit(runtimes.main)
         can_wall = pool.submit(walls.able)
         heard = pool.submit(monitors.silent, alarms)
+        taken = pool.submit(lambda: on_gpu.main([SLICE, *own_containers()])) if gpu else None
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
-        clocked = pool.submit(gpu.clocks) if clocks else None
+        clocked = pool.submit(gpu_clocks) if clocks else None
         state = main_look(**look)
         info = docker.result()
         store = Path(expand(look["store"]))
@@ -67,6 +73,7 @@ def main(
             "home": home(),
             # The address that the deploy's ssh came in on: a name would not do to listen on.
             "management": management,
+            "came_in_by": links.device_of(came_in[2]),
             "office": office,
             "claimed": claim.result() if claim else None,
             "deaf": heard.result(),
@@ -76,11 +83,19 @@ def main(
             "peers": claimed.peers(),
             "openssl": shutil.which("openssl") is not None,
             "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
-            "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
+            "docker": {
+                "version": info.get("ServerVersion", ""),
+                "runtimes": sorted(info.get("Runtimes") or {}),
+                "buildx": any(each.get("Name") == "buildx" for each in _plugins(info)),
+            },
             "software": software.result(),
             "nvidia": _nvidia(),
-            "cdi": any(any(Path(folder).glob("nvidia*")) for folder in ("/etc/cdi", "/var/run/cdi")),
             "clocks": clocked.result() if clocked else None,
+            "cdi": gpu_trial.is_specified(info),
+            "gpu": [list(each) for each in taken.result()] if taken else [],
+            "saw_gpu": {local: gpu_trial.seen(each["image"].get("id", "")) for local, each in state["images"].items()}
+            if gpu
+            else {},
             "memory": _memory() | {"ollama_mib": _ollama_mib()},
             "disks": {
                 "store": _free(str(store)),
@@ -97,6 +112,7 @@ def main(
             },
             "source": _source_problems(sources, look["models"], state["models"]),
             "token": modes.token_problem(token_file, os.stat(home()).st_uid),
+            "unwritable": _unwritable(store),
             "foreign": _foreign(store, [model["folder"] for model in look["models"].values()]),
             "lock": lock.generation(),
             "vocabulary": {name: vocabulary.kept(state["images"][name]["image"].get("id", "")) for name in engines},
@@ -120,7 +136,7 @@ def listeners() -> list[Listener]:
     """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or one of its
     own programs.
     """
-    containers = output("docker", "ps", "--no-trunc", "--filter", "name=^tandem-", "--format", "{{.ID}}").split()
+    containers = own_containers()
     found = list[Listener]()
     for line in output("ss", "-Htlnp").splitlines():
         fields = line.split()
@@ -137,6 +153,11 @@ def _nvidia() -> str:
     """The driver's version; empty: no driver is loaded."""
     version = re.search(r"Kernel Module.*?(\d+\.[\d.]+)", read(Path("/proc/driver/nvidia/version")))
     return version.group(1) if version else ""
+
+
+def _plugins(info: Json) -> list[Json]:
+    """Docker's client and what is beside it; none: it does not tell."""
+    return (info.get("ClientInfo") or {}).get("Plugins") or []
 
 
 def _memory() -> Memory:
@@ -189,6 +210,19 @@ def _source_problems(
         else:
             problems += [each.text for each in proof.structure_problems(snapshot, model["kind"])]
     return problems
+
+
+def _unwritable(store: Path) -> str:
+    """The folder in which the login can't make the store, nor what lies above it; empty: it can, or the store is there.
+
+    The store is made by the login: one of root's would break each later download of the owner's.
+    """
+    place = next(each for each in (store, *store.parents) if each.exists())
+    if place == store:
+        return ""
+    login = pwd.getpwuid(os.stat(home()).st_uid).pw_name
+    asked = subprocess.run(["runuser", "-u", login, "--", "test", "-w", str(place)], capture_output=True, check=False)
+    return str(place) if asked.returncode else ""
 
 
 def _foreign(store: Path, folders: list[str]) -> list[str]:

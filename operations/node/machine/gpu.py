@@ -6,6 +6,7 @@ import re
 from typing import cast
 
 from operations.node.commands import output
+from operations.node.machine import on_gpu
 from operations.shapes.doctor import Gpu, GpuProcess, Gpus
 from operations.shapes.look import Clocks
 
@@ -74,14 +75,8 @@ def clocks() -> Clocks:
 
 def processes() -> list[GpuProcess]:
     """Who computes on the GPU: {pid, process, mib}; mib is None where it is not told."""
-    query = "--query-compute-apps=pid,process_name,used_memory"
-    found = list[GpuProcess]()
-    for line in output("nvidia-smi", query, "--format=csv,noheader,nounits", timeout_s=10).splitlines():
-        pid, _, rest = line.partition(",")
-        name, _, mib = rest.rpartition(",")
-        if pid.strip().isdigit():
-            found.append({"pid": pid.strip(), "process": name.strip(), "mib": _number(mib.strip())})
-    return found
+    said = output("nvidia-smi", on_gpu.QUERY, "--format=csv,noheader,nounits", timeout_s=10)
+    return [{"pid": pid, "process": name, "mib": mib} for pid, name, mib in on_gpu.processes(said)]
 
 
 def _number(text: str) -> float | None:

@@ -65,6 +65,15 @@ def office(address: str) -> Office:
     return {}
 
 
+def device_of(address: str) -> str:
+    """The interface that has an address of this node, IPv4 or IPv6 (perhaps with a zone); empty: none has."""
+    plain, _, zone = address.partition("%")
+    for link in json.loads(output("ip", "-j", "addr") or "[]"):
+        if zone in ("", link["ifname"]) and any(info["local"] == plain for info in link.get("addr_info", [])):
+            return str(link["ifname"])
+    return ""
+
+
 def ipv4_beside(address: str) -> str:
     """For an IPv6 address of this node (perhaps with a zone, `fe80::1%eth0`) an IPv4 address of the same interface,
     which clients can use; the address itself where it is IPv4, or where there is no other.

@@ -41,6 +41,15 @@ def judge(seen: Seen) -> Iterator[Symptom]:
         if unlike := differing({node: cast("Mapping[str, str]", software)[key] for node, software in told.items()}):
             remedy += UPDATE if remedy.startswith("sudo") else ""
             yield Symptom(severity, tuple(told), f"{name} differ: {unlike}", means, remedy)
+    for node, software in told.items():
+        if packages := " ".join(software["nightly"]):
+            yield Symptom(
+                REMARK,
+                (node,),
+                f"unattended-upgrades may renew {packages} at night",
+                "dockerd restarts then, and every engine with it",
+                f"sudo apt-mark hold {packages}; `sudo apt-mark unhold` before an upgrade of your own",
+            )
     firmware = {
         node: ", ".join(sorted({port["firmware"] for port in ports.values() if port["firmware"]}))
         for node, ports in seen.topic("ports")

@@ -1,0 +1,52 @@
+"""How long a node may be out of reach when its network is changed: NetworkManager ends Wi-Fi's connection too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from operations import fabric, tether
+from operations.node.network.rails import GUARD_S
+
+
+@pytest.fixture
+def apply(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Any]:
+    """Applies, to a node that is back after so many seconds of a clock of our own."""
+
+    def applied(back_s: float) -> Any:
+        clock = SimpleNamespace(now=0.0)
+
+        def sleep(seconds: float) -> None:
+            clock.now += seconds
+
+        def connect(**_: Any) -> None:
+            sleep(1)
+            if clock.now < back_s:
+                raise OSError("no route to host")
+
+        hub = SimpleNamespace(loop=SimpleNamespace(now=lambda: clock.now))
+        monkeypatch.setattr(fabric, "gevent", SimpleNamespace(get_hub=lambda: hub, sleep=sleep))
+        monkeypatch.setattr(tether, "quicken", lambda _host: None)
+        monkeypatch.setattr(fabric, "ask", lambda *_, action, **__: {"problem": ""} if action == "apply" else kept())
+
+        def kept() -> dict[str, bool]:
+            return {"kept": clock.now < GUARD_S}
+
+        node: Any = SimpleNamespace(disconnect=lambda: None, connect=connect)
+        state: Any = None
+        return fabric._apply(["rails"])(state, node), clock.now
+
+    return applied
+
+
+def test_a_node_that_is_back_before_its_guard_has_acted_is_waited_for(apply: Callable[[float], Any]) -> None:
+    done, seconds = apply(45)
+    assert done is True and 45 <= seconds < GUARD_S
+
+
+def test_one_that_is_not_is_given_up_before(apply: Callable[[float], Any]) -> None:
+    with pytest.raises(RuntimeError, match=r"by itself after 60 s\. .* over Wi-Fi can be slow"):
+        apply(1000)
