@@ -1,4 +1,4 @@
-"""The fabric: addresses and MTU on both rails, kept with a carrier and without, and proven from both sides."""
+"""The fabric: addresses, MTU and ARP on both rails, kept with a carrier and without, and proven from both sides."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import tether
+from operations.paths import ARP, SYSCTL
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
 from operations.plan.fabric import rails_of, strays
@@ -29,14 +30,20 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     if not wanted:
         host.noop("nothing of this plan goes over a fabric here: the network stays as it is")
         return
-    drift = _drift(run)
+    drift, arp = _drift(run), _arp_drift(run)
     present = run.look(host)["files"]
     changed = [file for file in wanted if differs(file, present)]
-    if not changed and not drift:
+    if not changed and not drift and not arp:
         host.noop("the rails are as planned")
         return
-    for line in drift:
+    for line in (*drift, *arp):
         host.log(line)
+    if arp or any(file.path == SYSCTL for file in changed):
+        yield from _set_arp(next(file for file in wanted if file.path == SYSCTL))
+    wanted = tuple(file for file in wanted if file.path != SYSCTL)
+    changed = [file for file in changed if file in wanted]
+    if not changed and not drift:
+        return
     for device, address in strays(run.plan.knobs, run.plan.of(host.name).node, run.look(host)["links"]):
         yield StringCommand("ip address del", address, "dev", device)
     for file in changed:
@@ -45,6 +52,13 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
     yield quietly(run.lock.across(_apply([file.path for file in wanted])))
+
+
+def _set_arp(file: File) -> Iterator[PyinfraCommand]:
+    """No address changes with it, so it needs no guard, and nothing that serves is disturbed."""
+    show_diff(file)
+    yield write(file)
+    yield StringCommand("/usr/lib/systemd/systemd-sysctl", file.path)
 
 
 def _apply(paths: list[str]) -> Any:
@@ -101,6 +115,18 @@ def _drift(run: Run) -> list[str]:
         for device, address in strays(run.plan.knobs, node, links)
     ]
     return lines
+
+
+def _arp_drift(run: Run) -> list[str]:
+    """Settings of the kernel that are another hand's, or gone with a netdev that has come back."""
+    links = run.look(host)["links"]
+    return [
+        f"{rail} has {name} {found or 'not set'}, not {wanted}"
+        for rail in run.plan.of(host.name).node.rails
+        if rail in links
+        for name, wanted in ARP.items()
+        if (found := links[rail]["arp"][name]) != wanted
+    ]
 
 
 @step

@@ -10,7 +10,7 @@ from operations.shapes import Json
 class Link(TypedDict):
     """An interface that can be a rail (operations/node/network/links.py). `addresses` are IPv4 with their prefixes,
     `routes` what leads over another node (`192.168.177.141 via 192.168.177.77`), `mtu` bytes, `rdma` the RDMA device
-    behind it.
+    behind it, `arp` the kernel's settings by their names (operations/paths.py).
     """
 
     carrier: bool
@@ -21,6 +21,7 @@ class Link(TypedDict):
     mac: str
     driver: str
     rdma: str | None
+    arp: dict[str, str]
 
 
 #: By netdev.
