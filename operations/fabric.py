@@ -15,12 +15,16 @@ from operations import tether
 from operations.paths import ARP, SYSCTL
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
-from operations.plan.fabric import rails_of, strays
+from operations.plan.fabric import proof_ports, rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.run import Run, step
+from operations.shapes.fabric import FabricTold
+
+#: Seconds that a link may need after netplan was applied, on either node.
+PATIENCE_S = 20
 
 
 @step
@@ -131,28 +135,77 @@ def _arp_drift(run: Run) -> list[str]:
 
 @step
 def prove(run: Run) -> Iterator[PyinfraCommand]:
-    """A full frame, not fragmented, over each rail to each other node that serves; fails with the rail that lets none
-    through. In a ring over the two rails of the cable between the two, and to the address by which the other is called.
+    """Over each rail to each other node that serves: a full frame, not fragmented; the MAC that answers there; and a
+    TCP connection each way. Fails with what does not get through. In a ring over the two rails of the cable between
+    the two, and to the address by which the other is called.
     """
     mine = run.plan.of(host.name).node
     if not mine.rails:
         host.noop("nothing of this plan goes over a fabric here: nothing is sent")
         return
     if state.is_executing:
-        problems = _proof(peers_of(run.plan, mine), run.plan.knobs.fabric_mtu)
-        if problems:
-            yield fail(
-                f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
-                "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
-            )
+        knobs = run.plan.knobs
+        told = ask(
+            host,
+            "network.rails",
+            action="prove",
+            peers=peers_of(run.plan, mine),
+            mtu=knobs.fabric_mtu,
+            own=dict(zip(mine.rails, mine.rail_addresses, strict=True)),
+            macs=_macs(run, mine),
+            ports=proof_ports(knobs),
+            patience_s=PATIENCE_S,
+        )
+        if problems := _problems(told, knobs.fabric_mtu):
+            yield fail(". ".join(problems))
             return
-    host.noop("both rails carry full frames to every node that serves")
+    host.noop("both rails carry full frames and connections to every node that serves")
+
+
+def _problems(told: FabricTold, mtu: int) -> list[str]:
+    """What the proof has found, each with its remedy."""
+    found = []
+    if told["problems"]:
+        found.append(
+            f"the fabric does not carry MTU {mtu}: {'; '.join(told['problems'])}. "
+            "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
+        )
+    if strangers := told.get("strangers"):
+        found.append(
+            f"another netdev answers on the fabric: {'; '.join(strangers)}. Run the deploy again, which sets "
+            "arp_ignore; if it stays, another host has that address: set fabric_subnets to others"
+        )
+    if shut := told.get("shut"):
+        found.append(shut)
+    if silent := told.get("silent"):
+        found.append(
+            f"frames get through and connections don't: {'; '.join(silent)}. A firewall is between: the line of the "
+            "node at the other end names it where it is that node's"
+        )
+    return found
 
 
 def peers_of(plan: Plan, mine: Node) -> dict[str, list[list[str]]]:
     """The ways from a node to each other one that this plan needs over the fabric."""
-    others = [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
-    return {other.name: [list(way) for way in _ways(mine, other)] for other in others}
+    return {other.name: [list(way) for way in _ways(mine, other)] for other in _others(plan, mine)}
+
+
+def _others(plan: Plan, mine: Node) -> list[Node]:
+    return [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
+
+
+def _macs(run: Run, mine: Node) -> dict[str, str]:
+    """Address of another node's rail that is joined to one of this node's -> the MAC of that rail, empty where the look
+    did not see it.
+    """
+    hosts = {each.name: each for each in run.state.inventory}
+    found = {}
+    for other in _others(run.plan, mine):
+        links, near = run.look(hosts[other.name])["links"], {address for _, address in mine.toward(other)}
+        for rail, address in zip(other.rails, other.rail_addresses, strict=True):
+            if address in near:
+                found[address] = links[rail]["mac"] if rail in links else ""
+    return found
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
@@ -160,14 +213,3 @@ def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
     direct = mine.toward(other)
     is_routed = bool(direct) and other.fabric not in [address for _, address in direct]
     return [*direct, (direct[0][0], other.fabric)] if is_routed else direct
-
-
-def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
-    """A link may need some seconds after netplan was applied (the other node's too): try for a while."""
-    problems: list[str] = []
-    for attempt in range(6):
-        problems = ask(host, "network.rails", action="prove", peers=peers, mtu=mtu)["problems"]
-        if not problems:
-            break
-        gevent.sleep(1 + attempt)
-    return problems

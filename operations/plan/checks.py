@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from ipaddress import IPv4Interface
 
 from operations.paths import ENGINE
 from operations.plan.images import Image
@@ -50,6 +51,7 @@ def check_survey(
         _room(node, survey, models if node.is_head else here, knobs),
         _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
+        _firewall(node, survey, knobs),
         _sources(node, survey, knobs),
         _secrets(survey),
         _tls(survey, knobs),
@@ -275,6 +277,24 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
                     f"{entry['file']} gives `{rail}` {entry['gives']} too",
                     f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
                 )
+
+
+def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
+    """What would keep out the other nodes. A port that is no rail may be shut."""
+    rails = dict(zip(node.rails, node.subnets, strict=True)) if knobs.topology != "solo" else {}
+    shut = [
+        each
+        for each in survey.get("shut", [])
+        if not each["is_door"]
+        and each["device"] in rails
+        and rails[each["device"]].subnet_of(IPv4Interface(each["own"]).network)
+    ]
+    if shut:
+        over = ", ".join(f"`{each['device']}`" for each in shut)
+        yield (
+            f"{shut[0]['by']} lets no connection in over {over}: ranks and copies could not reach this node",
+            " && ".join(each["remedy"] for each in shut),
+        )
 
 
 def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from operations.paths import ARP, NETPLAN, NETWORK_MANAGER, SYSCTL
 from operations.plan import ring
 from operations.plan.files import File, render
-from operations.plan.knobs import Knobs
+from operations.plan.knobs import PORTS_EACH, Knobs
 from operations.plan.nodes import Node
+from operations.shapes import Json
 from operations.shapes.fabric import Links
 
 
@@ -19,6 +20,26 @@ class Rail:
     device: str
     address: str
     route: tuple[str, str] | None = None
+
+
+def proof_ports(knobs: Knobs) -> list[int]:
+    """Ports of the plan's that are tried over the rails before anything is copied: the one that no copy has
+    (`copy_port` counts from the one behind it), and the last. On the others an engine may want to listen just then.
+    """
+    return [knobs.copy_port(0), knobs.cluster_ports + PORTS_EACH - 1]
+
+
+def inlets(knobs: Knobs, index: int) -> Json:
+    """What a node's firewall has to let in (operations/node/network/firewall.py, `tries`). In solo nothing comes over a
+    rail. `index`: of the node.
+    """
+    is_named = knobs.proxy_bind not in ("all", "management")
+    return {
+        "index": index,
+        "subnets": [str(subnet) for subnet in knobs.rail_subnets] if knobs.topology != "solo" else [],
+        "ports": [*proof_ports(knobs), knobs.engine_port],
+        "door": 0 if is_named and not knobs.proxy_address else knobs.proxy_port,
+    }
 
 
 def rails_of(knobs: Knobs, node: Node) -> list[Rail]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office
+from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, Shut
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
 
@@ -169,9 +169,10 @@ class Disks(TypedDict):
 class Survey(TypedDict, total=False):
     """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
 
-    `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `archives`
-    and `source`: what is wrong with them; `foreign`: places that are not the login's; `vocabulary` and `inside` by the
-    images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit.
+    `management`: the address that the login came in on; `deaf`: receivers of alarms that take no connection; `shut`:
+    what the owner's firewall would not let in; `archives` and `source`: what is wrong with them; `foreign`: places that
+    are not the login's; `vocabulary` and `inside` by the images' local names; `mtp`, `layout` by the models' keys;
+    `main`: repo -> commit.
     """
 
     python: bool
@@ -186,6 +187,7 @@ class Survey(TypedDict, total=False):
     kernel: str
     peers: list[str]
     openssl: bool
+    shut: list[Shut]
     walls: Walls
     docker: Docker
     software: dict[str, str]

@@ -21,9 +21,10 @@ from operations.node.machine import runtimes
 from operations.node.model import facts, proof
 from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
-from operations.node.network import claimed, links, netplan, walls
+from operations.node.network import claimed, firewall, links, netplan, walls
 from operations.node.secret import modes
 from operations.paths import ETC, PROGRAMS
+from operations.shapes import Json
 from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
 from operations.shapes.model import Hub, Layout, ModelSource, ModelState
 from operations.shapes.unit import Receiver
@@ -39,12 +40,14 @@ def main(
     served: dict[str, dict[str, str]],
     address: str = "",
     alarms: Sequence[Receiver] = (),
+    inlets: Json | None = None,
 ) -> Survey:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
-    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to.
+    that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to;
+    `inlets`: what firewall.tries wants to know beside links and office, or nothing.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -57,6 +60,7 @@ def main(
         heard = pool.submit(monitors.silent, alarms)
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         state = main_look(**look)
+        shut = pool.submit(firewall.shut, firewall.tries(state["links"], office, **inlets) if inlets else [])
         info = docker.result()
         store = Path(expand(look["store"]))
         return {
@@ -72,6 +76,7 @@ def main(
             "kernel": platform.release(),
             "peers": claimed.peers(),
             "openssl": shutil.which("openssl") is not None,
+            "shut": shut.result(),
             "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
             "software": software.result(),
