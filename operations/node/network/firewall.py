@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Interface, IPv4Network
 from itertools import islice
 from pathlib import Path
@@ -21,14 +22,14 @@ from operations.shapes.fabric import Links, Office, Shut, Tried
 UFW = Path("/etc/ufw/ufw.conf")
 #: Seconds for all of it: what takes longer is not known.
 LIMIT_S = 10
-#: Reads rules and what is to be tried; says for each whether a connection comes through. A peer is a network of its own
-#: at the other end of each netdev. `iif eth0` wants a netdev of that name.
+#: Reads rules and what is to come in over one netdev; says for each whether it does. The peer is a network of its own
+#: at the other end. All has to come through before the rules are there: what then does not is kept out by them.
 _TRIAL = """
-import ctypes, json, select, socket, subprocess, sys
+import ctypes, json, select, socket, subprocess, sys, time
 told = json.loads(sys.stdin.readline())
 libc, new_net = ctypes.CDLL(None, use_errno=True), 0x40000000
-def run(*argv, given=None):
-    subprocess.run(argv, input=given, text=True, check=True, capture_output=True)
+def run(*argv, given=None, check=True):
+    subprocess.run(argv, input=given, text=True, check=check, capture_output=True)
 def enter(network):
     if libc.setns(network.fileno(), new_net):
         raise OSError(ctypes.get_errno(), "setns")
@@ -36,47 +37,42 @@ def opened():
     if libc.unshare(new_net):
         raise OSError(ctypes.get_errno(), "unshare")
     return open("/proc/self/ns/net")
+def come(each, seconds):
+    calls = [socket.socket() for _ in each["ports"]]
+    for call, port in zip(calls, each["ports"]):
+        call.setblocking(False)
+        call.connect_ex((each["own"].split("/")[0], port))
+    end, waiting, through = time.monotonic() + seconds, list(calls), 0
+    while waiting and (ready := select.select([], waiting, [], max(end - time.monotonic(), 0))[1]):
+        through += sum(not call.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for call in ready)
+        waiting = [call for call in waiting if call not in ready]
+    [call.close() for call in calls]
+    return through == len(calls)
 there = opened()
 holder = subprocess.Popen(["sleep", "30"])
 here = opened()
 try:
-    tried = list(dict.fromkeys(each["device"] for each in told["tries"]))
-    # Some names are there in every network.
-    dummies = "".join(f"link add {name} type dummy\\n" for name in told["others"] if name not in tried)
-    subprocess.run(["ip", "-force", "-batch", "-"], input=dummies, text=True, capture_output=True)
-    veths = [f"link add {name} type veth peer name far{n} netns {holder.pid}" for n, name in enumerate(tried)]
-    run("ip", "-batch", "-", given="\\n".join(["link set lo up", *veths, ""]))
-    run("iptables-restore", given=told["iptables"]) if told["iptables"] else None
-    run("nft", "--file", "-", given=told["nft"]) if told["nft"] else None
-    answers = []
-    for each in told["tries"]:
-        name, near, far = each["device"], each["own"], each["peer"]
-        enter(here)
-        run("ip", "address", "add", near, "dev", name)
-        run("ip", "link", "set", name, "up")
-        servers = []
-        for port in each["ports"]:
-            servers.append(socket.create_server((near.split("/")[0], port)))
-        enter(there)
-        run("ip", "address", "add", far, "dev", f"far{tried.index(name)}")
-        run("ip", "link", "set", f"far{tried.index(name)}", "up")
-        calls = []
-        for port in each["ports"]:
-            call = socket.socket()
-            call.setblocking(False)
-            call.connect_ex((near.split("/")[0], port))
-            calls.append(call)
-        waiting, came = list(calls), 0
-        while waiting and (ready := select.select([], waiting, [], 0.5)[1]):
-            came += sum(not call.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for call in ready)
-            waiting = [call for call in waiting if call not in ready]
-        answers.append(came == len(calls))
-        for end in (*calls, *servers):
-            end.close()
-        run("ip", "address", "flush", "dev", f"far{tried.index(name)}")
-        enter(here)
-        run("ip", "address", "flush", "dev", name)
-    print(json.dumps(answers))
+    device = told["tries"][0]["device"]
+    # Some names are there in every network; `iif eth0` wants a netdev of that name.
+    dummies = [f"link add {name} type dummy" for name in told["others"] if name != device]
+    run("ip", "-force", "-batch", "-", given="\\n".join([*dummies, ""]), check=False)
+    words = ["link set lo up", f"link add {device} type veth peer name far netns {holder.pid}"]
+    words += [f"address add {each['own']} dev {device}" for each in told["tries"]]
+    run("ip", "-batch", "-", given="\\n".join([*words, f"link set {device} up", ""]))
+    places = [(each["own"].split("/")[0], port) for each in told["tries"] for port in each["ports"]]
+    servers = [socket.create_server(place) for place in places]
+    enter(there)
+    words = [f"address add {each['peer']} dev far" for each in told["tries"]]
+    run("ip", "-batch", "-", given="\\n".join([*words, "link set far up", ""]))
+    if not all(come(each, 3) for each in told["tries"]):
+        sys.exit("no connection comes through without rules either")
+    enter(here)
+    if told["iptables"]:
+        run("iptables-restore", given=told["iptables"])
+    if told["nft"]:
+        run("nft", "--file", "-", given=told["nft"])
+    enter(there)
+    print(json.dumps([come(each, 0.5) or come(each, 1.5) for each in told["tries"]]))
 finally:
     holder.kill()
 """
@@ -92,7 +88,9 @@ def tries(
     found: list[Tried] = []
     for device in live:
         for subnet in map(IPv4Network, subnets):
-            own, peer = (f"{subnet.network_address + 11 + each}/{subnet.prefixlen}" for each in (index, index + 1))
+            # The head is there for every other node, and a second one for the head.
+            ends = (index, int(index == 0))
+            own, peer = (f"{subnet.network_address + 11 + each}/{subnet.prefixlen}" for each in ends)
             found.append({"device": device, "own": own, "peer": peer, "ports": list(ports), "is_door": False})
     if door and office:
         near = IPv4Interface(office["address"])
@@ -108,21 +106,32 @@ def shut(wanted: Sequence[Tried]) -> list[Shut]:
     rules = _rules()
     if not wanted or not _may_drop(rules):
         return []
-    others = sorted(folder.name for folder in NET.iterdir() if folder.name != "lo")
-    given = json.dumps({"iptables": rules[0], "nft": rules[1], "tries": list(wanted), "others": others})
-    try:
-        argv = ["python3", "-c", _TRIAL]
-        done = subprocess.run(argv, input=given + "\n", capture_output=True, text=True, timeout=LIMIT_S, check=False)
-        came = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return []
+    by_device: dict[str, list[Tried]] = {}
+    for each in wanted:
+        by_device.setdefault(each["device"], []).append(each)
+    with ThreadPoolExecutor() as pool:
+        kept_out = [
+            each for found in pool.map(lambda tried: _kept_out(tried, rules), by_device.values()) for each in found
+        ]
     found: list[Shut] = []
-    for each in (each for each, comes in zip(wanted, came, strict=True) if not comes):
+    for each in kept_out:
         by, remedy = _known(rules, [each["device"]], each["ports"] if each["is_door"] else [])
         found.append(
             {"device": each["device"], "own": each["own"], "is_door": each["is_door"], "by": by, "remedy": remedy}
         )
     return found
+
+
+def _kept_out(tried: Sequence[Tried], rules: tuple[str, str]) -> list[Tried]:
+    """Of connections over one netdev."""
+    others = sorted(folder.name for folder in NET.iterdir() if folder.name != "lo")
+    given = json.dumps({"iptables": rules[0], "nft": rules[1], "tries": list(tried), "others": others})
+    try:
+        argv = ["python3", "-c", _TRIAL]
+        done = subprocess.run(argv, input=given + "\n", capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return [each for each, comes in zip(tried, json.loads(done.stdout), strict=True) if not comes]
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
 
 
 def known(devices: Sequence[str]) -> tuple[str, str]:
