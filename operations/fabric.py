@@ -156,33 +156,32 @@ def prove(run: Run) -> Iterator[PyinfraCommand]:
             ports=proof_ports(knobs),
             patience_s=PATIENCE_S,
         )
-        if problems := _problems(told, knobs.fabric_mtu):
-            yield fail(". ".join(problems))
+        if problems := ". ".join(f"{problem}. {remedy}" for problem, remedy in _problems(run, told)):
+            yield fail(problems)
             return
     host.noop("both rails carry full frames and connections to every node that serves")
 
 
-def _problems(told: FabricTold, mtu: int) -> list[str]:
+def _problems(run: Run, told: FabricTold) -> Iterator[tuple[str, str]]:
     """What the proof has found, each with its remedy."""
-    found = []
     if told["problems"]:
-        found.append(
-            f"the fabric does not carry MTU {mtu}: {'; '.join(told['problems'])}. "
-            "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
+        yield (
+            f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(told['problems'])}",
+            "Check both cables and the switch's MTU, or set fabric_mtu to what it carries",
         )
     if strangers := told.get("strangers"):
-        found.append(
-            f"another netdev answers on the fabric: {'; '.join(strangers)}. Run the deploy again, which sets "
-            "arp_ignore; if it stays, another host has that address: set fabric_subnets to others"
+        yield (
+            f"another netdev answers on the fabric: {'; '.join(strangers)}",
+            "Run the deploy again, which sets arp_ignore; if it stays, another host has that address: set "
+            "fabric_subnets to others",
         )
     if shut := told.get("shut"):
-        found.append(shut)
+        yield f"{shut['by']} lets no TCP connection in over {shut['device']}", f"On {host.name}: {shut['remedy']}"
     if silent := told.get("silent"):
-        found.append(
-            f"frames get through and connections don't: {'; '.join(silent)}. A firewall is between: the line of the "
-            "node at the other end names it where it is that node's"
+        yield (
+            f"frames get through and connections don't: {'; '.join(silent)}",
+            "A firewall keeps them out: the line of the node at the other end names it where it is that node's",
         )
-    return found
 
 
 def peers_of(plan: Plan, mine: Node) -> dict[str, list[list[str]]]:

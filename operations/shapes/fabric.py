@@ -80,7 +80,7 @@ class FabricTold(TypedDict, total=False):
     problems: list[str]
     strangers: list[str]
     silent: list[str]
-    shut: str
+    shut: dict[str, str]
 
 
 class Tried(TypedDict):

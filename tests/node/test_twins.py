@@ -133,7 +133,7 @@ def pair() -> Iterator[Pair]:
     found.close()
 
 
-FINE = {"problems": [], "strangers": [], "silent": [], "shut": ""}
+FINE = {"problems": [], "strangers": [], "silent": [], "shut": {}}
 
 
 def test_every_look_up_ends_at_the_right_half_and_the_proof_sees_one_that_does_not(pair: Pair) -> None:
@@ -174,12 +174,12 @@ def test_a_firewall_that_lets_frames_through_and_no_connection_is_named_with_its
     pair.set_arp()
     fire(pair)
     one, other = pair.prove()
-    assert one["problems"] == [] and one["shut"] == ""
+    assert one["problems"] == [] and one["shut"] == {}
     ports = ", ".join(map(str, PORTS))
     assert one["silent"][0] == f"{RAILS[0]} -> spark-2 (192.168.177.12): no TCP connection to port {ports}"
-    assert other["silent"] == [] and other["shut"].startswith(
-        f"iptables' chain INPUT lets no TCP connection in over {RAILS[1]}, {RAILS[0]}: sudo iptables -I INPUT -i "
-    )
+    assert other["silent"] == [] and other["shut"]["by"] == "iptables' chain INPUT"
+    assert other["shut"]["device"] == f"{RAILS[1]}, {RAILS[0]}"
+    assert other["shut"]["remedy"].startswith("sudo iptables -I INPUT -i ")
     fire(pair, "".join(f"-A INPUT -i {rail} -j ACCEPT\n" for rail in RAILS))
     assert pair.prove() == [FINE, FINE]
 

@@ -55,12 +55,12 @@ def prove(
         over.set()
     silent = _silent(dialled, {way for way, texts in zip(ways, told, strict=True) if any(texts)})
     shut = sorted({device for _, device, address in direct if address in unheard})
-    by, remedy = firewall.known(shut) if shut else ("", "")
+    by, remedy = firewall.known(shut)
     return {
         "problems": [lost for lost, _ in told if lost],
         "strangers": [strange for _, strange in told if strange],
         "silent": silent,
-        "shut": f"{by} lets no TCP connection in over {', '.join(shut)}: {remedy}" if by else "",
+        "shut": {"by": by, "device": ", ".join(shut), "remedy": remedy} if by else {},
     }
 
 
