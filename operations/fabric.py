@@ -152,7 +152,7 @@ def prove(run: Run) -> Iterator[PyinfraCommand]:
             peers=peers_of(run.plan, mine),
             mtu=knobs.fabric_mtu,
             own=dict(zip(mine.rails, mine.rail_addresses, strict=True)),
-            macs=_macs(run, mine),
+            macs=_macs(run.plan, mine),
             ports=proof_ports(knobs),
             patience_s=PATIENCE_S,
         )
@@ -193,18 +193,14 @@ def _others(plan: Plan, mine: Node) -> list[Node]:
     return [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
 
 
-def _macs(run: Run, mine: Node) -> dict[str, str]:
-    """Address of another node's rail that is joined to one of this node's -> the MAC of that rail, empty where the look
-    did not see it.
-    """
-    hosts = {each.name: each for each in run.state.inventory}
-    found = {}
-    for other in _others(run.plan, mine):
-        links, near = run.look(hosts[other.name])["links"], {address for _, address in mine.toward(other)}
-        for rail, address in zip(other.rails, other.rail_addresses, strict=True):
-            if address in near:
-                found[address] = links[rail]["mac"] if rail in links else ""
-    return found
+def _macs(plan: Plan, mine: Node) -> dict[str, str]:
+    """Address of another node's rail that is joined to one of this node's -> that rail's MAC, where it is known."""
+    macs = {
+        address: mac
+        for other in _others(plan, mine)
+        for address, mac in zip(other.rail_addresses, other.macs, strict=False)
+    }
+    return {address: macs.get(address, "") for other in _others(plan, mine) for _, address in mine.toward(other)}
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:

@@ -269,5 +269,6 @@ def _node(
         office=survey.get("office", {}).get("address", ""),
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
+        macs=tuple(links[rail]["mac"] if rail in links else "" for rail in rails),
         ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
     )

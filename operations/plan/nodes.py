@@ -28,7 +28,8 @@ class Node:
     be in; empty: this node can't tell sockets by their control group. `office`: the management address with its
     prefix where that is IPv4, and its netdev. `rank`: its place among the nodes of one model's engine, where that is
     not its place in the inventory. `memory_mib`: all of its memory; 0: not known. `ends`: in a ring
-    (operations/plan/ring.py) the node at the other end of each rail, empty for one that does not answer.
+    (operations/plan/ring.py) the node at the other end of each rail, empty for one that does not answer. `macs`: of the
+    rails' netdevs, empty for one that was not there.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Node:
     rank: int | None = None
     memory_mib: int = 0
     ends: tuple[str, ...] = ()
+    macs: tuple[str, ...] = ()
 
     @property
     def is_head(self) -> bool:

@@ -367,7 +367,9 @@ def test_the_links_of_a_unit_follow_its_file(tmp_path: Path) -> None:
 def test_solo_leaves_the_network_as_it_is(tmp_path: Path) -> None:
     states = as_planned(topology="solo")
     states[0]["files"][NETPLAN] = {"sha256": "of a cluster", "mode": "600"}
-    states[0]["links"] = {"enp1s0f0np0": {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": None}}
+    states[0]["links"] = {
+        "enp1s0f0np0": {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": None, "mac": ""}
+    }
     states[0]["links"]["enP2p1s0f0np0"] = dict(states[0]["links"]["enp1s0f0np0"])
     outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
     assert outcome.code == 0 and outcome.commands == [], outcome.text
