@@ -21,7 +21,7 @@ from operations.shapes.fabric import Links, Office, Shut, Tried
 
 UFW = Path("/etc/ufw/ufw.conf")
 #: Seconds for all of it: what takes longer is not known.
-LIMIT_S = 10
+LIMIT_S = 20
 #: Reads rules and what is to come in over one netdev; says for each whether it does. The peer is a network of its own
 #: at the other end. All has to come through before the rules are there: what then does not is kept out by them.
 _TRIAL = """
@@ -37,17 +37,21 @@ def opened():
     if libc.unshare(new_net):
         raise OSError(ctypes.get_errno(), "unshare")
     return open("/proc/self/ns/net")
-def come(each, seconds):
-    calls = [socket.socket() for _ in each["ports"]]
-    for call, port in zip(calls, each["ports"]):
-        call.setblocking(False)
-        call.connect_ex((each["own"].split("/")[0], port))
-    end, waiting, through = time.monotonic() + seconds, list(calls), 0
+def come(tries, seconds):
+    calls = {}
+    for number, each in enumerate(tries):
+        for port in each["ports"]:
+            call = socket.socket()
+            call.setblocking(False)
+            call.connect_ex((each["own"].split("/")[0], port))
+            calls[call] = number
+    end, waiting, kept_out = time.monotonic() + seconds, list(calls), set()
     while waiting and (ready := select.select([], waiting, [], max(end - time.monotonic(), 0))[1]):
-        through += sum(not call.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) for call in ready)
+        kept_out |= {calls[call] for call in ready if call.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)}
         waiting = [call for call in waiting if call not in ready]
+    kept_out |= {calls[call] for call in waiting}
     [call.close() for call in calls]
-    return through == len(calls)
+    return [number not in kept_out for number in range(len(tries))]
 there = opened()
 holder = subprocess.Popen(["sleep", "30"])
 here = opened()
@@ -64,7 +68,7 @@ try:
     enter(there)
     words = [f"address add {each['peer']} dev far" for each in told["tries"]]
     run("ip", "-batch", "-", given="\\n".join([*words, "link set far up", ""]))
-    if not all(come(each, 3) for each in told["tries"]):
+    if not all(come(told["tries"], 3)):
         sys.exit("no connection comes through without rules either")
     enter(here)
     if told["iptables"]:
@@ -72,7 +76,9 @@ try:
     if told["nft"]:
         run("nft", "--file", "-", given=told["nft"])
     enter(there)
-    print(json.dumps([come(each, 0.5) or come(each, 1.5) for each in told["tries"]]))
+    # Twice: nobody is refused for a hiccup.
+    came = come(told["tries"], 0.5)
+    print(json.dumps(came if all(came) else come(told["tries"], 1.5)))
 finally:
     holder.kill()
 """
