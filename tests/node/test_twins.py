@@ -148,15 +148,6 @@ def test_every_look_up_ends_at_the_right_half_and_the_proof_sees_one_that_does_n
     assert pair.prove() == [FINE, FINE]
 
 
-def test_what_was_learnt_of_the_other_half_is_forgotten(pair: Pair) -> None:
-    pair.set_arp()
-    address = pair.planned[1].rail_addresses[0]
-    pair.nodes[0].run("ip", "neigh", "replace", address, "lladdr", pair.mac(1, 1), "dev", RAILS[0], "nud", "reachable")
-    assert pair.prove() == [FINE, FINE]
-    (entry,) = json.loads(pair.nodes[0].run("ip", "-j", "neigh", "show", "to", address, "dev", RAILS[0])) or [{}]
-    assert entry.get("lladdr") != pair.mac(1, 1)
-
-
 def test_a_port_that_somebody_has_is_answered_by_them(pair: Pair) -> None:
     pair.set_arp()
     pair.nodes[1].listen(("tcp", "0.0.0.0", PORTS[0]))

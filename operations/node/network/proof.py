@@ -5,7 +5,6 @@ All nodes run it at once, each listening for the others, so that one round trip 
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
@@ -94,14 +93,11 @@ def _lost(size: int, peer: str, device: str, address: str) -> str:
 
 
 def _strangers(way: Way, own: str, mac: str) -> str:
-    """Which MACs beside the right one answer for an address; empty: none. What the kernel has learnt from them is
-    forgotten.
+    """Which MACs beside the right one answer for an address; empty: none. What the other kernel has learnt of this end
+    is put right by the question itself.
     """
     peer, device, address = way
     found = answering(device, own, address)
-    for entry in json.loads(output("ip", "-j", "neigh", "show", "to", address, "dev", device) or "[]"):
-        if entry.get("lladdr", mac) != mac:
-            output("ip", "neigh", "del", address, "dev", device)
     if found <= {mac}:
         return ""
     return f"{device} -> {peer} ({address}): {', '.join(sorted(found - {mac}))} answers, its netdev is {mac}"
