@@ -107,7 +107,7 @@ class Pair:
         running = []
         for number in alone or (0, 1):
             mine, other = self.planned[number], self.planned[1 - number]
-            arguments = {
+            arguments: dict[str, Any] = {
                 "peers": {other.name: [list(way) for way in mine.toward(other)]},
                 "mtu": 1500,
                 "own": dict(zip(RAILS, mine.rail_addresses, strict=True)),
@@ -133,7 +133,7 @@ def pair() -> Iterator[Pair]:
     found.close()
 
 
-FINE = {"problems": [], "strangers": [], "silent": [], "shut": {}}
+FINE: dict[str, Any] = {"problems": [], "strangers": [], "silent": [], "shut": {}}
 
 
 def test_every_look_up_ends_at_the_right_half_and_the_proof_sees_one_that_does_not(pair: Pair) -> None:
