@@ -533,3 +533,18 @@ def test_a_certificate_that_ends_is_told_in_time(days: float, severity: str, sai
     assert (symptom.severity, symptom.where, symptom.seen) == (severity, ("spark-2",), said)
     seen.looks["spark-2"]["certificate"] = {}
     assert not [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]
+
+
+def test_of_twins_that_hear_each_other_like_and_like_are_the_cable() -> None:
+    """Both netdevs of a port are one L2: each hears its own twin, and both of the other node's."""
+    seen = healthy()
+    for node, other in (NODES, NODES[::-1]):
+        seen.cables[node]["heard"] = [
+            {"device": rail, "node": of, "from": source}
+            for rail in RAILS
+            for of, source in ((other, RAILS[0]), (other, RAILS[1]), (node, RAILS[1 - RAILS.index(rail)]))
+        ]
+    assert [line for line in figures(seen) if "<->" in line] == [
+        f"spark-1 {rail} <-> spark-2 {rail}" for rail in sorted(RAILS)
+    ]
+    assert not [each for each in diagnose(seen, {}) if each.severity == "bad"]
