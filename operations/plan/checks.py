@@ -284,10 +284,9 @@ def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     rails = dict(zip(node.rails, node.subnets, strict=True)) if knobs.topology != "solo" else {}
     shut = [
         each
+        for rail, subnet in rails.items()
         for each in survey.get("shut", [])
-        if not each["is_door"]
-        and each["device"] in rails
-        and rails[each["device"]].subnet_of(IPv4Interface(each["own"]).network)
+        if each["device"] == rail and not each["is_door"] and subnet.subnet_of(IPv4Interface(each["own"]).network)
     ]
     if shut:
         over = ", ".join(f"`{each['device']}`" for each in shut)

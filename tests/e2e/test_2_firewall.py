@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from operations.paths import ARP
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LINKS
@@ -68,14 +69,24 @@ def test_what_answers_on_the_fabric_is_the_rail_itself() -> None:
     assert right == 80
 
 
-def test_arp_on_the_rails_is_there_after_a_reboot_and_when_a_netdev_comes_back() -> None:
-    """A reboot by systemd-sysctl. In the lab no udev runs: what its rule (99-systemd.rules) runs for a netdev that
-    appears is run by hand.
-    """
+def arp_of(rail: str) -> list[str]:
+    """What is in force on the second node."""
+    return on(WORKER, f"cd /proc/sys/net/ipv4/conf/{rail} && cat {' '.join(ARP)}").split()
+
+
+@pytest.mark.long
+def test_arp_on_the_rails_is_there_after_a_reboot(at: dict[str, str]) -> None:
+    cluster.lab("reboot", WORKER.name)
+    assert [arp_of(rail) for rail in RAILS] == [list(ARP.values())] * 2
+    cluster.wait_until_served(at)
+
+
+def test_arp_is_there_when_a_netdev_comes_back() -> None:
+    """In the lab no udev runs: what its rule (99-systemd.rules) runs for a netdev that appears is run by hand."""
     conf = f"/proc/sys/net/ipv4/conf/{RAILS[0]}"
     on(WORKER, f"echo 0 >{conf}/arp_ignore; echo 0 >{conf}/arp_announce")
     rule = on(WORKER, "grep -h systemd-sysctl /lib/udev/rules.d/99-systemd.rules")
     assert 'ACTION=="add", SUBSYSTEM=="net"' in rule
     (program,) = re.findall(r'RUN\+="(/\S+systemd-sysctl --prefix=/net/ipv4/conf/)\$name', rule)
     on(WORKER, f"{program}{RAILS[0]}")
-    assert on(WORKER, f"cat {conf}/arp_ignore {conf}/arp_announce").split() == ["1", "2"]
+    assert arp_of(RAILS[0]) == list(ARP.values())

@@ -20,7 +20,7 @@ BOTH = [shut("enp1s0f0np0", 177), shut("enP2p1s0f0np0", 178)]
 
 
 def test_shut_rails_are_one_finding_with_the_line_that_opens_them() -> None:
-    assert findings(survey(shut=BOTH)) == (
+    assert findings(survey(shut=BOTH[::-1])) == (
         "ufw lets no connection in over `enp1s0f0np0`, `enP2p1s0f0np0`: ranks and copies could not reach this node -> "
         "sudo ufw allow in on enp1s0f0np0 && sudo ufw allow in on enP2p1s0f0np0"
     )

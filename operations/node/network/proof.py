@@ -53,7 +53,7 @@ def prove(
         unheard = door.wait({(address, own[device], port) for _, device, address in direct for port in ports}, end)
         over.set()
     silent = _silent(dialled, {way for way, texts in zip(ways, told, strict=True) if any(texts)})
-    shut = sorted({device for _, device, address in direct if address in unheard})
+    shut = list(dict.fromkeys(device for _, device, address in direct if address in unheard))
     by, remedy = firewall.known(shut)
     return {
         "problems": [lost for lost, _ in told if lost],
