@@ -10,9 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from operations.paths import ARP
+from operations.plan.fabric import proof_ports
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.settings import LINKS
+from tests.plan.samples import knobs
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ray_cluster")]
 
@@ -90,3 +92,22 @@ def test_arp_is_there_when_a_netdev_comes_back() -> None:
     (program,) = re.findall(r'RUN\+="(/\S+systemd-sysctl --prefix=/net/ipv4/conf/)\$name', rule)
     on(WORKER, f"{program}{RAILS[0]}")
     assert arp_of(RAILS[0]) == list(ARP.values())
+
+
+def test_what_no_copy_of_the_rules_shows_the_wire_says_before_anything_is_copied() -> None:
+    """A rule for what leaves a node: frames pass, the head's connections do not, and a check has nothing to see."""
+    rule = f"OUTPUT -o {RAILS[0]} -p tcp --dport {proof_ports(knobs())[0]} -j DROP"
+    on(HEAD, f"iptables -I {rule}")
+    try:
+        assert check()[0] == 0
+        start = time.monotonic()
+        said = deploy(topology="cluster", executor="ray")
+        assert time.monotonic() - start < SOON_S
+    finally:
+        on(HEAD, f"iptables -D {rule}")
+    assert said.code == 1 and "Traceback" not in said.text
+    line = (
+        "frames get through and connections don't: enp1s0f0np0 -> spark-2 (192.168.177.12): no TCP connection to port"
+    )
+    assert line in " ".join(said.text.split()), said.text
+    assert deploy(topology="cluster", executor="ray").changes == 0
