@@ -56,6 +56,7 @@ def test_each_node_is_told_the_other_s_macs_and_addresses(tmp_path: Path) -> Non
     asked = [
         json.loads(each) for each in re.findall(r'network\.rails .*?(\{"action": "prove".*?\})[\'"]', outcome.text)
     ]
+    asked.sort(key=lambda each: str(each["own"]))
     assert len(asked) == 2
     assert asked[0]["macs"] == {"192.168.177.12": "30:c5:99:00:01:00", "192.168.178.12": "30:c5:99:00:01:01"}
     assert asked[0]["own"] == {"enp1s0f0np0": "192.168.177.11", "enP2p1s0f0np0": "192.168.178.11"}
@@ -64,3 +65,17 @@ def test_each_node_is_told_the_other_s_macs_and_addresses(tmp_path: Path) -> Non
         ["enP2p1s0f0np0", "192.168.178.12"],
     ]
     assert asked[0]["ports"] == [26030, 26299]
+
+
+def test_a_door_that_is_shut_is_a_remark_and_rails_that_are_shut_a_refusal(tmp_path: Path) -> None:
+    states = [look(planned(**WANTED), name) for name in NAMES]
+    said = "sudo ufw allow in on enP7s7 to any port 8000 proto tcp"
+    door = {"device": "enP7s7", "own": "10.0.0.11/24", "is_door": True, "by": "ufw", "remedy": said}
+    outcome = deploy(tmp_path, states, "-y", *flags(**WANTED), shut=[door])
+    assert outcome.code == 0, outcome.text
+    line = f"@fake/spark-2: ufw lets no client in to the proxy's port 8000 over enP7s7: {said}"
+    assert line in " ".join(outcome.text.split())
+    rail = door | {"device": "enp1s0f0np0", "own": "192.168.177.11/24", "is_door": False}
+    refused = deploy(tmp_path, states, "-y", *flags(**WANTED), shut=[rail])
+    assert refused.code == 1 and refused.commands == []
+    assert "ufw lets no connection in over `enp1s0f0np0`" in refused.text and "Traceback" not in refused.text
