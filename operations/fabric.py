@@ -1,4 +1,4 @@
-"""The fabric: addresses and MTU on both rails, kept with a carrier and without, and proven from both sides."""
+"""The fabric: addresses, MTU and ARP on both rails, kept with a carrier and without, and proven from both sides."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from pyinfra.api.state import State
 
 from operations import tether
 from operations.node.network.rails import GUARD_S
+from operations.paths import ARP, SYSCTL
 from operations.patience import fail, quietly
 from operations.placing import differs, show_diff, write
-from operations.plan.fabric import rails_of, strays
+from operations.plan.fabric import proof_ports, rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.run import Run, step
+from operations.shapes.fabric import FabricTold
+
+#: Seconds that a link may need after netplan was applied, on either node.
+PATIENCE_S = 20
 
 #: Seconds for a node to be reached again, with a last try before its guard takes the change back. Where NetworkManager
 #: renders, `netplan apply` ends every connection that netplan has, Wi-Fi's too, which looks for its access point and
@@ -35,14 +40,20 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     if not wanted:
         host.noop("nothing of this plan goes over a fabric here: the network stays as it is")
         return
-    drift = _drift(run)
+    drift, arp = _drift(run), _arp_drift(run)
     present = run.look(host)["files"]
     changed = [file for file in wanted if differs(file, present)]
-    if not changed and not drift:
+    if not changed and not drift and not arp:
         host.noop("the rails are as planned")
         return
-    for line in drift:
+    for line in (*drift, *arp):
         host.log(line)
+    if arp or any(file.path == SYSCTL for file in changed):
+        yield from _set_arp(next(file for file in wanted if file.path == SYSCTL))
+    wanted = tuple(file for file in wanted if file.path != SYSCTL)
+    changed = [file for file in changed if file in wanted]
+    if not changed and not drift:
+        return
     for device, address in strays(run.plan.knobs, run.plan.of(host.name).node, run.look(host)["links"]):
         yield StringCommand("ip address del", address, "dev", device)
     for file in changed:
@@ -51,6 +62,13 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
     yield quietly(run.lock.across(_apply([file.path for file in wanted])))
+
+
+def _set_arp(file: File) -> Iterator[PyinfraCommand]:
+    """No address changes with it, so it needs no guard, and nothing that serves is disturbed."""
+    show_diff(file)
+    yield write(file)
+    yield StringCommand("/usr/lib/systemd/systemd-sysctl", file.path)
 
 
 def _apply(paths: list[str]) -> Any:
@@ -110,30 +128,86 @@ def _drift(run: Run) -> list[str]:
     return lines
 
 
+def _arp_drift(run: Run) -> list[str]:
+    """Settings of the kernel that are another hand's, or gone with a netdev that has come back."""
+    links = run.look(host)["links"]
+    return [
+        f"{rail} has {name} {found or 'not set'}, not {wanted}"
+        for rail in run.plan.of(host.name).node.rails
+        if rail in links
+        for name, wanted in ARP.items()
+        if (found := links[rail]["arp"][name]) != wanted
+    ]
+
+
 @step
 def prove(run: Run) -> Iterator[PyinfraCommand]:
-    """A full frame, not fragmented, over each rail to each other node that serves; fails with the rail that lets none
-    through. In a ring over the two rails of the cable between the two, and to the address by which the other is called.
+    """Over each rail to each other node that serves: a full frame, not fragmented; the MAC that answers there; and a
+    TCP connection each way. Fails with what does not get through. In a ring over the two rails of the cable between
+    the two, and to the address by which the other is called.
     """
     mine = run.plan.of(host.name).node
     if not mine.rails:
         host.noop("nothing of this plan goes over a fabric here: nothing is sent")
         return
     if state.is_executing:
-        problems = _proof(peers_of(run.plan, mine), run.plan.knobs.fabric_mtu)
-        if problems:
-            yield fail(
-                f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(problems)}. "
-                "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
-            )
+        knobs = run.plan.knobs
+        told = ask(
+            host,
+            "network.rails",
+            action="prove",
+            peers=peers_of(run.plan, mine),
+            mtu=knobs.fabric_mtu,
+            own=dict(zip(mine.rails, mine.rail_addresses, strict=True)),
+            macs=_macs(run.plan, mine),
+            ports=proof_ports(knobs),
+            patience_s=PATIENCE_S,
+        )
+        if problems := ". ".join(f"{problem}. {remedy}" for problem, remedy in _problems(run, told)):
+            yield fail(problems)
             return
-    host.noop("both rails carry full frames to every node that serves")
+    host.noop("both rails carry full frames and connections to every node that serves")
+
+
+def _problems(run: Run, told: FabricTold) -> Iterator[tuple[str, str]]:
+    """What the proof has found, each with its remedy."""
+    if told["problems"]:
+        yield (
+            f"the fabric does not carry MTU {run.plan.knobs.fabric_mtu}: {'; '.join(told['problems'])}",
+            "Check both cables and the switch's MTU, or set fabric_mtu to what it carries",
+        )
+    if strangers := told.get("strangers"):
+        yield (
+            f"another netdev answers on the fabric: {'; '.join(strangers)}",
+            "Run the deploy again, which sets arp_ignore; if it stays, another host has that address: set "
+            "fabric_subnets to others",
+        )
+    if shut := told.get("shut"):
+        yield f"{shut['by']} lets no TCP connection in over {shut['device']}", f"On {host.name}: {shut['remedy']}"
+    if silent := told.get("silent"):
+        yield (
+            f"frames get through and connections don't: {'; '.join(silent)}",
+            "A firewall keeps them out: the line of the node at the other end names it where it is that node's",
+        )
 
 
 def peers_of(plan: Plan, mine: Node) -> dict[str, list[list[str]]]:
     """The ways from a node to each other one that this plan needs over the fabric."""
-    others = [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
-    return {other.name: [list(way) for way in _ways(mine, other)] for other in others}
+    return {other.name: [list(way) for way in _ways(mine, other)] for other in _others(plan, mine)}
+
+
+def _others(plan: Plan, mine: Node) -> list[Node]:
+    return [each.node for each in plan.nodes if each.node.rails and each.node.name != mine.name]
+
+
+def _macs(plan: Plan, mine: Node) -> dict[str, str]:
+    """Address of another node's rail that is joined to one of this node's -> that rail's MAC, where it is known."""
+    macs = {
+        address: mac
+        for other in _others(plan, mine)
+        for address, mac in zip(other.rail_addresses, other.macs, strict=False)
+    }
+    return {address: macs.get(address, "") for other in _others(plan, mine) for _, address in mine.toward(other)}
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
@@ -141,14 +215,3 @@ def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:
     direct = mine.toward(other)
     is_routed = bool(direct) and other.fabric not in [address for _, address in direct]
     return [*direct, (direct[0][0], other.fabric)] if is_routed else direct
-
-
-def _proof(peers: dict[str, list[list[str]]], mtu: int) -> list[str]:
-    """A link may need some seconds after netplan was applied (the other node's too): try for a while."""
-    problems: list[str] = []
-    for attempt in range(6):
-        problems = ask(host, "network.rails", action="prove", peers=peers, mtu=mtu)["problems"]
-        if not problems:
-            break
-        gevent.sleep(1 + attempt)
-    return problems

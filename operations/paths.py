@@ -14,8 +14,13 @@ VAR = "/var/lib/tandem"
 SYSTEMD = "/etc/systemd/system"
 NETPLAN = "/etc/netplan/90-tandem-fabric.yaml"
 NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
-#: What says how the rails are to be, for whoever renders netplan.
-FABRIC = (NETPLAN, NETWORK_MANAGER)
+#: For systemd-sysctl.
+SYSCTL = "/etc/sysctl.d/90-tandem-fabric.conf"
+#: What says how the rails are to be.
+FABRIC = (NETPLAN, NETWORK_MANAGER, SYSCTL)
+#: The kernel's settings of a rail (net.ipv4.conf.RAIL): it answers ARP for its own address alone, and asks from the
+#: address of the subnet that it asks in (Documentation/networking/ip-sysctl.rst).
+ARP = {"arp_ignore": "1", "arp_announce": "2"}
 
 #: The engine; of a model among several its name begins so (operations/plan/served_model.py).
 ENGINE = "tandem-engine"

@@ -19,6 +19,7 @@ from operations.plan.alarms import check_alarms, goes_to
 from operations.plan.checks import check_survey
 from operations.plan.declared import Declared, DeclaredModel, images_of
 from operations.plan.engines import ENGINES
+from operations.plan.fabric import inlets
 from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
@@ -101,6 +102,12 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     in_clusters = {
         node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
     }
+    for host, survey in surveys.items():
+        for each in (each for each in survey.get("shut", []) if each["is_door"]):
+            logger.warning(
+                f"{host.name}: {each['by']} lets no client in to the proxy's port {knobs.proxy_port} over "
+                f"{each['device']}: {each['remedy']}"
+            )
     for node in nodes:
         if node.name in in_clusters and not node.engine_group:
             logger.warning(
@@ -224,6 +231,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
             "address": knobs.proxy_address if serves else "",
             "clocks": serves and knobs.gpu_clock_mhz > 0,
             "gpu": serves and any(each.recipe.needs.gpu for each in models),
+            "inlets": inlets(knobs, index) if serves else None,
         }
         return host.get_fact(Survey, arguments=arguments, _stdin=programs(), _sudo=False)
 
@@ -269,6 +277,7 @@ def _node(
         office=survey.get("office", {}).get("address", ""),
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
+        macs=tuple(links[rail]["mac"] if rail in links else "" for rail in rails),
         ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
         cdi=survey.get("cdi", False),
     )

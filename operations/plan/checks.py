@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from ipaddress import IPv4Interface
 
 from operations.plan import demand, tuning
 from operations.plan.images import Image
@@ -54,6 +55,7 @@ def check_survey(
         _built(survey, models if node.is_head else ()),
         _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
+        _firewall(node, survey, knobs),
         _sources(node, survey, knobs),
         _secrets(survey),
         _tls(survey, knobs),
@@ -285,6 +287,23 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
 def _v4(address: str) -> list[str]:
     """The address where it is IPv4; a name or IPv6 is in no subnet of the rails."""
     return [address] if re.fullmatch(r"[\d.]+", address) else []
+
+
+def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
+    """What would keep out the other nodes. A port that is no rail may be shut."""
+    rails = dict(zip(node.rails, node.subnets, strict=True)) if knobs.topology != "solo" else {}
+    shut = [
+        each
+        for rail, subnet in rails.items()
+        for each in survey.get("shut", [])
+        if each["device"] == rail and not each["is_door"] and subnet.subnet_of(IPv4Interface(each["own"]).network)
+    ]
+    if shut:
+        over = ", ".join(f"`{each['device']}`" for each in shut)
+        yield (
+            f"{shut[0]['by']} lets no connection in over {over}: ranks and copies could not reach this node",
+            " && ".join(each["remedy"] for each in shut),
+        )
 
 
 def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:

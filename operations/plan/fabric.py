@@ -1,14 +1,15 @@
-"""The files that keep a node's rails: addresses and MTU, with a cable in them and without."""
+"""The files that keep a node's rails: addresses, MTU and ARP, with a cable in them and without."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operations.paths import NETPLAN, NETWORK_MANAGER
+from operations.paths import ARP, NETPLAN, NETWORK_MANAGER, SYSCTL
 from operations.plan import ring
 from operations.plan.files import File, render
-from operations.plan.knobs import Knobs
+from operations.plan.knobs import PORTS_EACH, Knobs
 from operations.plan.nodes import Node
+from operations.shapes import Json
 from operations.shapes.fabric import Links
 
 
@@ -19,6 +20,26 @@ class Rail:
     device: str
     address: str
     route: tuple[str, str] | None = None
+
+
+def proof_ports(knobs: Knobs) -> list[int]:
+    """Ports of the plan's that are tried over the rails before anything is copied: the one that no copy has
+    (`copy_port` counts from the one behind it), and the last. On the others an engine may want to listen just then.
+    """
+    return [knobs.copy_port(0), knobs.cluster_ports + PORTS_EACH - 1]
+
+
+def inlets(knobs: Knobs, index: int) -> Json:
+    """What a node's firewall has to let in (operations/node/network/firewall.py, `tries`). In solo nothing comes over a
+    rail. `index`: of the node.
+    """
+    is_named = knobs.proxy_bind not in ("all", "management")
+    return {
+        "index": index,
+        "subnets": [str(subnet) for subnet in knobs.rail_subnets] if knobs.topology != "solo" else [],
+        "ports": [*proof_ports(knobs), knobs.engine_port],
+        "door": 0 if is_named and not knobs.proxy_address else knobs.proxy_port,
+    }
 
 
 def rails_of(knobs: Knobs, node: Node) -> list[Rail]:
@@ -42,13 +63,17 @@ def strays(knobs: Knobs, node: Node, links: Links) -> list[tuple[str, str]]:
 
 
 def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
-    """Netplan's file for the rails, and NetworkManager's; none for a node without rails.
+    """Netplan's file for the rails, NetworkManager's and systemd-sysctl's; none for a node without rails.
 
     At the other end of a cable is the other node: when that is off, there is no carrier here. An address that went with
     the carrier would take the engine along that listens on it, and at a boot nothing would ever come up. Each renderer
     of netplan has to be told so in its own way: networkd by netplan's `ignore-carrier` (netplan 0.104 and newer), which
     says nothing to NetworkManager, DGX OS's default. Its file lies on every node with rails: where there is no
     NetworkManager nobody reads it, and what a node shall have does not depend on what runs there.
+
+    The two netdevs of a port are one L2, on which Linux answers ARP for any address of its own from any netdev. Half of
+    the look-ups then end at the twin: no packet is lost, and one PCIe half carries both rails. No renderer knows these
+    settings, systemd-sysctl does: at a boot, and by udev for each netdev that appears.
     """
     if not node.rails:
         return ()
@@ -56,4 +81,5 @@ def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
     return (
         File(NETPLAN, render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu), "600"),
         File(NETWORK_MANAGER, render("fabric/90-tandem-fabric.conf.j2", rails=rails)),
+        File(SYSCTL, render("fabric/90-tandem-fabric.sysctl.j2", rails=rails, arp=ARP)),
     )

@@ -29,7 +29,8 @@ class Node:
     prefix where that is IPv4, and its netdev. `rank`: its place among the nodes of one model's engine, where that is
     not its place in the inventory. `memory_mib`: all of its memory; 0: not known. `ends`: in a ring
     (operations/plan/ring.py) the node at the other end of each rail, empty for one that does not answer. `cdi`: its
-    Docker gives a container the GPU by the Container Device Interface.
+    Docker gives a container the GPU by the Container Device Interface. `macs`: of the rails' netdevs, empty for one that
+    was not there.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Node:
     memory_mib: int = 0
     ends: tuple[str, ...] = ()
     cdi: bool = False
+    macs: tuple[str, ...] = ()
 
     @property
     def is_head(self) -> bool:

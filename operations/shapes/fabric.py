@@ -10,7 +10,7 @@ from operations.shapes import Json
 class Link(TypedDict):
     """An interface that can be a rail (operations/node/network/links.py). `addresses` are IPv4 with their prefixes,
     `routes` what leads over another node (`192.168.177.141 via 192.168.177.77`), `mtu` bytes, `rdma` the RDMA device
-    behind it.
+    behind it, `arp` the kernel's settings by their names (operations/paths.py).
     """
 
     carrier: bool
@@ -21,6 +21,7 @@ class Link(TypedDict):
     mac: str
     driver: str
     rdma: str | None
+    arp: dict[str, str]
 
 
 #: By netdev.
@@ -69,14 +70,39 @@ class NetplanEntry(TypedDict):
 
 
 class FabricTold(TypedDict, total=False):
-    """What operations/node/network/rails.py answers: `problem` to apply, `kept` and `waiting` to keep, `problems` to
-    prove.
+    """What operations/node/network/rails.py answers: `problem` to apply, `kept` and `waiting` to keep. To prove:
+    `problems` of frames, `strangers` who answer for an address, `silent` ports, and what has `shut` this node to them.
     """
 
     problem: str
     kept: bool
     waiting: bool
     problems: list[str]
+    strangers: list[str]
+    silent: list[str]
+    shut: dict[str, str]
+
+
+class Tried(TypedDict):
+    """A connection that a node's firewall is to let in (operations/node/network/firewall.py): over a netdev, to `own`
+    from `peer`, which have their prefixes. `is_door`: to the proxy, from the office's network.
+    """
+
+    device: str
+    own: str
+    peer: str
+    ports: list[int]
+    is_door: bool
+
+
+class Shut(TypedDict):
+    """One that it does not let in: by what, and what lets it in."""
+
+    device: str
+    own: str
+    is_door: bool
+    by: str
+    remedy: str
 
 
 class Way(TypedDict):

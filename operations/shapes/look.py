@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from operations.shapes import Json
-from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office
+from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, Shut
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
 
@@ -185,7 +185,7 @@ class Survey(TypedDict, total=False):
     containers have seen it, by their local names; `unwritable`: where the login can't make the store; `deaf`: receivers
     of alarms that take no connection; `archives` and `source`: what is wrong with them; `clocks`: where they are asked
     for; `foreign`: places that are not the login's; `vocabulary` and `inside` by the images' local names; `mtp`,
-    `layout` by the models' keys; `main`: repo -> commit.
+    `layout` by the models' keys; `main`: repo -> commit; `shut`: what the owner's firewall would not let in.
     """
 
     python: bool
@@ -201,6 +201,7 @@ class Survey(TypedDict, total=False):
     kernel: str
     peers: list[str]
     openssl: bool
+    shut: list[Shut]
     walls: Walls
     docker: Docker
     software: dict[str, str]

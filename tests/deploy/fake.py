@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.looking import images_at
-from operations.paths import CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.paths import ARP, CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
 from operations.plan.history import record
 from operations.plan.images import needed
 from operations.plan.litellm_service import config_of
@@ -101,6 +101,8 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
                 "mtu": plan.knobs.fabric_mtu,
                 "addresses": [f"{address}/24"],
                 "rdma": None,
+                "mac": f"30:c5:99:00:0{mine.node.index}:0{mine.node.rails.index(rail)}",
+                "arp": dict(ARP),
             }
             for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)
         },

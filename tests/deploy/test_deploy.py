@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import ALONE, ALONE_SINCE, ENGINE, FABRIC, LITELLM, NETPLAN, PROXY
+from operations.paths import ALONE, ALONE_SINCE, ENGINE, LITELLM, NETPLAN, NETWORK_MANAGER, PROXY, SYSCTL
 from operations.plan.litellm import Behind
 from operations.plan.litellm_service import config_of, litellm_service
 from operations.plan.plan import Plan
@@ -367,21 +367,38 @@ def test_the_links_of_a_unit_follow_its_file(tmp_path: Path) -> None:
 def test_solo_leaves_the_network_as_it_is(tmp_path: Path) -> None:
     states = as_planned(topology="solo")
     states[0]["files"][NETPLAN] = {"sha256": "of a cluster", "mode": "600"}
-    states[0]["links"] = {"enp1s0f0np0": {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": None}}
+    states[0]["links"] = {
+        "enp1s0f0np0": {"carrier": False, "up": True, "mtu": 1500, "addresses": [], "rdma": None, "mac": ""}
+    }
     states[0]["links"]["enP2p1s0f0np0"] = dict(states[0]["links"]["enp1s0f0np0"])
     outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
     assert outcome.code == 0 and outcome.commands == [], outcome.text
 
 
-@pytest.mark.parametrize("path", FABRIC)
+@pytest.mark.parametrize("path", (NETPLAN, NETWORK_MANAGER))
 def test_all_files_of_the_rails_are_applied_together(tmp_path: Path, path: str) -> None:
     states = as_planned(topology="replicas")
     del states[1]["files"][path]
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.code == 0, outcome.text
     assert [node for node, _ in outcome.commands] == ["spark-2"] * 2
-    for each in FABRIC:
+    for each in (NETPLAN, NETWORK_MANAGER):
         outcome.position(2, f"{each}.pending")
+
+
+@pytest.mark.parametrize("lost", ["the file", "a setting"])
+def test_arp_on_the_rails_is_set_without_netplan(tmp_path: Path, lost: str) -> None:
+    """Nothing that serves is disturbed by it."""
+    states = as_planned(topology="replicas")
+    if lost == "the file":
+        del states[1]["files"][SYSCTL]
+    else:
+        states[1]["links"]["enP2p1s0f0np0"]["arp"]["arp_ignore"] = "0"
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0, outcome.text
+    assert ("enP2p1s0f0np0 has arp_ignore 0, not 1" in outcome.text) == (lost == "a setting")
+    (written, applied) = [command for node, command in outcome.commands if node == "spark-2"]
+    assert SYSCTL in written and "systemd-sysctl" in applied and len(outcome.commands) == 2
 
 
 def test_rails_do_not_move_to_another_port_when_their_cable_is_out(tmp_path: Path) -> None:

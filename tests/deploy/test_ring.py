@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.paths import NETPLAN
+from operations.paths import ARP, NETPLAN
 from operations.plan.fabric import rails_of
 from operations.plan.plan import Plan, make_plan
 from operations.plan.ring import neighbours, subnets_of
@@ -22,7 +22,17 @@ NAMES = FOUR[:3]
 RAILS = (*DEVICES[2:], *DEVICES[:2])
 WANTED: dict[str, Any] = {"executor": "mp", "pipeline_parallel": 3}
 KNOBS: dict[str, Any] = {**WANTED, "pipeline_parallel": "3"}
-LINK = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "routes": [], "rdma": None, "mac": "", "driver": ""}
+LINK: dict[str, Any] = {
+    "carrier": True,
+    "up": True,
+    "mtu": 1500,
+    "addresses": [],
+    "routes": [],
+    "rdma": None,
+    "mac": "",
+    "driver": "",
+}
+LINK["arp"] = dict(ARP)
 
 
 def ring() -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.lab.settings import LINKS, PORT_0, PORT_1, LabNode
+from tests.lab.settings import LINKS, PORT_0, PORT_1, LabNode, port_of
 
 
 class Port(NamedTuple):
@@ -29,10 +29,17 @@ class Port(NamedTuple):
 
 
 def bridges(wiring: str, nodes: Sequence[LabNode]) -> dict[str, list[Port]]:
-    """What joins the rails, by name: one switch for each half of port 0, or one bridge of two ends for each cable."""
+    """What joins the rails, by name: one switch for all ports 0, or one bridge for each cable.
+
+    Both netdevs of a port hang on it: a ConnectX-7's embedded switch joins the two halves, so that they are one L2, and
+    a broadcast of one is heard by the other as well (github.com/NVIDIA/daqiri, issue 108).
+    """
     if wiring == "switch":
-        return {link: [Port(node, link) for node in nodes] for link in PORT_0}
-    return {f"cable-{each[0].outside[3:]}": each for each in _cables(wiring, nodes)}
+        return {"switch": [Port(node, link) for node in nodes for link in PORT_0]}
+    found: dict[str, list[Port]] = {}
+    for near, far in _cables(wiring, nodes):
+        found.setdefault(f"cable-{near.node.name}-{port_of(near.link)}", []).extend((near, far))
+    return found
 
 
 def far_ends(wiring: str, nodes: Sequence[LabNode]) -> dict[Port, Port]:

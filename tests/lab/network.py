@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from operations.paths import ARP
 from tests.lab import desk
 from tests.lab.cables import Port, bridges, far_ends, shall_be_up
 from tests.lab.settings import (
@@ -125,14 +126,16 @@ def go_dark(node: LabNode) -> None:
 
 
 def begin_anew(node: LabNode) -> None:
-    """What a reboot does to NICs (down, no address, MTU 1500) and to nftables (no table). The namespace outlives the
-    node, so it is done here.
+    """What a reboot does to NICs (down, no address, MTU 1500, the kernel's own settings) and to nftables (no table).
+    The namespace outlives the node, so it is done here.
     """
     _take_down(node)
     run("nsenter", f"--net=/run/netns/{node.namespace}", "nft", "flush", "ruleset")
     for device in LINKS.values():
         run("ip", "-n", node.namespace, "addr", "flush", "dev", device, check=False)
         run("ip", "-n", node.namespace, "link", "set", device, "mtu", "1500", check=False)
+        settings = " ".join(f"/proc/sys/net/ipv4/conf/{device}/{name}" for name in ARP)
+        run("nsenter", f"--net=/run/netns/{node.namespace}", "sh", "-c", f"echo 0 | tee {settings}")
 
 
 def _take_down(node: LabNode) -> None:

@@ -24,6 +24,8 @@ from tests.lab.shell import TIED, LabError, run, say
 
 #: systemd-nspawn ends with this when the guest asked for a reboot.
 REBOOT_WANTED = 133
+#: The way in, where NetworkManager has it.
+PROFILE = "5d2c5be2-6f0e-4b0c-9b52-1f0a2a6c6a10"
 #: Where Docker and its containerd keep their data: on the plain filesystem, since no overlay lies on an overlay.
 STORES = ("docker", "containerd")
 
@@ -38,15 +40,21 @@ def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
     etc = node.root / "etc"
     (etc / "hostname").write_text(f"{node.name}\n")
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
-    netplan = etc / "netplan/01-lab.yaml"
+    head = f"network:\n  version: 2\n  renderer: {desk.renderer}\n  ethernets:\n"
     # The rails are up without an address, as DGX OS leaves them: a carrier can be seen before anything is set.
     rails = [device for link, device in LINKS.items() if link != "mgmt"]
-    netplan.write_text(
-        f"network:\n  version: 2\n  renderer: {desk.renderer}\n  ethernets:\n"
-        f"    {LINKS['mgmt']}: {{dhcp4: false, addresses: [{node.address}/24]}}\n"
-        + "".join(f"    {device}: {{dhcp4: false, link-local: [], optional: true}}\n" for device in rails)
-    )
-    netplan.chmod(0o600)
+    bare = "".join(f"    {device}: {{dhcp4: false, link-local: [], optional: true}}\n" for device in rails)
+    way_in = f"    {LINKS['mgmt']}:\n      dhcp4: false\n      addresses: [{node.address}/24]\n"
+    if desk.renderer == "NetworkManager":
+        # A profile of its own, as NetworkManager saves what its owner has set up by hand.
+        way_in += f"      networkmanager: {{uuid: {PROFILE}, name: Wired connection 1}}\n"
+        places = {"01-lab": bare, f"90-NM-{PROFILE}": way_in}
+    else:
+        places = {"01-lab": way_in + bare}
+    for name, entries in places.items():
+        file = etc / f"netplan/{name}.yaml"
+        file.write_text(head + entries)
+        file.chmod(0o600)
     if desk.has_containerd_store:
         (etc / "docker").mkdir(exist_ok=True)
         (etc / "docker/daemon.json").write_text('{"features": {"containerd-snapshotter": true}}\n')

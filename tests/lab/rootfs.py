@@ -17,7 +17,7 @@ from tests.lab.shell import run, run_with_progress, step
 NODE_PACKAGES = [
     *("systemd", "systemd-sysv", "udev", "dbus", "openssh-server", "docker.io", "iproute2", "iptables", "python3"),
     *("sudo", "ca-certificates", "procps", "rsync", "iputils-ping", "netplan.io", "ethtool", "curl"),
-    "nftables",
+    *("nftables", "ufw"),
 ]
 
 #: Suites whose docker.io comes without the client.

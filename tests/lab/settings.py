@@ -36,6 +36,12 @@ LINKS = {
 }
 PORT_0, PORT_1 = ("rail0", "rail1"), ("rail2", "rail3")
 
+
+def port_of(link: str) -> int:
+    """The QSFP port that a rail is a half of."""
+    return 0 if link in PORT_0 else 1
+
+
 #: What the lab's images are built on, whatever its nodes run.
 DEBIAN_SUITE = "bookworm"
 

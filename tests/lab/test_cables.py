@@ -258,10 +258,14 @@ def test_a_link_that_is_not_there_or_not_plugged_in_is_named(pair: World) -> Non
 
 def test_who_is_joined_to_whom() -> None:
     assert far_ends("switch", NODES) == {}
-    assert bridges("switch", NODES) == {link: [Port(node, link) for node in NODES] for link in PORT_0}
+    assert bridges("switch", NODES) == {"switch": [Port(node, link) for node in NODES for link in PORT_0]}
     cables = far_ends("cable", NODES[:2])
     assert cables[Port(NODES[0], "rail1")] == Port(NODES[1], "rail1") and len(cables) == 4
     around = far_ends("ring", NODES)
     assert around[Port(NODES[2], "rail3")] == Port(NODES[0], "rail1") and len(around) == 12
+    # Both halves of a port are one L2.
+    (one_cable,) = bridges("cable", NODES[:2]).values()
+    assert sorted(map(str, one_cable)) == [f"spark-{number}:rail{half}" for number in (1, 2) for half in (0, 1)]
+    assert sorted(len(ends) for ends in bridges("ring", NODES).values()) == [4, 4, 4]
     # A name of an interface has at most 15 characters.
     assert all(len(name) < 16 for name in bridges("ring", [LabNode(8), *NODES]))

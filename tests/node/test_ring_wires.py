@@ -52,12 +52,15 @@ def cabled() -> Iterator[None]:
 
 
 def addressed() -> list[Node]:
-    """Three nodes as netplan would have them, with the strictest filter of ways back."""
+    """Three nodes as the plan's files would have them, with the strictest filter of ways back."""
     everyone = ring_of(knobs())
     for name, node in zip(NAMES, everyone, strict=True):
         strict = "for each in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 1 >$each; done"
         ip("netns", "exec", name, "sh", "-c", strict)
-        entries = yaml.safe_load(fabric_files(knobs(), node)[0].content)["network"]["ethernets"]
+        netplan, _, sysctl = fabric_files(knobs(), node)
+        for setting, value in (line.split(" = ") for line in sysctl.content.splitlines() if " = " in line):
+            ip("netns", "exec", name, "sh", "-c", f"echo {value} >/proc/sys/{setting}")
+        entries = yaml.safe_load(netplan.content)["network"]["ethernets"]
         for device, entry in entries.items():
             ip("-n", name, "link", "set", device, "mtu", str(entry["mtu"]), "up")
             for each in entry["addresses"]:

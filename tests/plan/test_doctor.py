@@ -562,3 +562,18 @@ def test_heat_throttling_and_power_that_fails_are_answered_with_a_cap_of_the_clo
     change(seen)
     told = [symptom for symptom in diagnose(seen, PORTS) if symptom.severity in (BAD, REMARK)]
     assert told and all("gpu_clock_mhz = 2100 in group_data/all.py" in symptom.remedy for symptom in told)
+
+
+def test_of_twins_that_hear_each_other_like_and_like_are_the_cable() -> None:
+    """Both netdevs of a port are one L2: each hears its own twin, and both of the other node's."""
+    seen = healthy()
+    for node, other in (NODES, NODES[::-1]):
+        seen.cables[node]["heard"] = [
+            {"device": rail, "node": of, "from": source}
+            for rail in RAILS
+            for of, source in ((other, RAILS[0]), (other, RAILS[1]), (node, RAILS[1 - RAILS.index(rail)]))
+        ]
+    assert [line for line in figures(seen) if "<->" in line] == [
+        f"spark-1 {rail} <-> spark-2 {rail}" for rail in sorted(RAILS)
+    ]
+    assert not [each for each in diagnose(seen, {}) if each.severity == "bad"]

@@ -102,8 +102,8 @@ def test_rails_keep_their_addresses_without_a_carrier_whoever_renders_netplan() 
     NetworkManager: that has a file of its own.
     """
     for each in plan(topology="replicas").nodes:
-        netplan, network_manager = each.fabric
-        assert (netplan.path, network_manager.path) == FABRIC
+        netplan, network_manager, sysctl = each.fabric
+        assert (netplan.path, network_manager.path, sysctl.path) == FABRIC
         for rail in each.node.rails:
             assert re.search(rf"{rail}:(\n      .*)*\n      ignore-carrier: true\n", netplan.content)
         read = ConfigParser()

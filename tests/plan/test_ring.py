@@ -99,6 +99,7 @@ def links(node: Node | None, carrier: tuple[str, ...] = PORTS) -> Links:
             "mac": "",
             "driver": "mlx5_core",
             "rdma": None,
+            "arp": {},
         }
         for device in DEVICES
     }

@@ -24,7 +24,7 @@ from operations.node.machine.gpu import clocks as gpu_clocks
 from operations.node.model import facts, proof
 from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
-from operations.node.network import claimed, links, netplan, walls
+from operations.node.network import claimed, firewall, links, netplan, walls
 from operations.node.secret import modes
 from operations.paths import ETC, PROGRAMS, SLICE
 from operations.shapes import Json
@@ -45,13 +45,15 @@ def main(
     alarms: Sequence[Receiver] = (),
     clocks: bool = False,
     gpu: bool = False,
+    inlets: Json | None = None,
 ) -> Survey:
     """See the keys. `look`: arguments of look.main; `references`: local image name -> its name in the archive;
     `sources`: of files that come from a folder, by their keys in `look`, that folder, and whether they may lie in it
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
     that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `clocks`: are
-    the GPU's wanted; `gpu`: whether an engine here needs one.
+    the GPU's wanted; `gpu`: whether an engine here needs one; `inlets`: what firewall.tries wants to know beside links
+    and office, or nothing.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
     management = links.ipv4_beside(came_in[2])
@@ -66,6 +68,7 @@ def main(
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         clocked = pool.submit(gpu_clocks) if clocks else None
         state = main_look(**look)
+        shut = pool.submit(firewall.shut, firewall.tries(state["links"], office, **inlets) if inlets else [])
         info = docker.result()
         store = Path(expand(look["store"]))
         return {
@@ -82,6 +85,7 @@ def main(
             "kernel": platform.release(),
             "peers": claimed.peers(),
             "openssl": shutil.which("openssl") is not None,
+            "shut": shut.result(),
             "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
             "docker": {
                 "version": info.get("ServerVersion", ""),

@@ -50,12 +50,12 @@ def main(address: str, interface: str) -> Claimed:
         with suppress(OSError):
             member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
         # A tunnel has no MAC, and nobody to ask.
-        question = _question(mac, wanted) if len(mac) == 6 else b""
+        asks = question(mac, wanted) if len(mac) == 6 else b""
         holder, vrids = "", dict[str, list[str]]()
         begun, asked = time.monotonic(), 0
         while (now := time.monotonic() - begun) < LISTEN_S:
-            if question and asked < 3 and now >= asked * PAUSE_S:
-                wire.send(question)
+            if asks and asked < 3 and now >= asked * PAUSE_S:
+                wire.send(asks)
                 asked += 1
             wire.settimeout(0.1)
             try:
@@ -81,10 +81,10 @@ def _only_what_matters(wire: socket.socket) -> None:
     wire.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
-def _question(mac: bytes, wanted: bytes) -> bytes:
-    """Who has it? From no address: nobody takes it into his table."""
+def question(mac: bytes, wanted: bytes, own: bytes = bytes(4)) -> bytes:
+    """The frame that asks who has it. From no address of its own nobody takes it into his table."""
     to_all = b"\xff" * 6 + mac + struct.pack("!H", _ARP)
-    return to_all + struct.pack("!HHBBH", 1, _IPV4, 6, 4, 1) + mac + bytes(4) + bytes(6) + wanted
+    return to_all + struct.pack("!HHBBH", 1, _IPV4, 6, 4, 1) + mac + own + bytes(6) + wanted
 
 
 def peers() -> list[str]:

@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 
 from operations.node.commands import output, read
+from operations.paths import ARP
 from operations.shapes.fabric import Links, Office
 
 NET = Path("/sys/class/net")
+CONF = Path("/proc/sys/net/ipv4/conf")
 #: A multi-port NIC's names end in port and port name, `f0np0`: the ConnectX-7 of a GB10 has them, its 10 GbE has not.
 PORT_NAME = re.compile(r"^en[pP]\d+(p\d+)?s\d+f\d+np\d+$")
 
@@ -35,6 +37,7 @@ def links() -> Links:
             "mac": link.get("address", ""),
             "driver": driver,
             "rdma": rdma[0] if rdma else None,
+            "arp": {name: read(CONF / folder.name / name) for name in ARP},
         }
     return found
 

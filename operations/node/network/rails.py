@@ -7,11 +7,10 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from operations.node.commands import output
+from operations.node.network import proof
 from operations.paths import VAR
 from operations.shapes.fabric import FabricTold
 
@@ -41,9 +40,9 @@ WantedBy=sysinit.target
 
 
 def main(action: str, **arguments: Any) -> FabricTold:
-    """`apply` (paths), `keep` (paths) or `prove` (peers, mtu)."""
+    """`apply` (paths), `keep` (paths) or `prove` (what operations/node/network/proof.py takes)."""
     if action == "prove":
-        return _prove(**arguments)
+        return proof.prove(**arguments)
     return _apply(**arguments) if action == "apply" else _keep(**arguments)
 
 
@@ -134,26 +133,3 @@ def _keep(paths: Sequence[str]) -> FabricTold:
     for path in paths:
         _old(path).unlink(missing_ok=True)
     return {"kept": True}
-
-
-def _prove(peers: dict[str, list[list[str]]], mtu: int) -> FabricTold:
-    """Send one unfragmented frame of full size over each rail to each peer; says which did not get through."""
-    # 20 bytes of IPv4 header and 8 of ICMP.
-    targets = [(peer, device, address) for peer, rails in peers.items() for device, address in rails]
-    with ThreadPoolExecutor() as pool:
-        answers = pool.map(lambda target: _lost(mtu - 28, *target), targets)
-    return {"problems": [answer for answer in answers if answer]}
-
-
-def _lost(size: int, peer: str, device: str, address: str) -> str:
-    """What does not get through; empty: all does."""
-    ping = ("ping", "-W", "1", "-q", "-I", device)
-    # A first packet may be lost to address resolution.
-    if output(*ping, "-M", "do", "-s", str(size), "-c", "1", address) or output(
-        *ping, "-M", "do", "-s", str(size), "-c", "2", address
-    ):
-        return ""
-    small = output(*ping, "-c", "1", address)
-    return (
-        f"{device} -> {peer} ({address}): {f'small packets do, {size + 28} bytes do not' if small else 'nothing does'}"
-    )

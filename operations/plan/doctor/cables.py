@@ -100,4 +100,13 @@ def figures(seen: Seen) -> Iterator[str]:
         if each["node"] != node
     }
     for (one, port), (other, far) in sorted(joined):
-        yield f"{one} {port} <-> {other} {far}"
+        # Both halves of a port are one L2, so each hears both of the other port's: like half and like half are said.
+        likes = {(other, each) for at, (node, each) in joined if at == (one, port) and node == other}
+        likes = {(node, each) for node, each in likes if port_of(each) == port_of(far) and _half(each) == _half(port)}
+        if not likes or (other, far) in likes:
+            yield f"{one} {port} <-> {other} {far}"
+
+
+def _half(device: str) -> bool:
+    """Whether it is the second half of its port."""
+    return device.startswith("enP")
