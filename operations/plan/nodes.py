@@ -81,6 +81,16 @@ class Node:
         return self.home + text[1:] if text.startswith("~/") else text
 
 
+def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
+    """`device` and `address` of each rail that leads to another of the ranks: in a ring not all of them do."""
+    others = {each.name for each in ranks}
+    return [
+        {"device": device, "address": address}
+        for place, (device, address) in enumerate(zip(node.rails, node.rail_addresses, strict=True))
+        if not node.ends or node.ends[place] in others
+    ]
+
+
 def engine_group(walls: Mapping[str, Any]) -> str:
     """What Docker calls the control group that the walls know engines by, from what a survey says: with systemd's
     driver a slice, with Docker's own a path. Empty: the node can't tell sockets by their group.
