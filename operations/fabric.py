@@ -120,7 +120,7 @@ def prove(run: Run) -> Iterator[PyinfraCommand]:
                 "Check both cables and the switch's MTU, or set fabric_mtu to what it carries"
             )
             return
-    host.noop("both rails carry full frames to every node that serves")
+    host.noop("the rails carry full frames to every node that serves")
 
 
 def peers_of(plan: Plan, mine: Node) -> dict[str, list[list[str]]]:

@@ -97,8 +97,8 @@ class Fallback:
         missing = [rank for rank in said.get("missing", []) if rank != self.rank]
         gone = [device for device in self.wanted["rails"] if state == "activating" and not (NET / device).exists()]
         if state == "failed" or gone:
-            # A rank that dies in each load takes the others' starts along, until systemd gives all of them up; one whose
-            # netdev went with its cable waits before it meets anybody (ready.sh).
+            # A rank that dies in each load takes the others' starts along, until systemd gives all of them up. One
+            # whose netdev went with its cable waits before it meets anybody (ready.sh).
             said, missing = {"met": False}, [rank for rank in range(len(self.names)) if rank != self.rank]
         if said.get("met", True) or not missing or not self.served():
             self.lacking_since = None

@@ -252,7 +252,12 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             # The node at its other end is not needed, or it would have been missed.
             continue
         if rail not in links:
-            yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
+            there = ", ".join(links) or "none, as where no cable is in"
+            yield (
+                f"there is no interface `{rail}`",
+                "plug the cable in at both ends: without one its interfaces may be gone; "
+                f"or let `fabric_interfaces` be of those that are here: {there}",
+            )
         elif links[rail]["up"] and not links[rail]["carrier"]:
             yield (
                 f"no carrier on `{rail}`",
@@ -261,9 +266,15 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             )
         elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
             yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
-    if len(node.rails) != 2 and not node.ends:
+    if not node.rails:
         yield (
-            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
+            "no interface of a ConnectX is here, and a fabric needs one",
+            "plug the cable in at both ends: without one its interfaces may be gone; if they stay away, reboot, and "
+            "look whether `lspci -d 15b3:` lists it",
+        )
+    elif len(node.rails) > 2 and not node.ends:
+        yield (
+            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails)}",
             "name the two interfaces in the inventory: `fabric_interfaces`",
         )
     for entry in survey["netplan"]:

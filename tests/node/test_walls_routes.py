@@ -1,4 +1,4 @@
-"""A rail whose netdev goes, as a ConnectX-7's does with its cable: what listens on the fabric goes on for its own node."""
+"""A rail whose netdev goes, as a ConnectX-7's may with its cable: what listens on it goes on for its own node."""
 
 from __future__ import annotations
 
