@@ -132,8 +132,10 @@ def torn(links: Mapping[str, Links], rails: Sequence[IPv4Network]) -> list[Findi
     if on_a_switch(list(links.values())):
         return []
     cables = {part for rail in rails if rail.prefixlen <= NARROWEST for part in rail.subnets(2)}
+    remedy = "plug the cable in at both ends; where no ring is wanted any more, name the two rails of each node in the "
+    remedy += "inventory (`fabric_interfaces`)"
     return [
-        Finding(name, "is one of a ring, and a port of it has no interfaces", "plug the cable in at both ends")
+        Finding(name, "is one of a ring, and a port of it has no interfaces", remedy)
         for name, here in links.items()
         if len(here) < 2 * len(rails)
         and any(IPv4Interface(address).network in cables for link in here.values() for address in link["addresses"])
