@@ -247,7 +247,15 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     # Only a link that is up knows its carrier. On a fresh node rails may be down, and the deploy itself sets them up.
     # Those that have their address have been set up before: nothing is left to do that would do it again.
     live = [name for name in links if links[name]["up"] and links[name]["carrier"]]
-    for place, rail in enumerate(node.rails):
+    # Those of the rules in force: without them another port would look like the one that is meant.
+    gone = [each for each in survey["state"]["walls"].get("inside", []) if each != "lo" and each not in links]
+    lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
+    if lost:
+        yield (
+            f"the interface {' and '.join(lost)} is gone",
+            "plug the cable in at both ends, or into another port at both",
+        )
+    for place, rail in enumerate(() if lost else node.rails):
         if node.ends and not node.ends[place]:
             # The node at its other end is not needed, or it would have been missed.
             continue
@@ -266,7 +274,7 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             )
         elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
             yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
-    if not node.rails:
+    if not node.rails and not lost:
         yield (
             "no interface of a ConnectX is here, and a fabric needs one",
             "plug the cable in at both ends: without one its interfaces may be gone; if they stay away, reboot, and "

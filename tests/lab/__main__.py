@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.lab import builder, cgroup, desk, network, node, rootfs, watch
-from tests.lab.settings import HOME, SSH_KEY, LabNode, known_nodes
+from tests.lab.settings import HOME, LINKS, SSH_KEY, LabNode, known_nodes
 from tests.lab.shell import LabError, run, say, step
 
 
@@ -154,7 +154,13 @@ def _do(args: argparse.Namespace) -> int:
         case "take" | "give":
             where, _, link = args.link.rpartition(":")
             for each in _named(where or "all"):
-                (network.take if args.verb == "take" else network.give)(each, link)
+                if args.verb == "take":
+                    network.take(each, link)
+                    continue
+                network.give(each, link)
+                # What udev does for a netdev that appears (99-systemd.rules): none runs over a guest's /sys.
+                sysctl = f"sudo /usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/{LINKS[link]}"
+                run(*node.ssh_argv(each), sysctl, check=False)
     return 0
 
 

@@ -83,3 +83,21 @@ def test_three_netdevs_of_one_port_are_the_owner_s_to_choose_from() -> None:
     found["state"]["links"]["enp2s0f0np0"] = found["state"]["links"][FIRST]
     told = check_survey(crowd, found, survey(), plan(topology="replicas").models, wanted, 2)
     assert [each.problem for each in told] == [f"a fabric has two rails, here are 3: {', '.join(crowd.rails)}"]
+
+
+@pytest.mark.parametrize("left", [(), ("enp1s0f1np1", "enP2p1s0f1np1")])
+def test_rails_that_went_with_their_cable_do_not_move_to_a_port_without_one(left: tuple[str, ...]) -> None:
+    """The other port may be down, as nobody has ever used it: it looks like a fresh node's."""
+    wanted = knobs(topology="replicas")
+    found = survey()
+    link = found["state"]["links"][FIRST] | {"carrier": False, "up": False}
+    found["state"] |= {"links": dict.fromkeys(left, link), "walls": {"problem": "", "inside": ["lo", FIRST, SECOND]}}
+    node = replace(nodes(2, wanted)[1], rails=left, subnets=SUBNETS if left else ())
+    (told,) = check_survey(node, found, survey(), plan(topology="replicas").models, wanted, 2)
+    assert told.problem == f"the interface {FIRST} and {SECOND} is gone"
+    assert told.remedy.startswith("plug the cable in at both ends")
+    # Whoever has moved the cable has moved it.
+    for device in left:
+        found["state"]["links"][device] = link | {"carrier": True, "up": True}
+    again = check_survey(node, found, survey(), plan(topology="replicas").models, wanted, 2)
+    assert again == ([] if left else [told])
