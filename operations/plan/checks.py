@@ -251,10 +251,8 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     gone = [each for each in survey["state"]["walls"].get("inside", []) if each != "lo" and each not in links]
     lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
     if lost:
-        yield (
-            f"the interface {' and '.join(lost)} is gone",
-            "plug the cable in at both ends, or into another port at both",
-        )
+        remedy = "plug the cable in at both ends, or into another port at both"
+        yield f"{' and '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone", remedy
     for place, rail in enumerate(() if lost else node.rails):
         if node.ends and not node.ends[place]:
             # The node at its other end is not needed, or it would have been missed.
