@@ -94,6 +94,15 @@ def test_only_a_rank_waits_for_its_rails() -> None:
             assert waits_for(each) == []
 
 
+def test_who_serves_alone_for_a_cluster_waits_for_no_rail() -> None:
+    """It does so because its rails are gone, for one."""
+    of = plan(topology="cluster", fallback="solo", executor="mp", recipe="nemotron-3-super-nvfp4-marlin")
+    files = {file.path: file.content for service in of.nodes[1].services.values() if service for file in service.files}
+    assert "rail_is_missing" in files["/etc/tandem/engine/ready.sh"]
+    assert "rail_is_missing" not in files["/etc/tandem/fallback/ready.sh"]
+    assert json.loads(files["/etc/tandem/fallback/fallback.json"])["rails"] == ["enp1s0f0np0", "enP2p1s0f0np0"]
+
+
 def test_of_a_ring_s_rails_a_rank_waits_for_those_that_lead_to_other_ranks() -> None:
     assert len(waits_for(ring_plan(topology="cluster").head)) == 4
     assert rails_between(ring(knobs())[0], ring(knobs())[:2]) == [
