@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import check_survey
+from operations.plan.environment import rank_environment
 from operations.plan.fabric import rails_of, strays
 from operations.plan.nodes import Link, choose_rails
 from operations.plan.shared_rails import half_remarks, placed, shared
@@ -57,6 +58,9 @@ def test_a_cluster_over_one_rail_names_it_alone() -> None:
     (rail,) = rails_of(wanted, on[1])
     assert (rail.device, rail.address) == (SECOND, "192.168.178.12/24")
     assert on[0].fabric == "192.168.178.11"
+    variables = rank_environment(on[1], on)
+    assert variables["NCCL_SOCKET_IFNAME"] == SECOND
+    assert "roceP2p1s0f0" in variables["NCCL_IB_HCA"] and "rocep1s0f0" not in variables["NCCL_IB_HCA"]
     # What it had with both is taken away.
     link: Any = {"addresses": ["192.168.177.12/24"]}
     assert strays(wanted, on[1], {FIRST: link}) == [(FIRST, "192.168.177.12/24")]
