@@ -166,7 +166,7 @@ def prove(run: Run) -> Iterator[PyinfraCommand]:
         if problems := ". ".join(f"{problem}. {remedy}" for problem, remedy in _problems(run, told)):
             yield fail(problems)
             return
-    host.noop("both rails carry full frames and connections to every node that serves")
+    host.noop("the rails carry full frames and connections to every node that serves")
 
 
 def _problems(run: Run, told: FabricTold) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import gevent
@@ -22,18 +22,19 @@ from operations.plan.engines import ENGINES
 from operations.plan.fabric import inlets
 from operations.plan.images import engine_image
 from operations.plan.knobs import Knobs
-from operations.plan.nodes import Link, Node, choose_rails, engine_group, on_fabric
+from operations.plan.nodes import Node, engine_group
 from operations.plan.plan import as_a_whole, check_topology, make_plan, served_models
 from operations.plan.prometheus import monitoring_remarks
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
-from operations.plan.ring import neighbours, ring_remarks, subnets_of
+from operations.plan.ring import neighbours, ring_remarks
 from operations.plan.served_model import ServedModel
 from operations.remote import Survey, programs
 from operations.run import Run
 from operations.shapes.look import Survey as Surveyed
 from operations.shapes.model import ModelSource
+from operations.wiring import Wiring
 
 
 def settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
@@ -80,8 +81,8 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
             "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
         )
     surveys = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
-    ring = wiring.rails(everyone, surveys, knobs, needed)
-    nodes = [_node(everyone, host, knobs, surveys[host], ring) for host in hosts]
+    wired = wiring.find(everyone, surveys, knobs, needed)
+    nodes = [_node(everyone, host, knobs, surveys[host], wired) for host in hosts]
     head, slots = surveys[hosts[0]], _slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
     # Two models may have the same recipe, and each its own knobs.
@@ -135,7 +136,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     run.lock.surveyed(head["lock"])
     for host, survey in surveys.items():
         run.looks.remember(host.name, survey["state"])
-    for line in (*tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
+    for line in (*wired.remarks, *tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
     run.plan = plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
     rollback.tell_changes(run)
@@ -248,21 +249,12 @@ def _sources_of(models: Sequence[DeclaredModel]) -> dict[str, ModelSource]:
     }
 
 
-def _node(
-    everyone: Sequence[Host], host: Host, knobs: Knobs, survey: Surveyed, ring: Mapping[str, tuple[str, ...]]
-) -> Node:
-    """`ring`: rails of the nodes that answer and serve, by their names; empty: it is none."""
-    index = everyone.index(host)
+def _node(everyone: Sequence[Host], host: Host, knobs: Knobs, survey: Surveyed, wired: Wiring) -> Node:
+    index, around = everyone.index(host), host.name in wired.ring
     links = survey.get("state", {}).get("links", {})
-    found = [
-        Link(name, link["carrier"], link["rdma"], on_fabric(link["addresses"], knobs.rail_subnets))
-        for name, link in links.items()
-    ]
-    around = ring.get(host.name, ())
-    rails = around or choose_rails(found, host.data.get("fabric_interfaces") or ())
+    rails, subnets = wired.placed[host.name]
     rdma = tuple(device for rail in rails if rail in links and (device := links[rail]["rdma"]))
     ends = [everyone[other].name for other in neighbours(index)] if around else []
-    subnets = subnets_of(index, knobs.rail_subnets) if around else knobs.rail_subnets
     return Node(
         name=host.name,
         index=index,
@@ -271,13 +263,13 @@ def _node(
         machine=survey.get("machine", ""),
         rails=rails,
         rdma=() if around and len(rdma) < len(rails) else rdma,
-        subnets=subnets if rails else (),
+        subnets=subnets,
         ssh_port=survey.get("ssh_port") or 22,
         engine_group=engine_group(survey.get("walls", {})),
         office=survey.get("office", {}).get("address", ""),
         office_device=survey.get("office", {}).get("device", ""),
         memory_mib=survey.get("memory", {}).get("total_mib", 0),
         macs=tuple(links[rail]["mac"] if rail in links else "" for rail in rails),
-        ends=tuple(name if name in ring else "" for name in ends for _ in knobs.rail_subnets),
+        ends=tuple(name if name in wired.ring else "" for name in ends for _ in knobs.rail_subnets),
         cdi=survey.get("cdi", False),
     )

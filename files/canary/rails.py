@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 import urllib.parse
@@ -46,11 +47,14 @@ class Rails:
     def lost(self, url: str) -> str:
         """Why the address of `url`, which is this node's, is not to be reached; empty: it is.
 
-        A node reaches its own addresses without a carrier; an address of another node is no matter of these rails.
+        A node reaches its own addresses without a carrier, and without their netdevs as long as the walls hold them; an
+        address of another node is no matter of these rails.
         """
         wanted = urllib.parse.urlsplit(url).hostname
         for device, rail in self.rails.items():
-            if rail["address"].partition("/")[0] == wanted and rail["address"] not in self.found.get(device, []):
+            if wanted != rail["address"].partition("/")[0] or rail["address"] in self.found.get(device, []):
+                continue
+            if not is_own(wanted):
                 problems = rail_problems(self.rails, device, self.net, self.found)
                 return "; ".join(each for each in problems if "has MTU" not in each)
         return ""
@@ -66,13 +70,24 @@ def addresses() -> dict[str, list[str]]:
     }
 
 
+def is_own(address: str) -> bool:
+    """Whether the kernel takes an address for this node's: who listens on it is reached from here."""
+    with socket.socket() as trial:
+        try:
+            trial.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
 def rail_problems(rails: dict[str, Rail], device: str, net: Path, found: dict[str, list[str]]) -> list[str]:
     """What a rail lacks, in words."""
     rail = rails[device]
     try:
         mtu = (net / device / "mtu").read_text().strip()
     except OSError:
-        return [f"the rail {device} is not there"]
+        # A ConnectX-7 may take its netdevs along when its cable is pulled.
+        return [f"the interface {device} is gone: plug the cable in at both ends"]
     problems = []
     try:
         carrier = (net / device / "carrier").read_text().strip() == "1"

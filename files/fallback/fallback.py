@@ -12,6 +12,7 @@ It goes back when all other ranks wait for it again: at the next deploy, or by i
 Runs on the node as `fallback.py SPEC`; fallback.json beside it has
 
 - `rank`, `port`, and `ranks`: [{name, address}] of all, with the port of their meeting on the fabric
+- `rails`: devices without which this node's rank does not start
 - `engine_port`: where the engine listens on this node's address of the fabric
 - `meeting`: what meet.py writes; `spec`: that of the cluster's engine
 - `after_s`: seconds; `returns`: `auto` or `deploy`
@@ -53,6 +54,7 @@ STATE = Path("/run/tandem/fallback.json")
 #: meet before they load, so a meeting says nothing of that.
 SERVED = Path("/var/lib/tandem/served.json")
 HERE = Path(__file__).parent
+NET = Path("/sys/class/net")
 
 
 class Fallback:
@@ -93,8 +95,10 @@ class Fallback:
         self.idle_looks = 0
         self.settle(bool(said.get("met")))
         missing = [rank for rank in said.get("missing", []) if rank != self.rank]
-        if state == "failed":
-            # A rank that dies in each load takes the others' starts along, until systemd gives all of them up.
+        gone = [device for device in self.wanted["rails"] if state == "activating" and not (NET / device).exists()]
+        if state == "failed" or gone:
+            # A rank that dies in each load takes the others' starts along, until systemd gives all of them up. One
+            # whose netdev went with its cable waits before it meets anybody (ready.sh).
             said, missing = {"met": False}, [rank for rank in range(len(self.names)) if rank != self.rank]
         if said.get("met", True) or not missing or not self.served():
             self.lacking_since = None
@@ -102,6 +106,7 @@ class Fallback:
             return
         names = " and ".join(self.names[rank] for rank in missing)
         lacks = "this node's rank has given up" if state == "failed" else f"{names} is missing"
+        lacks = f"the interface {' and '.join(gone)} is gone" if gone else lacks
         if said.get("alone"):
             self.lacking_since = None
             serving = " and ".join(self.names[rank] for rank in said["alone"])

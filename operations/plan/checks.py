@@ -243,12 +243,23 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     # Only a link that is up knows its carrier. On a fresh node rails may be down, and the deploy itself sets them up.
     # Those that have their address have been set up before: nothing is left to do that would do it again.
     live = [name for name in links if links[name]["up"] and links[name]["carrier"]]
-    for place, rail in enumerate(node.rails):
+    # Those of the rules in force: without them another port would look like the one that is meant.
+    gone = [each for each in survey["state"]["walls"].get("inside", []) if each != "lo" and each not in links]
+    lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
+    if lost:
+        remedy = "plug the cable in at both ends, or into another port at both"
+        yield f"{' and '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone", remedy
+    for place, rail in enumerate(() if lost else node.rails):
         if node.ends and not node.ends[place]:
             # The node at its other end is not needed, or it would have been missed.
             continue
         if rail not in links:
-            yield f"there is no interface `{rail}`", f"`fabric_interfaces` must be two of: {', '.join(links) or 'none'}"
+            there = ", ".join(links) or "none, as where no cable is in"
+            yield (
+                f"there is no interface `{rail}`",
+                "plug the cable in at both ends: without one its interfaces may be gone; "
+                f"or let `fabric_interfaces` be of those that are here: {there}",
+            )
         elif links[rail]["up"] and not links[rail]["carrier"]:
             yield (
                 f"no carrier on `{rail}`",
@@ -268,9 +279,15 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             f"the login comes in on {node.management}, which is in `rail_subnets`",
             "set `rail_subnets` in group_data/all.py to others: they are the rails' alone",
         )
-    if len(node.rails) != 2 and not node.ends:
+    if not node.rails and not lost:
         yield (
-            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails) or 'none'}",
+            "no interface of a ConnectX is here, and a fabric needs one",
+            "plug the cable in at both ends: without one its interfaces may be gone; if they stay away, reboot, and "
+            "look whether `lspci -d 15b3:` lists it",
+        )
+    elif len(node.rails) > 2 and not node.ends:
+        yield (
+            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails)}",
             "name the two interfaces in the inventory: `fabric_interfaces`",
         )
     for entry in survey["netplan"]:

@@ -13,7 +13,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, node_program, render
 from operations.plan.images import Image
-from operations.plan.nodes import Node
+from operations.plan.nodes import Node, rails_between
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Service, docker_run, lessened, seal
@@ -144,7 +144,8 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         turn=model.turn if model.shares(node) and knobs.topology == "cluster" else "",
         loads_in_turn=model.shares(node) and knobs.topology != "cluster",
         loaded_at=_loaded_at(model, node),
-        address=node.fabric,
+        # An engine by itself serves its own node without them: the walls hold its address.
+        rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
         memory_mib=mib,
         memory_share=share,
         gpu=recipe.needs.gpu,

@@ -9,7 +9,7 @@ from operations.plan.addresses import engine_url
 from operations.plan.engine_service import alone_files
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
-from operations.plan.nodes import Node
+from operations.plan.nodes import Node, rails_between
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
@@ -39,6 +39,7 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
         "engine_port": knobs.engine_port,
         "meeting": model.meeting,
         "spec": engine.spec,
+        "rails": [rail["device"] for rail in rails_between(node, model.nodes)],
         "after_s": knobs.fallback_after,
         "returns": knobs.fallback_returns,
     }

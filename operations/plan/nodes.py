@@ -29,8 +29,8 @@ class Node:
     prefix where that is IPv4, and its netdev. `rank`: its place among the nodes of one model's engine, where that is
     not its place in the inventory. `memory_mib`: all of its memory; 0: not known. `ends`: in a ring
     (operations/plan/ring.py) the node at the other end of each rail, empty for one that does not answer. `cdi`: its
-    Docker gives a container the GPU by the Container Device Interface. `macs`: of the rails' netdevs, empty for one that
-    was not there.
+    Docker gives a container the GPU by the Container Device Interface. `macs`: of the rails' netdevs, empty for one
+    that was not there.
     """
 
     name: str
@@ -83,6 +83,16 @@ class Node:
     def path(self, text: str) -> str:
         """A path of the knobs on this node: ~ is the login's home."""
         return self.home + text[1:] if text.startswith("~/") else text
+
+
+def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
+    """`device` and `address` of each rail that leads to another of the ranks: in a ring not all of them do."""
+    others = {each.name for each in ranks}
+    return [
+        {"device": device, "address": address}
+        for place, (device, address) in enumerate(zip(node.rails, node.rail_addresses, strict=True))
+        if not node.ends or node.ends[place] in others
+    ]
 
 
 def engine_group(walls: Mapping[str, Any]) -> str:

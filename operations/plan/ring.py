@@ -125,6 +125,36 @@ def found(heard: Heard, devices: Mapping[str, Sequence[str]]) -> dict[str, tuple
     return rails
 
 
+def torn(links: Mapping[str, Links], rails: Sequence[IPv4Network]) -> list[Finding]:
+    """What is said of nodes of a ring whose netdevs went with a cable: the two that are left look like another wiring.
+    `links`: of each node by its name.
+    """
+    if on_a_switch(list(links.values())):
+        return []
+    cables = {part for rail in rails if rail.prefixlen <= NARROWEST for part in rail.subnets(2)}
+    remedy = "plug the cable in at both ends; where no ring is wanted any more, name the two rails of each node in the "
+    remedy += "inventory (`fabric_interfaces`)"
+    return [
+        Finding(name, "is one of a ring, and a port of it has no interfaces", remedy)
+        for name, here in links.items()
+        if len(here) < 2 * len(rails)
+        and any(IPv4Interface(address).network in cables for link in here.values() for address in link["addresses"])
+    ]
+
+
+def check_netdevs(rails: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Nodes of a ring with a port that shows one netdev alone: routes and NCCL count on both halves."""
+    return [
+        Finding(
+            name,
+            f"a port of a ring has two interfaces, here are {len(each)} at both ports: {', '.join(each)}",
+            "plug the cables in anew at both ends, and reboot it; `lspci -d 15b3:` lists both halves of each port",
+        )
+        for name, each in rails.items()
+        if len(each) != 4
+    ]
+
+
 def gap(heard: Heard, names: Sequence[str], serving: Collection[str]) -> list[Finding]:
     """What is said where one of the three cables is missing: two nodes hear nothing of each other, and the third hears
     each of both on a port of its own. `serving`: nodes that need each other. Where these have their cable, and one to a

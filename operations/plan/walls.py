@@ -24,6 +24,9 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
     is meant for a port that the plan gives out, but the proxy's; and what is meant for a socket of the engine's, on
     whatever port, known by the control group of its container. All else is the owner's and is let by.
 
+    Beside it are routes, so that neither depends on a netdev, which may go with its cable: the node's addresses of the
+    fabric are its own, and what is meant for the fabric leaves over no other network.
+
     In solo there are no rails in the plan: the engine is reached from its own node alone, and what lies on the fabric's
     addresses, if anything, is not Tandem's.
     """
@@ -43,6 +46,7 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
         WALLS,
         [
             File(f"{folder}/tandem.nft", rules),
+            File(f"{folder}/routes", _routes(knobs, node)),
             File(WALLS_SCRIPT, as_is("walls/walls.sh"), "755"),
             File(
                 unit_file(WALLS),
@@ -50,6 +54,14 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
             ),
         ],
     )
+
+
+def _routes(knobs: Knobs, node: Node) -> str:
+    """For walls.sh: a line each. The kernel takes an address for its own by such a route as by that of a netdev, and
+    whoever listens on it goes on.
+    """
+    own = [f"local {address} dev lo table local\n" for address in node.rail_addresses]
+    return "".join([*own, *(f"unreachable {subnet}\n" for subnet in knobs.rail_subnets if node.subnets)])
 
 
 def _given(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -> set[int]:

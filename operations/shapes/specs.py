@@ -166,5 +166,6 @@ class FallbackSpec(TypedDict):
     engine_port: int
     meeting: str
     spec: str
+    rails: list[str]
     after_s: float
     returns: str

@@ -186,3 +186,29 @@ def test_what_a_ring_has_left_on_a_port_goes_with_the_ring(tmp_path: Path) -> No
     for node, number in ((1, 11), (2, 76)):
         outcome.position(node, f"ip address del 192.168.177.{number}/26 dev {DEVICES[2]}")
         outcome.position(node, f"ip address del 192.168.178.{number}/26 dev {DEVICES[3]}")
+
+
+def test_netdevs_that_went_with_a_cable_are_no_other_wiring(tmp_path: Path) -> None:
+    """Nothing is addressed anew, and nobody listens."""
+    states = as_planned()
+    for state, port in ((states[0], RAILS[:2]), (states[1], RAILS[2:])):
+        for device in port:
+            del state["links"][device]
+    outcome = run(tmp_path, states, ())
+    assert outcome.code == 1 and outcome.commands == []
+    told = "is one of a ring, and a port of it has no interfaces"
+    assert outcome.text.count(told) == 2 and "listening" not in outcome.text
+
+
+def test_a_ring_with_half_of_a_port_is_one_line(tmp_path: Path) -> None:
+    states, lost, cables = delivered(), DEVICES[1], heard(*BACKWARD)
+    del states[1]["links"][lost]
+    by_node: dict[str, Any] = {}
+    for name in NAMES:
+        told = cables[name.removeprefix("@fake/")]
+        told = [each for each in told if name != NAMES[1] or each["device"] != lost]
+        frames = [{**each, "node": f"@fake/{each['node']}"} for each in told]
+        by_node[name] = {"doctor.cables": {"ports": list(DEVICES), "heard": frames}}
+    outcome = deploy(tmp_path, states, "-y", *flags(**KNOBS), by_node=by_node)
+    assert outcome.code == 1 and outcome.commands == []
+    assert "a port of a ring has two interfaces, here are 3 at both ports" in outcome.text

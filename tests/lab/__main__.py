@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.lab import builder, cgroup, desk, network, node, rootfs, watch
-from tests.lab.settings import HOME, SSH_KEY, LabNode, known_nodes
+from tests.lab.settings import HOME, LINKS, SSH_KEY, LabNode, known_nodes
 from tests.lab.shell import LabError, run, say, step
 
 
@@ -114,6 +114,11 @@ def main() -> int:
     for verb in ("cut", "heal"):
         help_text = "a LINK: mgmt or rail0 to rail3 for all nodes, or NODE:LINK for one; a cable is cut at both ends"
         verbs.add_parser(verb, help=help_text).add_argument("link")
+    for verb in ("take", "give"):
+        help_text = (
+            "a rail's netdev (rail0 to rail3, or NODE:LINK), as it goes and comes with its cable on a ConnectX-7"
+        )
+        verbs.add_parser(verb, help=help_text).add_argument("link")
     args = parser.parse_args()
     if os.geteuid() != 0:
         raise LabError("booting hosts needs root: run it again with sudo, or as root")
@@ -146,6 +151,16 @@ def _do(args: argparse.Namespace) -> int:
             where, _, link = args.link.rpartition(":")
             for each in _named(where or "all"):
                 network.set_link(each, link, up=args.verb == "heal")
+        case "take" | "give":
+            where, _, link = args.link.rpartition(":")
+            for each in _named(where or "all"):
+                if args.verb == "take":
+                    network.take(each, link)
+                    continue
+                network.give(each, link)
+                # What udev does for a netdev that appears (99-systemd.rules): none runs over a guest's /sys.
+                sysctl = f"sudo /usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/{LINKS[link]}"
+                run(*node.ssh_argv(each), sysctl, check=False)
     return 0
 
 

@@ -72,19 +72,33 @@ def leftover_namespaces() -> list[str]:
 
 def set_link(node: LabNode, link: str, *, up: bool) -> None:
     """Pull a cable, or put it back: a node has no carrier at either end of one, and at its own where a switch is."""
-    port = Port(node, link)
-    if link not in LINKS:
-        raise LabError(f"no link `{link}`: the links of a node are {', '.join(LINKS)}")
-    if link != "mgmt" and port not in _plugged():
-        raise LabError(
-            f"nothing is plugged into {port}: with WIRING={desk.remembered().wiring} a node has {_rails(node)}"
-        )
+    port = Port(node, link) if link == "mgmt" else _rail(node, link)
     CUTS.mkdir(exist_ok=True)
     if up:
         for each in (port, _far_ends().get(port, port)):
             (CUTS / str(each)).unlink(missing_ok=True)
     else:
         (CUTS / str(port)).touch()
+    settle()
+
+
+def take(node: LabNode, link: str) -> None:
+    """Take a rail's netdev away: a ConnectX-7's PCIe link goes down when its cable is pulled, and its netdevs with it.
+    The node at the other end loses its carrier.
+    """
+    port = _rail(node, link)
+    with _alone():
+        run("ip", "-n", node.namespace, "link", "del", port.inside, check=False)
+    settle()
+
+
+def give(node: LabNode, link: str) -> None:
+    """Give it back as a new device: down, without address, under another index."""
+    port = _rail(node, link)
+    with _alone():
+        _make_wire(port)
+        for bridge in (name for name, ports in _bridges().items() if port in ports):
+            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", bridge)
     settle()
 
 
@@ -126,10 +140,15 @@ def go_dark(node: LabNode) -> None:
 
 
 def begin_anew(node: LabNode) -> None:
-    """What a reboot does to NICs (down, no address, MTU 1500, the kernel's own settings) and to nftables (no table).
-    The namespace outlives the node, so it is done here.
+    """What a reboot does to NICs (down, no address, MTU 1500, the kernel's own settings), to nftables (no table) and to
+    routes (none). The namespace outlives the node, so it is done here.
     """
     _take_down(node)
+    for routes in (("type", "unreachable"), ("table", "local", "dev", "lo")):
+        run("ip", "-n", node.namespace, "route", "flush", *routes, check=False)
+    # Its own come back.
+    for state in ("down", "up"):
+        run("ip", "-n", node.namespace, "link", "set", "lo", state)
     run("nsenter", f"--net=/run/netns/{node.namespace}", "nft", "flush", "ruleset")
     for device in LINKS.values():
         run("ip", "-n", node.namespace, "addr", "flush", "dev", device, check=False)
@@ -173,9 +192,24 @@ def _ports(nodes: list[LabNode]) -> list[Port]:
     return [Port(node, link) for node in nodes for link in LINKS]
 
 
+def _rail(node: LabNode, link: str) -> Port:
+    """A rail that something is plugged into."""
+    if link not in LINKS:
+        raise LabError(f"no link `{link}`: the links of a node are {', '.join(LINKS)}")
+    if (port := Port(node, link)) not in _plugged():
+        raise LabError(
+            f"nothing is plugged into {port}: with WIRING={desk.remembered().wiring} a node has {_rails(node)}"
+        )
+    return port
+
+
+def _bridges() -> dict[str, list[Port]]:
+    return bridges(desk.remembered().wiring, known_nodes())
+
+
 def _plugged() -> list[Port]:
     """The rails that something is plugged into."""
-    return [port for ports in bridges(desk.remembered().wiring, known_nodes()).values() for port in ports]
+    return [port for ports in _bridges().values() for port in ports]
 
 
 def _rails(node: LabNode) -> str:

@@ -269,3 +269,31 @@ def test_who_is_joined_to_whom() -> None:
     assert sorted(len(ends) for ends in bridges("ring", NODES).values()) == [4, 4, 4]
     # A name of an interface has at most 15 characters.
     assert all(len(name) < 16 for name in bridges("ring", [LabNode(8), *NODES]))
+
+
+def test_a_netdev_that_is_taken_away_comes_back_as_another_device(pair: World) -> None:
+    """As a ConnectX-7's when its cable is pulled: not without carrier, but gone."""
+    pair.come_to([True, True], *BOTH)
+    show = ("ip", "-n", NODES[1].namespace, "-j", "link")
+    before = {each["ifname"]: each["ifindex"] for each in json.loads(pair.run(*show))}
+    pair.lab("take", "spark-2:rail0")
+    assert set(before) - {each["ifname"] for each in json.loads(pair.run(*show))} == {LINKS["rail0"]}
+    pair.come_to([False], (0, "rail0"))
+    assert pair.carriers((0, "rail1"), (1, "rail1")) == [True, True]
+    # Twice is as good as once.
+    pair.lab("take", "spark-2:rail0")
+    pair.lab("give", "spark-2:rail0")
+    after = {each["ifname"]: each["ifindex"] for each in json.loads(pair.run(*show))}
+    assert set(after) == set(before) and after[LINKS["rail0"]] != before[LINKS["rail0"]]
+    assert not pair.has(NODES[1], "rail0", "UP")
+    pair.bring_up(NODES[1], "rail0")
+    pair.come_to([True, True], *BOTH)
+
+
+def test_a_boot_begins_without_the_routes_of_before(pair: World) -> None:
+    inside = ("ip", "-n", NODES[1].namespace, "route")
+    pair.run(*inside, "add", "local", "192.168.177.12", "dev", "lo", "table", "local", "metric", "4000000000")
+    pair.run(*inside, "add", "unreachable", "192.168.177.0/24")
+    pair.python("from tests.lab import network, settings; network.begin_anew(settings.LabNode(1))")
+    left = pair.run(*inside, "show", "table", "all")
+    assert "192.168.177" not in left and "127.0.0.1" in left

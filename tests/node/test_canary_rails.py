@@ -42,7 +42,13 @@ def test_what_a_rail_lacks_is_named(
 
 
 def test_a_rail_that_is_gone_is_named(tmp_path: Path) -> None:
-    assert rails.rail_problems(RAILS, "railA", tmp_path, {}) == ["the rail railA is not there"]
+    gone = "the interface railA is gone: plug the cable in at both ends"
+    assert rails.rail_problems(RAILS, "railA", tmp_path, {}) == [gone]
+
+
+def test_an_engine_whose_address_the_walls_hold_is_judged_without_its_netdev(tmp_path: Path) -> None:
+    held = rails.Rails({"railA": {"address": "127.0.0.5/24", "mtu": 9000}}, {}, tmp_path)
+    assert held.lost("http://127.0.0.5:8001") == ""
 
 
 @pytest.mark.parametrize(

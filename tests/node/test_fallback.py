@@ -46,6 +46,7 @@ class Node:
             "engine_port": ports[1],
             "meeting": str(mark),
             "spec": "one",
+            "rails": ["rail0"],
             "after_s": 0.6,
             "returns": returns,
         }
@@ -64,6 +65,14 @@ class Node:
         self.is_stopped = False
         self.asked: list[tuple[str, ...]] = []
         self.on = False
+        #: Its rail's netdev is a file; without it ready.sh waits.
+        self.module.NET = self.folder / "net"
+        (self.folder / "net/rail0").mkdir(parents=True)
+
+    def loses_its_rail(self) -> None:
+        """Its rank ends, and does not start."""
+        (self.module.NET / "rail0").rmdir()
+        self._stop()
 
     def serves(self, *specs: str) -> None:
         """Plans that a deploy has seen serve, as operations/node/unit/served.py has them."""
@@ -142,6 +151,8 @@ class Node:
         return True
 
     def _start(self) -> None:
+        if not (self.module.NET / "rail0").exists():
+            return
         self.process = subprocess.Popen([sys.executable, str(self.folder / "meet.py"), "one"])
 
     def _stop(self) -> None:
@@ -453,3 +464,13 @@ def test_a_connection_counts_as_a_request_when_it_stands_at_two_looks() -> None:
         assert comes(lambda: not here.any())
         with socket.create_connection((address, port)):
             assert not here.any()
+
+
+def test_a_node_whose_netdev_went_with_the_cable_serves_alone_until_it_is_back(cluster: Cluster) -> None:
+    """No rank starts then: ready.sh waits for the netdev, and there is no meeting that misses anybody."""
+    head, worker = cluster()
+    head.loses_its_rail()
+    assert comes(lambda: head.is_alone), head.says
+    assert comes(lambda: "because the interface rail0 is gone since" in head.says), head.says
+    (head.module.NET / "rail0").mkdir()
+    assert comes(lambda: head.has_met() and worker.has_met(), 15), (head.says, worker.says)

@@ -15,6 +15,7 @@ from operations.node.model import proof as on_node
 from operations.plan.files import render
 from tests.node import models
 from tests.node.shipped import FILES, load
+from tests.node.spaces import Space
 from tests.plan.samples import engine_of, plan
 
 proof = load("engine/proof.py")
@@ -124,3 +125,24 @@ def test_a_shard_that_was_written_to_since_it_was_proven_is_named(
     assert f"{shard} has been changed since it was proven" in proof.changed(snapshot, record)
     shard.unlink()
     assert f"{shard} is gone" in proof.changed(snapshot, record)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces want root")
+def test_a_rank_names_the_netdev_that_went_with_its_cable() -> None:
+    files = {file.path: file.content for file in engine_of(plan(topology="cluster").head).files}
+    ready = files["/etc/tandem/engine/ready.sh"]
+    function = re.search(r"^rail_is_missing.*?^}$", ready, re.MULTILINE | re.DOTALL)
+    call = "rail_is_missing enp1s0f0np0 192.168.177.11"
+    assert function and f"wait_while {call}" in ready
+    net = Space()
+    try:
+        say = net.argv("sh", "-euc", f"{function.group()}\n{call}")
+        gone = "the interface enp1s0f0np0 is gone: plug the cable in at both ends\n"
+        assert subprocess.check_output(say, text=True) == gone
+        net.run("ip", "link", "add", "enp1s0f0np0", "type", "veth")
+        named = "enp1s0f0np0 has not its address 192.168.177.11; `make apply` sets it\n"
+        assert subprocess.check_output(say, text=True) == named
+        net.address("enp1s0f0np0", "192.168.177.11/24")
+        assert subprocess.check_output(say, text=True) == ""
+    finally:
+        net.close()

@@ -396,7 +396,9 @@ CASES: list[tuple[str, Change, str, str]] = [
         "its image does not tell: no python3",
     ),
     ("solo", field("needs_rails", False), UNASKED, "the fabric: this topology has none"),
-    ("no rails", field("rails", {"spark-2": ()}), UNASKED, "no port that can be a rail is here"),
+    ("no rails", field("rails", {"spark-2": ()}), BAD, "no interface of a ConnectX is here"),
+    ("one half", field("rails", {"spark-2": RAILS[:1]}), REMARK, f"the port shows one interface, {RAILS[0]}"),
+    ("the other half is back", at(f"{LINK}/addresses", []), REMARK, f"{RAILS[1]} has no address, {RAILS[0]} has"),
     (
         "left out",
         all_of(field("streams", []), field("skipped", ("net",))),

@@ -15,10 +15,10 @@ from operations.plan.files import File
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image
 from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
-from operations.plan.nodes import Link, choose_rails, on_fabric
+from operations.plan.nodes import Link, choose_rails, on_fabric, rails_between
 from operations.plan.plan import NodePlan
 from operations.plan.refusal import Refusal
-from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring, ring_plan
 
 
 def specs(of: object) -> list[str]:
@@ -78,16 +78,37 @@ def test_clients_know_one_address_of_each_node_that_serves(bind: str, on_the_oth
 
 
 def waits_for(each: NodePlan) -> list[str]:
-    """Addresses that the engine's start on a node waits for."""
+    """Rails that the engine's start on a node waits for."""
     ready = next(file for file in engine_of(each).files if file.path.endswith("ready.sh"))
-    return re.findall(r"wait_while no_address (\S+)", ready.content)
+    return re.findall(r"wait_while rail_is_missing (\S+ \S+)", ready.content)
 
 
-def test_a_start_waits_for_an_address_only_where_something_listens_on_it() -> None:
-    both = ["192.168.177.11"], ["192.168.177.12"]
-    assert tuple(waits_for(each) for each in plan(topology="cluster").nodes) == both
-    assert tuple(waits_for(each) for each in plan(topology="replicas").nodes) == both
-    assert waits_for(plan(topology="solo").head) == []
+def test_only_a_rank_waits_for_its_rails() -> None:
+    """An engine by itself serves its own node without their netdevs: the walls hold its address."""
+    assert waits_for(plan(topology="cluster").nodes[1]) == [
+        "enp1s0f0np0 192.168.177.12",
+        "enP2p1s0f0np0 192.168.178.12",
+    ]
+    for topology in ("replicas", "solo"):
+        for each in plan(topology=topology).serving:
+            assert waits_for(each) == []
+
+
+def test_who_serves_alone_for_a_cluster_waits_for_no_rail() -> None:
+    """It does so because its rails are gone, for one."""
+    of = plan(topology="cluster", fallback="solo", executor="mp", recipe="nemotron-3-super-nvfp4-marlin")
+    files = {file.path: file.content for service in of.nodes[1].services.values() if service for file in service.files}
+    assert "rail_is_missing" in files["/etc/tandem/engine/ready.sh"]
+    assert "rail_is_missing" not in files["/etc/tandem/fallback/ready.sh"]
+    assert json.loads(files["/etc/tandem/fallback/fallback.json"])["rails"] == ["enp1s0f0np0", "enP2p1s0f0np0"]
+
+
+def test_of_a_ring_s_rails_a_rank_waits_for_those_that_lead_to_other_ranks() -> None:
+    assert len(waits_for(ring_plan(topology="cluster").head)) == 4
+    assert rails_between(ring(knobs())[0], ring(knobs())[:2]) == [
+        {"device": "enp1s0f0np0", "address": "192.168.177.11"},
+        {"device": "enP2p1s0f0np0", "address": "192.168.178.11"},
+    ]
 
 
 def test_solo_is_the_same_with_a_second_node_and_without() -> None:

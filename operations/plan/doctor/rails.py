@@ -30,7 +30,21 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     links, ports = dict(seen.topic("links")), dict(seen.topic("ports"))
     for node, rails in seen.rails.items():
         if not rails:
-            yield Symptom(UNASKED, (node,), "the fabric: no port that can be a rail is here")
+            yield Symptom(
+                BAD,
+                (node,),
+                "no interface of a ConnectX is here",
+                "without a cable they may be gone; ranks and other nodes' engines can't be reached",
+                "plug the cable in at both ends; `lspci -d 15b3:` shows whether the card is there",
+            )
+        if len(rails) == 1:
+            yield Symptom(
+                REMARK,
+                (node,),
+                f"the port shows one interface, {rails[0]}, a GB10's has two",
+                "half of the bandwidth is missing",
+                f"plug the cable in anew until it clicks, then reboot {node}; make apply takes the other one",
+            )
         for rail in rails:
             yield from _port(node, rail, links.get(node, {}).get(rail), ports.get(node, {}).get(rail) or {}, seen)
     for node, problems in seen.mtu.items():
@@ -52,8 +66,8 @@ def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> It
             BAD,
             (node,),
             f"there is no interface {rail}",
-            "it can't be a rail",
-            "mend `fabric_interfaces` in the inventory",
+            "nothing goes over it",
+            "plug the cable in at both ends: without one its interfaces may be gone; or mend `fabric_interfaces`",
         )
         return
     if not link["carrier"]:
@@ -63,6 +77,11 @@ def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> It
         )
         yield Symptom(BAD, (node,), f"the rail {rail} {why}", "nothing goes over it", remedy)
         return
+    links = dict(seen.topic("links")).get(node, {})
+    beside = [each for each in seen.rails[node] if each in links and links[each]["addresses"]]
+    if beside and not link["addresses"]:
+        means = "half of the bandwidth is not used"
+        yield Symptom(REMARK, (node,), f"{rail} has no address, {beside[0]} has", means, "make apply gives it one")
     if link["addresses"] and link["mtu"] != seen.wanted_mtu:
         means = "full frames don't get through, or every packet costs more"
         yield Symptom(BAD, (node,), f"{rail} has MTU {link['mtu']}, not {seen.wanted_mtu}", means, "make apply sets it")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import on_lab, sh
+from tests.chaos.acts import all_of, on_lab, pause, sh, status_says, until_alone
 from tests.chaos.deploying import netplan_unconfirmed
-from tests.chaos.fault import BALANCED, EITHER, PAIRS, SWITCH, Fault
-from tests.lab.cluster import WORKER
+from tests.chaos.fault import BALANCED, EITHER, FALLBACK, OTHER_KIND, PAIRS, SWITCH, Fault
+from tests.chaos.faults.absent import ALONE_S
+from tests.lab.cluster import HEAD, WORKER
+
+GONE = all_of(on_lab("take", "spark-2:rail0"), on_lab("take", "spark-2:rail1"))
+BACK_AGAIN = all_of(on_lab("give", "spark-2:rail0"), on_lab("give", "spark-2:rail1"))
 
 NETWORK = [
     Fault(
@@ -31,6 +35,33 @@ NETWORK = [
         (*EITHER, *SWITCH[:1], *BALANCED),
         "nothing",
         undo=on_lab("heal", "spark-2:rail1"),
+        held_s=20,
+    ),
+    Fault(
+        "both rails' netdevs gone for 5 minutes",
+        all_of(GONE, pause(20), status_says("the interface enp1s0f0np0 is gone: plug the cable in at both ends")),
+        "replicas serve on from each node by itself; a cluster names what is missing, and serves again when it is back",
+        (*EITHER, *BALANCED, *OTHER_KIND),
+        undo=BACK_AGAIN,
+        held_s=300,
+    ),
+    Fault(
+        "both rails' netdevs gone, with a fallback",
+        all_of(GONE, until_alone(HEAD, ALONE_S), until_alone(WORKER, ALONE_S), status_says("serves alone since")),
+        "each node serves alone after 30 s and a cold start; the deploy makes a cluster of both again",
+        FALLBACK,
+        heals="deploy",
+        undo=BACK_AGAIN,
+        takes_minutes=True,
+        told="in the place of a cluster: that ends here",
+    ),
+    Fault(
+        "both rails' netdevs gone for 20 s",
+        GONE,
+        "serves on: nothing of it goes over a rail",
+        ("solo",),
+        "nothing",
+        undo=BACK_AGAIN,
         held_s=20,
     ),
     Fault(
