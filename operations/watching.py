@@ -21,12 +21,15 @@ class Watch:
     """The log of one engine on all nodes that have a part in it, read on and on."""
 
     def __init__(self, model: ServedModel, where: Host) -> None:
+        engine = model.seen_from(where.name)
         self.hosts, self.unit = parts(model, where), model.unit
-        recipe, proof = model.recipe, model.recipe.proof
+        recipe, knobs, proof = engine.recipe, engine.knobs, engine.recipe.proof
+        self.expected = (*proof.expect, *nccl.expected(recipe, knobs))
+        self.of_each = nccl.expected_of_each(recipe, knobs, engine.nodes)
         # The recipe need not say these.
         always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always)}
-        self.expected = (*proof.expect, *nccl.expected(recipe, model.knobs))
+        by_rdma = (nccl.BY_SOCKETS,) if self.of_each else ()
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *by_rdma)}
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
         self._places: dict[str, Journal] = {}
@@ -48,9 +51,14 @@ class Watch:
         return ""
 
     def missing(self) -> list[str]:
-        """Expected patterns that no line has matched so far."""
+        """What no line has matched so far of what is expected, in words."""
         seen = set().union(*self._seen.values())
-        return [pattern for pattern in self.expected if pattern not in seen]
+        of_some = [f"its log never said: {pattern}" for pattern in self.expected if pattern not in seen]
+        return of_some + [
+            f"NCCL of {rank} never said in the log of {log} that it speaks by RDMA: {pattern}"
+            for rank, (log, pattern) in self.of_each.items()
+            if pattern not in self._seen.get(log, ())
+        ]
 
     def stop(self) -> None:
         """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""
@@ -59,11 +67,12 @@ class Watch:
 
     def _read(self, host: Host) -> dict[str, str]:
         place = self._places.get(host.name)
+        of_this = [pattern for log, pattern in self.of_each.values() if log == host.name]
         answer = ask(
             host,
             "unit.journal",
             unit=self.unit,
-            patterns=[*self.forbidden, *self.expected],
+            patterns=[*self.forbidden, *self.expected, *of_this],
             invocation=place["invocation"] if place else "",
             cursor=place["cursor"] if place else "",
         )

@@ -62,13 +62,12 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(node, nodes)
+        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, node), nodes)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
-    env |= nccl.variables(recipe, knobs)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
-    env |= recipe.env
+    env |= recipe.env | nccl.variables(recipe, knobs, node)
     start = render(
         "engine/start.sh.j2",
         exports=recipe.exports,
