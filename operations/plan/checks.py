@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from operations.paths import ENGINE
+from operations.plan import nccl
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
@@ -54,7 +55,11 @@ def check_survey(
         _secrets(survey),
         _tls(survey, knobs),
     )
-    return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
+    found = [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
+    for each in here:
+        mine, links = each.on(node.name), survey["state"]["links"]
+        found += nccl.check_devices(each.recipe, each.knobs, mine, each.nodes, links)
+    return list(dict.fromkeys(found))
 
 
 Findings = Iterator[tuple[str, str]]

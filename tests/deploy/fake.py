@@ -100,6 +100,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
                 "up": True,
                 "mtu": plan.knobs.fabric_mtu,
                 "addresses": [f"{address}/24"],
+                "driver": "",
                 "rdma": None,
             }
             for rail, address in zip(mine.node.rails, mine.node.rail_addresses, strict=True)

@@ -56,9 +56,9 @@ def test_without_rdma_the_recipe_has_the_last_word_on_what_nccl_says(env: dict[s
 
 #: What a recipe asks of NCCL's messages, and what NCCL is told where a start is judged by them.
 MESSAGES: list[tuple[dict[str, str], dict[str, str]]] = [
-    ({}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}),
-    ({"NCCL_DEBUG": "WARN"}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}),
-    ({"NCCL_DEBUG": "trace"}, {"NCCL_DEBUG": "trace", "NCCL_DEBUG_SUBSYS": "INIT,NET"}),
+    ({}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT"}),
+    ({"NCCL_DEBUG": "WARN"}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT"}),
+    ({"NCCL_DEBUG": "trace"}, {"NCCL_DEBUG": "trace", "NCCL_DEBUG_SUBSYS": "INIT"}),
     ({"NCCL_DEBUG_SUBSYS": "COLL,NET"}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL,NET,INIT"}),
     ({"NCCL_DEBUG_SUBSYS": "^NET"}, {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "ALL"}),
 ]
@@ -94,24 +94,41 @@ def test_a_recipe_that_turns_rdma_off_has_both_rails_for_tcp_and_is_not_judged_b
     assert nccl.expected_of_each(recipe, of.knobs, nodes(2, of.knobs)) == {}
 
 
-#: Lines as NCCL prints them (2.27 to 2.30; a plugin of NVIDIA's own images), and whether they show RDMA.
-LINES = {
-    "spark-2:301:301 [0] NCCL INFO Using network IB": True,
-    "spark-2:2981:2981 [0] NCCL INFO Using network IBext_v10": True,
-    "[2026-11-26 17:20:34] spark-2:301:301 [0] NCCL INFO Using network IB": True,
-    "spark-2:301:301 [0] NCCL INFO NET/IB : No device found.": False,
-    "spark-2:301:301 [0] NCCL INFO Using network Socket": False,
-}
+#: What NCCL 2.28.9 prints at the start of a rank whose devices are not there, on a GPU, as the plan tells it to.
+NO_DEVICES = """\
+spark-2:695:695 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
+spark-2:695:695 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so
+spark-2:695:695 [0] NCCL INFO NET/IB : No device found.
+spark-2:695:695 [0] NCCL INFO NET/IB : Using [RO]; OOB enp1s0f0np0:192.168.177.12<0>
+spark-2:695:695 [0] NCCL INFO Failed to initialize NET plugin IB
+spark-2:695:695 [0] NCCL INFO NET/Socket : Using [0]enp1s0f0np0:192.168.177.12<0>
+spark-2:695:695 [0] NCCL INFO Initialized NET plugin Socket
+spark-2:695:695 [0] NCCL INFO Assigned NET plugin Socket to comm
+spark-2:695:695 [0] NCCL INFO Using network Socket
+""".splitlines()
+#: What a start with devices names: NCCL's own way, and that of the plugin in NVIDIA's own images.
+NETWORKS = ("IB", "IBext_v10")
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_what_each_release_says_is_told_apart(line: str) -> None:
+def patterns_of(name: str) -> list[str]:
+    """What the log of a rank must not say, and what it must."""
     wanted = knobs(topology="cluster", executor="mp")
     found = nccl.expected_of_each(load_recipe(wanted.recipe), wanted, ranked(nodes(2, wanted)))
-    assert [log for log, _ in found.values()] == list(found) == ["spark-1", "spark-2"]
-    patterns = [nccl.BY_SOCKETS.pattern, found["spark-2"][1]]
-    assert (found["spark-2"][1] in journal.matches([line], patterns)) == LINES[line]
-    assert (nccl.BY_SOCKETS.pattern in journal.matches([line], patterns)) == line.endswith("Socket")
+    log, pattern = found[name]
+    assert log == name and list(found) == ["spark-1", "spark-2"]
+    return [nccl.BY_SOCKETS.pattern, pattern]
+
+
+def test_a_start_without_the_devices_says_sockets_and_never_rdma() -> None:
+    forbidden, expected = patterns_of("spark-2")
+    assert journal.matches(NO_DEVICES, [forbidden, expected]) == {forbidden: NO_DEVICES[-1]}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_start_with_them_says_rdma_and_never_sockets(network: str) -> None:
+    forbidden, expected = patterns_of("spark-2")
+    line = f"(Worker pid=301) spark-2:695:695 [0] NCCL INFO Using network {network}"
+    assert journal.matches([*NO_DEVICES[:2], line], [forbidden, expected]) == {expected: line}
 
 
 def test_with_ray_each_rank_is_told_by_its_address_in_the_head_s_log() -> None:

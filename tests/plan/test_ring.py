@@ -250,7 +250,7 @@ def test_subnets_without_room_for_quarters_are_refused() -> None:
 
 def problems(node: Node, changes: Mapping[str, Any]) -> list[str]:
     found = survey()
-    link = {"carrier": True, "up": True, "mtu": 9000, "mac": "", "driver": "mlx5_core", "rdma": None, "addresses": []}
+    link = {"carrier": True, "up": True, "mtu": 9000, "mac": "", "driver": "mlx5_core", "rdma": "r", "addresses": []}
     found["state"]["links"] = {device: {**link, **changes.get(device, {})} for device in DEVICES}
     return [each.problem for each in check_survey(node, found, found, ring_plan(**RING).models, knobs(), 3)]
 
