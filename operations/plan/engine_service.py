@@ -96,6 +96,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
+            own = sorted(environment.rank_environment(nccl.seen_by(recipe, node), nodes))
+            files.append(File(f"{folder}/{environment.OWN_OF_RANKS}", json.dumps(own) + "\n"))
         if nccl.is_swapped(recipe, knobs):
             files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
@@ -209,6 +211,8 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
     if knobs.topology == "cluster":
         if knobs.executor == "ray" and model.name:
             argv += ["--volume", f"{ENGINE_SECRETS}:{_SECRETS}:ro"]
+        if knobs.executor == "ray":
+            argv += ["--volume", f"{folder}/{environment.OWN_OF_RANKS}:{environment.NOT_COPIED}:ro"]
         # Where meet.py says to the node's canary whether the ranks have met.
         marks = posixpath.dirname(model.meeting)
         argv += ["--volume", f"{marks}:{marks}"]

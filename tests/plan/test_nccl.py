@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -146,3 +147,18 @@ def test_with_ray_each_rank_is_told_by_its_address_in_the_head_s_log() -> None:
     ):
         seen = journal.matches([line.format(ip, network)], list(both.values()))
         assert [name for name, pattern in both.items() if pattern in seen] == by
+
+
+@pytest.mark.parametrize("executor", ["ray", "mp"])
+def test_with_ray_no_worker_gets_the_head_s_interfaces(executor: str) -> None:
+    """vLLM's Ray executor copies NCCL_* and UCX_* from the head, but for what this file names."""
+    of = planned(load_recipe("nemotron-3-super-nvfp4-marlin"), executor=executor)
+    for index in (0, 1):
+        found, own = files(of, index), variables(of, index)
+        copied = {name for name in own if name.startswith(("NCCL_", "UCX_"))}
+        mount = ":/root/.config/vllm/ray_non_carry_over_env_vars.json:ro"
+        assert (mount in found["run.sh"]) == ("ray_own.json" in found) == (executor == "ray")
+        if executor == "ray":
+            kept = set(json.loads(found["ray_own.json"]))
+            # What NCCL says is the same for all.
+            assert copied - kept == {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}
