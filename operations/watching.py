@@ -67,12 +67,11 @@ class Watch:
 
     def _read(self, host: Host) -> dict[str, str]:
         place = self._places.get(host.name)
-        of_this = [pattern for log, pattern in self.of_each.values() if log == host.name]
         answer = ask(
             host,
             "unit.journal",
             unit=self.unit,
-            patterns=[*self.forbidden, *self.expected, *of_this],
+            patterns=[*self.forbidden, *self.expected, *{pattern for _, pattern in self.of_each.values()}],
             invocation=place["invocation"] if place else "",
             cursor=place["cursor"] if place else "",
         )

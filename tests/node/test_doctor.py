@@ -38,6 +38,7 @@ from operations.node.doctor import (
 from operations.node.image import container
 from operations.node.machine import gpu, heat
 from operations.node.network import links
+from operations.node.unit import services
 from operations.plan import nccl
 
 DOUBLES = Path(__file__).parent / "doubles"
@@ -557,9 +558,9 @@ def test_the_networks_that_nccl_has_named_are_those_of_this_start(
     (tmp_path / "journalctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(networks, "folder_of", lambda unit: str(tmp_path))
-    monkeypatch.setattr(networks.services, "engines", lambda: ["tandem-engine"])
+    monkeypatch.setattr(services, "engines", lambda: ["tandem-engine"])
     state = {"ActiveState": "active", "InvocationID": "abc"}
-    monkeypatch.setattr(networks.services, "unit_states", lambda units: dict.fromkeys(units, state))
+    monkeypatch.setattr(services, "unit_states", lambda units: dict.fromkeys(units, state))
     assert networks.main() == told
     state["ActiveState"] = "inactive"
     assert networks.main() == {}
