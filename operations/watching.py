@@ -50,15 +50,16 @@ class Watch:
                 return f"{host.name}: the pattern `{slow[0]}` of the recipe's proof takes too long: write it simpler"
         return ""
 
-    def missing(self) -> list[str]:
-        """What no line has matched so far of what is expected, in words."""
+    def missing(self) -> str:
+        """Why it is not the engine that was meant, by what no line has said so far; or nothing."""
         seen = set().union(*self._seen.values())
-        of_some = [f"its log never said: {pattern}" for pattern in self.expected if pattern not in seen]
-        return of_some + [
-            f"NCCL of {rank} never said in the log of {log} that it speaks by RDMA: {pattern}"
-            for rank, (log, pattern) in self.of_each.items()
-            if pattern not in self._seen.get(log, ())
-        ]
+        for pattern in self.expected:
+            if pattern not in seen:
+                return f"its log never said: {pattern}"
+        for rank, (log, pattern) in self.of_each.items():
+            if pattern not in self._seen.get(log, ()):
+                return f"NCCL of {rank} never said in the log of {log} that it speaks by RDMA: {pattern}"
+        return ""
 
     def stop(self) -> None:
         """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""

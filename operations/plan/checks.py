@@ -22,6 +22,8 @@ GIB = 1 << 30
 SPARE_GIB = 0.1
 #: GiB that Prometheus' and Alertmanager's packages unpack to, with what they need.
 PACKAGES_GIB = 0.3
+#: Of netdevs that can do RDMA.
+RDMA_DRIVER = "mlx5_core"
 #: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead.
 BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
@@ -51,15 +53,12 @@ def check_survey(
         _room(node, survey, models if node.is_head else here, knobs),
         _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
+        _rdma(node, survey, here),
         _sources(node, survey, knobs),
         _secrets(survey),
         _tls(survey, knobs),
     )
-    found = [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
-    for each in here:
-        mine, links = each.on(node.name), survey["state"]["links"]
-        found += nccl.check_devices(each.recipe, each.knobs, mine, each.nodes, links)
-    return list(dict.fromkeys(found))
+    return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
 
 
 Findings = Iterator[tuple[str, str]]
@@ -280,6 +279,24 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
                     f"{entry['file']} gives `{rail}` {entry['gives']} too",
                     f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
                 )
+
+
+def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings:
+    """Rails of a cluster's rank that can do RDMA and have no device for it: NCCL would take sockets, or half of the
+    bandwidth. Without any where other ranks have them it would not come up.
+    """
+    links = survey["state"]["links"]
+    without = [rail for rail in node.rails if rail in links and not links[rail]["rdma"]]
+    lacking = [rail for rail in without if links[rail]["driver"] == RDMA_DRIVER]
+    wants = [each for each in models if each.knobs.topology == "cluster" and nccl.seen_by(each.recipe, node) is node]
+    others = [rank.name for each in wants for rank in each.nodes if rank.rdma and rank.name != node.name]
+    if wants and (lacking or (without and others and not node.rdma)):
+        yield (
+            f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in lacking or without)}"
+            f"{f', {others[0]} has them' if others else ''}: NCCL would speak TCP, and every token be late",
+            "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
+            "'1' in the recipe's env",
+        )
 
 
 def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:

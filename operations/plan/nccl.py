@@ -12,31 +12,25 @@ serves, at a fraction of its speed. So NCCL is made to say its network, and a st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from operations.plan import environment
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.recipe import Forbidden, Recipe
-from operations.plan.refusal import Finding
-from operations.shapes.fabric import Links
 
 #: What each communicator says of itself at the level INFO (NCCL 2.27 to 2.30: init.cc, commAlloc). `NET/IB : Using` is
 #: no such word: NCCL says that also where it has found no device, and takes sockets then (seen with 2.28.9).
 _SAYS = "NCCL INFO Using network "
 #: By RDMA: NCCL's own way, or that of a plugin in the image (`IBext_v10` of HPC-X in NVIDIA's own images).
 BY_RDMA = f"{_SAYS}IB"
-#: What an owner does who means it.
-TCP = "where TCP is meant, set NCCL_IB_DISABLE to '1' in the recipe's env"
 BY_SOCKETS = Forbidden(
     pattern=f"{_SAYS}Socket",
     meaning="NCCL speaks TCP, and every token is late: it has not found the RDMA devices of the rails. `rdma link` has "
     "to name one for each rail, and /dev/infiniband to have a uverbs for each; a reboot brings back what an update of "
-    f"the driver took; {TCP}",
+    "the driver took; where TCP is meant, set NCCL_IB_DISABLE to '1' in the recipe's env",
 )
-#: Of netdevs that can do RDMA.
-DRIVER = "mlx5_core"
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")
 
@@ -73,22 +67,6 @@ def variables(recipe: Recipe, knobs: Knobs, node: Node) -> dict[str, str]:
         "NCCL_DEBUG": level if level.upper() in _LEVELS else _LEVELS[0],
         "NCCL_DEBUG_SUBSYS": ",".join(parts),
     }
-
-
-def check_devices(recipe: Recipe, knobs: Knobs, node: Node, ranks: Sequence[Node], links: Links) -> Iterator[Finding]:
-    """Rails of a cluster's node that can do RDMA and have no device for it: NCCL would take sockets, or half of the
-    bandwidth; where other ranks have devices it would not come up. `ranks`: all of the engine's; `links`: the node's.
-    """
-    if knobs.topology != "cluster" or seen_by(recipe, node) is not node:
-        return
-    without = [rail for rail in node.rails if rail in links and not links[rail]["rdma"]]
-    able = [rail for rail in without if links[rail]["driver"] == DRIVER]
-    others = [each.name for each in ranks if each.rdma and each.name != node.name]
-    if able or (without and others and not node.rdma):
-        problem = f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in able or without)}"
-        problem += f", {others[0]} has them" if others else ""
-        remedy = f"sudo modprobe mlx5_ib, or reboot: `rdma link` must name them; {TCP}"
-        yield Finding(node.name, f"{problem}: NCCL would speak TCP, and every token be late", remedy)
 
 
 def expected(recipe: Recipe, knobs: Knobs) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def test_where_the_system_s_nccl_is_wanted_a_log_without_it_is_missed(
     looking = watch_of(**changes)
     ours, version = nccl.expected(model.recipe.model_copy(update=changes), model.knobs)
     journals["spark-1"] = [said("a", **{version: "NCCL version 2.28.9+cuda13.0"})]
-    assert looking.look() == "" and looking.missing() == [f"its log never said: {ours}"]
+    assert looking.look() == "" and looking.missing() == f"its log never said: {ours}"
 
 
 def test_a_pattern_that_takes_too_long_ends_the_wait_with_its_name(journals: dict[str, list[dict[str, Any]]]) -> None:
@@ -75,7 +75,7 @@ def test_a_line_of_any_rank_counts(journals: dict[str, list[dict[str, Any]]]) ->
     journals["spark-1"] = [said("a", serving="it is serving")]
     journals["spark-2"] = [said("b", joined="rank 1 joined")]
     looking = watch()
-    assert looking.look() == "" and looking.missing() == []
+    assert looking.look() == "" and looking.missing() == ""
 
 
 def test_what_an_earlier_start_has_said_does_not_count(journals: dict[str, list[dict[str, Any]]]) -> None:
@@ -83,7 +83,7 @@ def test_what_an_earlier_start_has_said_does_not_count(journals: dict[str, list[
     looking = watch()
     looking.look()
     looking.look()
-    assert looking.missing() == ["its log never said: serving"]
+    assert looking.missing() == "its log never said: serving"
 
 
 def test_a_forbidden_line_of_a_worker_is_told_with_node_line_and_meaning(
@@ -103,9 +103,8 @@ def test_each_rank_has_to_say_that_it_speaks_by_rdma(journals: dict[str, list[di
     journals["spark-2"] = [said("b"), said("b", **{nccl.BY_RDMA: "spark-2:9:9 [0] NCCL INFO Using network IB"})]
     looking = by_rdma()
     assert looking.look() == ""
-    (missing,) = looking.missing()
-    assert missing.startswith("NCCL of spark-2 never said in the log of spark-2 that it speaks by RDMA: ")
-    assert looking.look() == "" and looking.missing() == []
+    assert looking.missing().startswith("NCCL of spark-2 never said in the log of spark-2 that it speaks by RDMA: ")
+    assert looking.look() == "" and looking.missing() == ""
 
 
 @pytest.mark.parametrize("rank", ["spark-1", "spark-2"])
@@ -120,7 +119,7 @@ def test_a_rank_that_took_sockets_ends_the_start_with_what_helps(
 
 def test_without_rdma_nothing_is_asked_of_nccl(journals: dict[str, list[dict[str, Any]]]) -> None:
     looking = watch_of(proof=Proof())
-    assert nccl.BY_SOCKETS.pattern not in looking.forbidden and looking.look() == "" and looking.missing() == []
+    assert nccl.BY_SOCKETS.pattern not in looking.forbidden and looking.look() == "" and looking.missing() == ""
 
 
 def test_with_ray_the_head_s_log_is_read_for_all_ranks(journals: dict[str, list[dict[str, Any]]]) -> None:
@@ -129,5 +128,4 @@ def test_with_ray_the_head_s_log_is_read_for_all_ranks(journals: dict[str, list[
     assert [len(each) for each in asked.values()] == [2, 0]
     journals["spark-1"] = [said("a", **{asked["spark-1"][0]: "x"})]
     assert looking.look() == ""
-    (missing,) = looking.missing()
-    assert missing.startswith("NCCL of spark-2 never said in the log of spark-1 ")
+    assert looking.missing().startswith("NCCL of spark-2 never said in the log of spark-1 ")
