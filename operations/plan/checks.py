@@ -288,14 +288,14 @@ def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings
     links = survey["state"]["links"]
     without = [rail for rail in node.rails if rail in links and not links[rail]["rdma"]]
     lacking = [rail for rail in without if links[rail]["driver"] == RDMA_DRIVER]
-    wants = [each for each in models if each.knobs.topology == "cluster" and nccl.seen_by(each.recipe, node) is node]
+    wants = [each for each in models if nccl.may_use_rdma(each.recipe, each.knobs)]
     others = [rank.name for each in wants for rank in each.nodes if rank.rdma and rank.name != node.name]
     if wants and (lacking or (without and others and not node.rdma)):
         yield (
             f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in lacking or without)}"
             f"{f', {others[0]} has them' if others else ''}: NCCL would speak TCP, and every token be late",
-            "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
-            "'1' in the recipe's env",
+            "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE "
+            "to '1' in the recipe's env",
         )
 
 

@@ -62,7 +62,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, node), nodes)
+        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
@@ -96,7 +96,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
-            own = sorted(environment.rank_environment(nccl.seen_by(recipe, node), nodes))
+            own = sorted(environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes))
             files.append(File(f"{folder}/{environment.OWN_OF_RANKS}", json.dumps(own) + "\n"))
         if nccl.is_swapped(recipe, knobs):
             files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))

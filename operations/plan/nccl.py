@@ -45,20 +45,20 @@ def commands(recipe: Recipe, knobs: Knobs) -> list[list[str]]:
     return [["python3", f"{environment.MOUNT}/nccl.py"]] if is_swapped(recipe, knobs) else []
 
 
-def is_by_rdma(recipe: Recipe, knobs: Knobs, node: Node) -> bool:
-    """Whether a node's rank shall speak by RDMA: its rails have devices for it, and the recipe has it on."""
-    return knobs.topology == "cluster" and bool(seen_by(recipe, node).rdma)
+def may_use_rdma(recipe: Recipe, knobs: Knobs) -> bool:
+    """Whether ranks speak through NCCL, and the recipe has not turned RDMA off for it."""
+    return knobs.topology == "cluster" and recipe.needs.gpu and recipe.env.get("NCCL_IB_DISABLE", "0") in ("", "0")
 
 
-def seen_by(recipe: Recipe, node: Node) -> Node:
-    """A node as NCCL shall see it: without RDMA where the recipe has turned that off."""
-    return node if recipe.env.get("NCCL_IB_DISABLE", "0") in ("", "0") else replace(node, rdma=())
+def seen_by(recipe: Recipe, knobs: Knobs, node: Node) -> Node:
+    """A node as NCCL shall see it: without RDMA where it may not use it."""
+    return node if may_use_rdma(recipe, knobs) else replace(node, rdma=())
 
 
 def variables(recipe: Recipe, knobs: Knobs, node: Node) -> dict[str, str]:
     """What makes NCCL say what a start is judged by. A recipe may ask for more than that, and not for less."""
     level, asked = recipe.env.get("NCCL_DEBUG", ""), recipe.env.get("NCCL_DEBUG_SUBSYS", "")
-    if not is_by_rdma(recipe, knobs, node):
+    if not seen_by(recipe, knobs, node).rdma:
         # NCCL itself says its version when the ranks meet.
         return {"NCCL_DEBUG": level or "VERSION"} if is_swapped(recipe, knobs) else {}
     # A list that begins with `^` says what is left out.
@@ -82,7 +82,7 @@ def expected_of_each(recipe: Recipe, knobs: Knobs, ranks: Sequence[Node]) -> dic
     Each says it in its node's own log; with Ray in the head's, behind the address of its node where that is another one
     (`(RayWorkerWrapper pid=2981, ip=192.168.177.12)`).
     """
-    told = [each for each in ranks if is_by_rdma(recipe, knobs, each)]
+    told = [each for each in ranks if seen_by(recipe, knobs, each).rdma]
     head = next((each.name for each in ranks if each.leads), "")
     if knobs.executor != "ray":
         return {each.name: (each.name, BY_RDMA) for each in told}

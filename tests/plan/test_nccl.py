@@ -95,6 +95,13 @@ def test_a_recipe_that_turns_rdma_off_has_both_rails_for_tcp_and_is_not_judged_b
     assert nccl.expected_of_each(recipe, of.knobs, nodes(2, of.knobs)) == {}
 
 
+def test_ranks_without_a_gpu_do_not_speak_through_nccl_and_are_not_judged_by_it() -> None:
+    recipe = load_recipe("lab-tiny-llama")
+    of = planned(recipe, topology="cluster")
+    assert "NCCL_DEBUG" not in variables(of, 0) and "NCCL_IB_HCA" not in variables(of, 0)
+    assert nccl.expected_of_each(recipe, of.knobs, nodes(2, of.knobs)) == {}
+
+
 #: What NCCL 2.28.9 prints at the start of a rank whose devices are not there, on a GPU, as the plan tells it to.
 NO_DEVICES = """\
 spark-2:695:695 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
