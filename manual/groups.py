@@ -95,6 +95,7 @@ START = Group(
             "operations/verify.py",
             "operations/waiting.py",
             "operations/watching.py",
+            "operations/plan/nccl.py",
             "operations/node/engine/probe.py",
         ),
         "Its words are judged": ("operations/node/engine/sense.py",),

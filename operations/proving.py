@@ -56,7 +56,7 @@ def await_engine(run: Run, model: ServedModel, where: Host) -> str:
 def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
     """Why an engine that gives tokens is still not the one that was meant; empty: it is."""
     deadline = time.monotonic() + LOG_S
-    while problem := watch.look() or "".join(f"its log never said: {pattern}" for pattern in watch.missing()[:1]):
+    while problem := watch.look() or watch.missing():
         if not watch.missing() or time.monotonic() > deadline:
             watch.stop()
             return f"{where.name}: {problem}. The engine is stopped"

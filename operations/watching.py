@@ -21,12 +21,15 @@ class Watch:
     """The log of one engine on all nodes that have a part in it, read on and on."""
 
     def __init__(self, model: ServedModel, where: Host) -> None:
+        engine = model.seen_from(where.name)
         self.hosts, self.unit = parts(model, where), model.unit
-        recipe, proof = model.recipe, model.recipe.proof
+        recipe, knobs, proof = engine.recipe, engine.knobs, engine.recipe.proof
+        self.expected = (*proof.expect, *nccl.expected(recipe, knobs))
+        self.of_each = nccl.expected_of_each(recipe, knobs, engine.nodes)
         # The recipe need not say these.
         always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
-        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always)}
-        self.expected = (*proof.expect, *nccl.expected(recipe, model.knobs))
+        by_rdma = (nccl.BY_SOCKETS,) if self.of_each else ()
+        self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *by_rdma)}
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
         self._places: dict[str, Journal] = {}
@@ -47,10 +50,16 @@ class Watch:
                 return f"{host.name}: the pattern `{slow[0]}` of the recipe's proof takes too long: write it simpler"
         return ""
 
-    def missing(self) -> list[str]:
-        """Expected patterns that no line has matched so far."""
+    def missing(self) -> str:
+        """Why it is not the engine that was meant, by what no line has said so far; or nothing."""
         seen = set().union(*self._seen.values())
-        return [pattern for pattern in self.expected if pattern not in seen]
+        for pattern in self.expected:
+            if pattern not in seen:
+                return f"its log never said: {pattern}"
+        for rank, (log, pattern) in self.of_each.items():
+            if pattern not in self._seen.get(log, ()):
+                return f"NCCL of {rank} never said in the log of {log} that it speaks by RDMA: {pattern}"
+        return ""
 
     def stop(self) -> None:
         """Stop the engine on all its nodes, and keep it down over a reboot: it would do the same again."""
@@ -63,7 +72,7 @@ class Watch:
             host,
             "unit.journal",
             unit=self.unit,
-            patterns=[*self.forbidden, *self.expected],
+            patterns=[*self.forbidden, *self.expected, *{pattern for _, pattern in self.of_each.values()}],
             invocation=place["invocation"] if place else "",
             cursor=place["cursor"] if place else "",
         )

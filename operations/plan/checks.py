@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Interface
 
-from operations.plan import demand, tuning
+from operations.plan import demand, nccl, tuning
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
@@ -23,6 +23,8 @@ GIB = 1 << 30
 SPARE_GIB = 0.1
 #: GiB that Prometheus' and Alertmanager's packages unpack to, with what they need.
 PACKAGES_GIB = 0.3
+#: Of netdevs that can do RDMA.
+RDMA_DRIVER = "mlx5_core"
 #: Kernels that are known to fail with ConnectX-7 or the GPU, and what to run instead.
 BAD_KERNELS = {
     "7.0.0-1019-nvidia": "it reserves 9 GiB for kexec and RDMA registration fails; boot with kho=off, or 6.17.0-1032",
@@ -56,6 +58,7 @@ def check_survey(
         _ports(node, survey, knobs, count, here),
         _fabric(node, survey, knobs),
         _firewall(node, survey, knobs),
+        _rdma(node, survey, here),
         _sources(node, survey, knobs),
         _secrets(survey),
         _tls(survey, knobs),
@@ -276,8 +279,8 @@ def _fabric(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         )
     elif on_fabric(_v4(node.management), node.subnets):
         yield (
-            f"the login comes in on {node.management}, which is in `rail_subnets`",
-            "set `rail_subnets` in group_data/all.py to others: they are the rails' alone",
+            f"the login comes in on {node.management}, which is in `fabric_subnets`",
+            "set `fabric_subnets` in group_data/all.py to others: they are the rails' alone",
         )
     if not node.rails and not lost:
         yield (
@@ -320,6 +323,24 @@ def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
         yield (
             f"{shut[0]['by']} lets no connection in over {over}: ranks and copies could not reach this node",
             " && ".join(each["remedy"] for each in shut),
+        )
+
+
+def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings:
+    """Rails of a cluster's rank that can do RDMA and have no device for it: NCCL would take sockets, or half of the
+    bandwidth. Without any where other ranks have them it would not come up.
+    """
+    links = survey["state"]["links"]
+    without = [rail for rail in node.rails if rail in links and not links[rail]["rdma"]]
+    lacking = [rail for rail in without if links[rail]["driver"] == RDMA_DRIVER]
+    wants = [each for each in models if nccl.may_use_rdma(each.recipe, each.knobs)]
+    others = [rank.name for each in wants for rank in each.nodes if rank.rdma and rank.name != node.name]
+    if wants and (lacking or (without and others and not node.rdma)):
+        yield (
+            f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in lacking or without)}"
+            f"{f', {others[0]} has them' if others else ''}: NCCL would speak TCP, and every token be late",
+            "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE "
+            "to '1' in the recipe's env",
         )
 
 

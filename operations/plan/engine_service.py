@@ -65,13 +65,12 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
-        env |= runs.rank_environment(node) | environment.rank_environment(node, nodes)
+        env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
-    env |= nccl.variables(recipe, knobs)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
-    env |= recipe.env
+    env |= recipe.env | nccl.variables(recipe, knobs, node)
     start = render(
         "engine/start.sh.j2",
         exports=recipe.exports,
@@ -101,6 +100,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         files.append(File(f"{folder}/meet.py", as_is("engine/meet.py")))
         if knobs.executor == "ray":
             files.append(File(f"{folder}/ray_nodes.py", as_is("engine/ray_nodes.py")))
+            own = sorted(environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes))
+            files.append(File(f"{folder}/{environment.OWN_OF_RANKS}", json.dumps(own) + "\n"))
         if nccl.is_swapped(recipe, knobs):
             files.append(File(f"{folder}/nccl.py", as_is("engine/nccl.py")))
     files += [File(f"{folder}/{name}", content) for name, content in runs.files(recipe).items()]
@@ -248,6 +249,8 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
     if knobs.topology == "cluster":
         if knobs.executor == "ray" and model.name:
             argv += ["--volume", f"{ENGINE_SECRETS}:{_SECRETS}:ro"]
+        if knobs.executor == "ray":
+            argv += ["--volume", f"{folder}/{environment.OWN_OF_RANKS}:{environment.NOT_COPIED}:ro"]
         # Where meet.py says to the node's canary whether the ranks have met.
         marks = posixpath.dirname(model.meeting)
         argv += ["--volume", f"{marks}:{marks}"]

@@ -11,6 +11,9 @@ from operations.plan.nodes import Node
 HUB = "/hub"
 #: Where the files of /etc/tandem/engine are mounted in the container.
 MOUNT = "/tandem"
+#: Names of variables that each of Ray's workers has of its own node, and where vLLM looks for such names. All others of
+#: NCCL_* and UCX_* it copies from the head, whose interfaces are the head's (vllm/ray/ray_env.py).
+OWN_OF_RANKS, NOT_COPIED = "ray_own.json", "/root/.config/vllm/ray_non_carry_over_env_vars.json"
 
 
 def common_environment() -> dict[str, str]:
@@ -27,8 +30,9 @@ def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
         return _ring_environment(node, ranks)
     first = node.rails[0]
     env = {
-        # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves.
-        "NCCL_SOCKET_IFNAME": first,
+        # NCCL's bootstrap, gloo's rendezvous and tensorpipe each look for an interface by themselves. Without RDMA NCCL
+        # sends its data by sockets, over each interface that is named.
+        "NCCL_SOCKET_IFNAME": _exactly([first] if node.rdma else node.rails),
         "GLOO_SOCKET_IFNAME": first,
         "TP_SOCKET_IFNAME": first,
         # UCX and Open MPI probe every interface and settle on one that the peer may not reach.
@@ -40,7 +44,7 @@ def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     }
     if node.rdma:
         # Both twins: each is half of the port's bandwidth (111 against 190 Gb/s).
-        env["NCCL_IB_HCA"] = ",".join(node.rdma)
+        env["NCCL_IB_HCA"] = _exactly(node.rdma)
         env["NCCL_IB_DISABLE"] = "0"
     return env
 
@@ -57,7 +61,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
     rails = [node.rails[place] for place in used]
     every = ",".join(rails)
     env = {
-        "NCCL_SOCKET_IFNAME": every,
+        "NCCL_SOCKET_IFNAME": _exactly(rails),
         "GLOO_SOCKET_IFNAME": rails[0],
         "TP_SOCKET_IFNAME": rails[0],
         "UCX_NET_DEVICES": every,
@@ -66,7 +70,7 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
         "NCCL_IGNORE_CPU_AFFINITY": "1",
     }
     if node.rdma:
-        env["NCCL_IB_HCA"] = ",".join(node.rdma[place] for place in used)
+        env["NCCL_IB_HCA"] = _exactly([node.rdma[place] for place in used])
         env["NCCL_IB_DISABLE"] = "0"
         env["NCCL_IB_MERGE_NICS"] = "0"
         env["NCCL_IB_SUBNET_AWARE_ROUTING"] = "1"
@@ -76,6 +80,13 @@ def _ring_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:
         # A plugin of the image's would choose devices by its own rules.
         env["NCCL_NET_PLUGIN"] = "none"
     return env
+
+
+def _exactly(names: Sequence[str]) -> str:
+    """A list for NCCL, which takes a name without `=` for the beginning of names: a VLAN's on the rail would do. It
+    stands once, in front of all (read in NCCL 2.27 to 2.30). Gloo, tensorpipe, UCX and Open MPI take names as they are.
+    """
+    return "=" + ",".join(names)
 
 
 def ray_environment(node: Node, head: Node, knobs: Knobs) -> dict[str, str]:

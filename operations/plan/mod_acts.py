@@ -89,7 +89,7 @@ def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Itera
         if (_BEHIND.search(code) or _LEFT.search(code)) and not _ENDED.search(code):
             line = next((line for line in code.splitlines() if _BEHIND.search(line) or _LEFT.search(line)), "")
             yield Acts("start", f"it leaves a process behind: `{' '.join(line.split())[:60]}`")
-    wanted = [*OWNED_ENV, *addresses(), "NCCL_IB_GID_INDEX", "VLLM_PORT", *names]
+    wanted = [*OWNED_ENV, *addresses(), "VLLM_PORT", *names]
     used = re.findall(r"\$\{?[!#]?([A-Za-z_]\w*)", script.filled)
     if known := [name for name in used if name in wanted]:
         yield Acts("start", f"it reads `${known[0]}`, which a container has when it starts")

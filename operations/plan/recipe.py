@@ -17,11 +17,18 @@ from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 from operations.shapes import Json
 
-#: Environment that is the plan's: computed from each node's own links, or what keeps others out of a cluster's Ray. How
-#: an engine is told its address is its class's to say.
+#: Environment that is the plan's: computed from each node's own links, left to be found there (a GID's index differs by
+#: node and drifts), what a start is judged by, or what keeps others out of a cluster's Ray. How an engine is told its
+#: address is its class's to say. NCCL_IB_DISABLE is a recipe's: it says whether, not by which way.
 OWNED_ENV = (
     *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "MASTER_ADDR"),
-    *("UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include", "MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
+    *("NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_SOCKET_FAMILY", "NCCL_OOB_NET_ENABLE", "NCCL_OOB_NET_IFNAME"),
+    *("NCCL_IB_GID_INDEX", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM"),
+    *("NCCL_IB_MERGE_NICS", "NCCL_IB_SUBNET_AWARE_ROUTING", "NCCL_IB_SUBNET_PREFIX_LEN", "NCCL_CROSS_NIC"),
+    *("NCCL_COMM_ID", "NCCL_HOSTID", "NCCL_CONF_FILE", "NCCL_DEBUG_FILE"),
+    *("VLLM_GPU_NIC_PCIE_MAPPING", "VLLM_NIC_SELECTION_VARS", "NVSHMEM_HCA_LIST", "NVSHMEM_IB_GID_INDEX"),
+    *("UCX_NET_DEVICES", "UCX_IB_GID_INDEX", "OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"),
+    *("MN_IF_NAME", "NODE_IP", "RAY_ADDRESS", "HF_HUB_CACHE"),
     *("RAY_NODE_IP_ADDRESS", "RAY_OVERRIDE_NODE_IP_ADDRESS"),
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_K8S_TOKEN_AUTH"),
     *("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"),

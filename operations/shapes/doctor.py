@@ -217,6 +217,7 @@ class DoctorLook(TypedDict, total=False):
     heat: Heat
     memory: MemoryGib
     links: Links
+    networks: dict[str, list[str]]
     ports: dict[str, Port]
     holders: Holders
     software: Software

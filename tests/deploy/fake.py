@@ -100,6 +100,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
                 "up": True,
                 "mtu": plan.knobs.fabric_mtu,
                 "addresses": [f"{address}/24"],
+                "driver": "",
                 "rdma": None,
                 "mac": f"30:c5:99:00:0{mine.node.index}:0{mine.node.rails.index(rail)}",
                 "arp": dict(ARP),

@@ -29,6 +29,7 @@ from operations.node.doctor import (
     kernel_log,
     look,
     memory,
+    networks,
     ports,
     rdma,
     reading,
@@ -37,6 +38,8 @@ from operations.node.doctor import (
 from operations.node.image import container
 from operations.node.machine import gpu, heat
 from operations.node.network import links
+from operations.node.unit import services
+from operations.plan import nccl
 
 DOUBLES = Path(__file__).parent / "doubles"
 TOPICS = {
@@ -47,6 +50,7 @@ TOPICS = {
     "heat",
     "memory",
     "links",
+    "networks",
     "ports",
     "holders",
     "software",
@@ -551,3 +555,37 @@ def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Pat
     where = {"device": "rocep1s0f0", "address": "192.168.177.12", "port": 18515, "seconds": 1}
     assert rdma.main("measure", own="192.168.177.11", **where) == {"gbit_s": 92.57}
     assert seen.exists()
+
+
+#: Of an engine's environment and its log (a double of journalctl has it), and what is said of them.
+NETWORKS: list[tuple[str, list[str], dict[str, list[str]]]] = [
+    ("NCCL_IB_HCA==rocep1s0f0", ["IB", "IB"], {"tandem-engine": ["IB"]}),
+    ("NCCL_IB_HCA==rocep1s0f0", ["IBext_v10", "Socket"], {"tandem-engine": ["IBext_v10", "Socket"]}),
+    ("NCCL_IB_HCA==rocep1s0f0", [], {"tandem-engine": []}),
+    ("NCCL_IB_DISABLE=1", ["Socket"], {}),
+]
+
+
+@pytest.mark.parametrize(("env", "said", "told"), NETWORKS)
+def test_the_networks_that_nccl_has_named_are_those_of_this_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str, said: list[str], told: dict[str, list[str]]
+) -> None:
+    (tmp_path / "engine.env").write_text(f"A=1\n{env}\n")
+    lines = [f"spark-1:9:9 [0] NCCL INFO Using network {name}" for name in said]
+    (tmp_path / "log").write_text("".join(f"{line}\n" for line in [*lines, "it is serving"]))
+    (tmp_path / "journalctl").write_text(
+        f'#!/bin/sh\n[ "$1" = _SYSTEMD_INVOCATION_ID=abc ] && exec grep "${{2#--grep=}}" {tmp_path}/log\n'
+    )
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(networks, "folder_of", lambda unit: str(tmp_path))
+    monkeypatch.setattr(services, "engines", lambda: ["tandem-engine"])
+    state = {"ActiveState": "active", "InvocationID": "abc"}
+    monkeypatch.setattr(services, "unit_states", lambda units: dict.fromkeys(units, state))
+    assert networks.main() == told
+    state["ActiveState"] = "inactive"
+    assert networks.main() == {}
+
+
+def test_what_the_doctor_looks_for_is_what_a_start_is_judged_by() -> None:
+    assert nccl.BY_RDMA.startswith(networks.SAYS) and nccl.BY_SOCKETS.pattern == f"{networks.SAYS}Socket"

@@ -95,7 +95,7 @@ def engine_of(planned: NodePlan) -> Service:
 
 def survey(**changes: Any) -> Any:
     """A healthy DGX Spark with nothing deployed."""
-    link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "mac": "", "driver": "mlx5_core", "rdma": None}
+    link = {"carrier": True, "up": True, "mtu": 1500, "addresses": [], "mac": "", "driver": "mlx5_core"}
     found: dict[str, Any] = {
         "sudo": True,
         "home": "/home/spark",
@@ -136,8 +136,8 @@ def survey(**changes: Any) -> Any:
             "images": {},
             "files": {},
             "links": {
-                "enp1s0f0np0": link | {"mac": "30:c5:99:00:00:01"},
-                "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02"},
+                "enp1s0f0np0": link | {"mac": "30:c5:99:00:00:01", "rdma": "rocep1s0f0"},
+                "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02", "rdma": "roceP2p1s0f0"},
             },
             "models": {},
             "slots": {},

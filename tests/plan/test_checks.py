@@ -17,7 +17,7 @@ from operations.plan.plan import served_models
 from operations.plan.served_model import ServedModel
 from operations.plan.wanted import wanted as read
 from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
-from tests.plan.samples import knob_data, knobs, nodes, one, survey
+from tests.plan.samples import knob_data, knobs, make_plan, nodes, one, survey
 
 
 def models(wanted: Knobs, count: int) -> tuple[ServedModel, ...]:
@@ -276,3 +276,39 @@ def test_what_ollama_holds_is_counted_as_free_since_a_start_unloads_it() -> None
     assert findings(survey(memory=held)) == ""
     assert "MiB" not in findings(survey(memory={**held, "ollama_mib": 10_000}))
     assert "68.4 GiB of memory available" in findings(survey(memory={**held, "ollama_mib": 10_000}))
+
+
+def of_cluster(rdma: tuple[bool, bool], links: Any, env: dict[str, str] | None = None) -> list[str]:
+    """What stands in the way on the second of two nodes; `rdma`: whether each has devices on its rails."""
+    wanted = knobs(topology="cluster")
+    both = [nodes(2, wanted, rdma=has)[place] for place, has in enumerate(rdma)]
+    recipe = load_recipe(wanted.recipe)
+    recipe = recipe.model_copy(update={"env": recipe.env | (env or {})})
+    models = make_plan(recipe, wanted, both).models
+    return [str(each) for each in check_survey(both[1], links, links, models, wanted, 2)]
+
+
+#: Devices on both rails, on one, on none; the rails' driver; and what is said of the second node.
+DEVICES: list[tuple[dict[str, Any], dict[str, Any], tuple[bool, bool], str]] = [
+    ({}, {}, (True, True), ""),
+    ({}, {"rdma": None}, (True, True), "no RDMA device is on `enP2p1s0f0np0`, spark-1 has them: NCCL would speak TCP"),
+    ({"rdma": None}, {"rdma": None}, (False, False), "no RDMA device is on `enp1s0f0np0` and `enP2p1s0f0np0`: NCCL"),
+    ({"rdma": None, "driver": ""}, {"rdma": None, "driver": ""}, (False, False), ""),
+    ({"rdma": None, "driver": ""}, {"rdma": None, "driver": ""}, (True, False), "spark-1 has them"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "rdma", "said"), DEVICES)
+def test_a_rail_without_its_rdma_device_is_found_before_anything_is_fetched(
+    first: dict[str, Any], second: dict[str, Any], rdma: tuple[bool, bool], said: str
+) -> None:
+    found = [each for each in of_cluster(rdma, links(enp1s0f0np0=first, enP2p1s0f0np0=second)) if "RDMA" in each]
+    assert len(found) == bool(said)
+    assert all(said in each and "sudo modprobe mlx5_ib" in each and "NCCL_IB_DISABLE" in each for each in found)
+    turned_off = of_cluster(rdma, links(enp1s0f0np0=first, enP2p1s0f0np0=second), {"NCCL_IB_DISABLE": "1"})
+    assert not [each for each in turned_off if "RDMA" in each]
+
+
+def test_only_a_cluster_s_rails_need_rdma() -> None:
+    without = links(enp1s0f0np0={"rdma": None}, enP2p1s0f0np0={"rdma": None})
+    assert findings(without, topology="replicas") == ""

@@ -61,6 +61,7 @@ def look(index: int) -> Any:
         "heat": {"zones": [{"name": "acpitz", "celsius": 55.0}]},
         "memory": {"total_gib": 119.0, "available_gib": 100.0, "cache_gib": 4.0, "swaps": []},
         "links": links,
+        "networks": {"tandem-engine": ["IB"]},
         "ports": {rail: {**port, "pcie": dict(pcie), "pcie_max": dict(pcie)} for rail in RAILS},
         "holders": {"ports": [], "gpu": []},
         "certificate": {"days": 200.0},
@@ -418,6 +419,12 @@ CASES: list[tuple[str, Change, str, str]] = [
         UNASKED,
         "no ib_write_bw (apt install perftest)",
     ),
+    (
+        "sockets in RDMA's place",
+        at("networks/tandem-engine", ["IB", "Socket"]),
+        BAD,
+        "NCCL in tandem-engine was told of RDMA devices and uses sockets",
+    ),
     ("a look that failed", at("heat", {"failed": "OSError: no"}), UNASKED, "heat: OSError: no"),
 ]
 
@@ -518,6 +525,7 @@ def test_what_was_measured_is_told() -> None:
     assert f"spark-1 {RAILS[0]} <-> spark-2 {RAILS[0]}" in told
     assert f"spark-2 {RAILS[1]} -> spark-1 {RAILS[1]}: TCP 10.00 GB/s (80.0 of 126 Gbit/s)" in told
     assert "spark-2: GPU under load 2281 MHz, 92 W, 91.6 TFLOP/s in BF16" in told
+    assert "spark-1: NCCL in tandem-engine uses IB" in told
     assert "spark-1: NCCL 2.28.9 in the engine's image" in told and "spark-1: nvme0n1 reads 5.1 GB/s" in told
 
 

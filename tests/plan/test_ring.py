@@ -180,7 +180,7 @@ def ranks_environment(of: Plan) -> list[dict[str, str]]:
 
 def test_nccl_is_told_of_every_rail_and_how_to_choose() -> None:
     for env in ranks_environment(ring_plan(**RING)):
-        assert env["NCCL_SOCKET_IFNAME"].split(",") == list(DEVICES)
+        assert env["NCCL_SOCKET_IFNAME"] == "=" + ",".join(DEVICES)
         assert len(env["NCCL_IB_HCA"].split(",")) == 4
         assert env["GLOO_SOCKET_IFNAME"] == env["TP_SOCKET_IFNAME"] == DEVICES[0]
         assert (env["NCCL_IB_MERGE_NICS"], env["NCCL_IB_SUBNET_AWARE_ROUTING"]) == ("0", "1")
@@ -191,8 +191,8 @@ def test_nccl_is_told_of_every_rail_and_how_to_choose() -> None:
 def test_a_cluster_of_two_in_a_ring_keeps_to_the_cable_between_them() -> None:
     one, _, three = ring_of(knobs())
     env = rank_environment(one, (one, three))
-    assert env["NCCL_SOCKET_IFNAME"].split(",") == list(DEVICES[2:]) and env["GLOO_SOCKET_IFNAME"] == DEVICES[2]
-    assert env["NCCL_IB_HCA"] == "rocep1s0f1,roceP2p1s0f1"
+    assert env["NCCL_SOCKET_IFNAME"] == "=" + ",".join(DEVICES[2:]) and env["GLOO_SOCKET_IFNAME"] == DEVICES[2]
+    assert env["NCCL_IB_HCA"] == "=rocep1s0f1,roceP2p1s0f1"
 
 
 def test_without_rdma_nothing_is_said_of_it() -> None:
@@ -251,7 +251,7 @@ def test_subnets_without_room_for_quarters_are_refused() -> None:
 
 def problems(node: Node, changes: Mapping[str, Any]) -> list[str]:
     found = survey()
-    link = {"carrier": True, "up": True, "mtu": 9000, "mac": "", "driver": "mlx5_core", "rdma": None, "addresses": []}
+    link = {"carrier": True, "up": True, "mtu": 9000, "mac": "", "driver": "mlx5_core", "rdma": "r", "addresses": []}
     found["state"]["links"] = {device: {**link, **changes.get(device, {})} for device in DEVICES}
     return [each.problem for each in check_survey(node, found, found, ring_plan(**RING).models, knobs(), 3)]
 

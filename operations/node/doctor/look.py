@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, cast
 
-from operations.node.doctor import clock, disk, holders, kernel_log, memory, ports, software
+from operations.node.doctor import clock, disk, holders, kernel_log, memory, networks, ports, software
 from operations.node.door import certificate
 from operations.node.login import expand
 from operations.node.machine import gpu, heat
@@ -33,6 +33,7 @@ def main(store: str, image: str, watched: list[int]) -> DoctorLook:
         "heat": heat.main,
         "memory": memory.main,
         "links": links.links,
+        "networks": networks.main,
         "ports": ports.main,
         "holders": partial(holders.main, watched),
         "software": partial(software.main, image),

@@ -56,8 +56,23 @@ def judge(seen: Seen) -> Iterator[Symptom]:
                 "ranks hang as soon as they send much, or copies crawl",
                 f"make apply sets MTU {seen.wanted_mtu} on both ends; a switch between must carry it as well",
             )
+    yield from _networks(seen)
     yield from _streams(seen, ports)
     yield from _rdma(seen, ports)
+
+
+def _networks(seen: Seen) -> Iterator[Symptom]:
+    """What a deploy judges by at a start, of starts that no deploy has seen."""
+    for node, networks in seen.topic("networks"):
+        for unit, names in networks.items():
+            if "Socket" in names:
+                told = f"NCCL in {unit} was told of RDMA devices and uses sockets"
+                means = "every token waits for TCP: the devices were not there when it started"
+                remedy = (
+                    f"`rdma link` on each of its nodes has to name one for each rail, or reboot; then: sudo systemctl "
+                    f"restart {unit} there"
+                )
+                yield Symptom(BAD, (node,), told, means, remedy)
 
 
 def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> Iterator[Symptom]:
@@ -189,7 +204,9 @@ def _way(stream: Measured) -> str:
 
 
 def figures(seen: Seen) -> Iterator[str]:
-    """What was measured, for people."""
+    """What was measured, and by what the ranks speak, for people."""
+    for node, networks in seen.topic("networks"):
+        yield from (f"{node}: NCCL in {unit} uses {' and '.join(names)}" for unit, names in networks.items() if names)
     ports = dict(seen.topic("ports"))
     for kind, told in (("TCP", seen.streams), ("RDMA", seen.rdma)):
         for stream in told:

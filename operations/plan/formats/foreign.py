@@ -78,7 +78,7 @@ def shell_variables(raw: Mapping[str, Any], remarks: list[Remark]) -> dict[str, 
 
 
 def _left_out(name: str) -> Remark:
-    return Remark(False, f"env `{name}` is left out", "the plan sets it, for each node")
+    return Remark(False, f"env `{name}` is left out", "the plan sets it, or has it found, on each node")
 
 
 def version_of(image: str, engine: str) -> str | None:

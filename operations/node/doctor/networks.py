@@ -1,0 +1,30 @@
+"""By which networks the ranks here speak to the others, in NCCL's own words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from operations.node.commands import output, read
+from operations.node.unit import services
+from operations.paths import folder_of
+
+#: What NCCL says of each communicator (operations/plan/nccl.py has it told to), before the network's name.
+SAYS = "NCCL INFO Using network "
+#: What an engine's environment has where it was told of RDMA devices.
+TOLD = "\nNCCL_IB_HCA="
+
+
+def main() -> dict[str, list[str]]:
+    """Engine's unit -> names of the networks that its start has named (`IB`, `Socket`), of those that run here and were
+    told of RDMA devices. None where the journal does not go back so far. With Ray the head's log has every rank's.
+    """
+    found: dict[str, list[str]] = {}
+    states = services.unit_states(services.engines())
+    for unit, state in states.items():
+        environment = read(Path(folder_of(unit)) / "engine.env")
+        if state.get("ActiveState") == "active" and TOLD in f"\n{environment}":
+            this_start = f"_SYSTEMD_INVOCATION_ID={state.get('InvocationID', '')}"
+            said = output("journalctl", this_start, f"--grep={SAYS}", "--output=cat", "--no-pager", "--quiet")
+            found[unit] = sorted(set(re.findall(rf"{SAYS}(\S+)", said)))
+    return found
