@@ -38,6 +38,13 @@ class Office(TypedDict, total=False):
     addresses: dict[str, str]
 
 
+class OfficeState(TypedDict):
+    """Addresses in the office: a node's `own`, and others' by their names (operations/node/network/office.py)."""
+
+    own: list[str]
+    known: dict[str, list[str]]
+
+
 class Claimed(TypedDict):
     """Who has an address (a MAC, or empty), and `vrids`: VRRP's id -> addresses that say it
     (operations/node/network/claimed.py).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office
+from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, OfficeState
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
 
@@ -113,6 +113,7 @@ class Look(TypedDict):
     missing: list[str]
     refused: bool
     alone: Alone
+    office: OfficeState
 
 
 class Listener(TypedDict):
@@ -184,7 +185,6 @@ class Survey(TypedDict, total=False):
     ssh_port: int
     machine: str
     kernel: str
-    peers: list[str]
     openssl: bool
     walls: Walls
     docker: Docker

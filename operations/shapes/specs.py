@@ -57,6 +57,20 @@ class CanaryAlone(TypedDict):
     engines: dict[str, CanaryEngine]
 
 
+class OfficeSpec(TypedDict):
+    """What files/office/office.py follows; see there. `fabric`: an address, and a port."""
+
+    name: str
+    device: str
+    port: int
+    moving: str
+    fabric: list[str | int]
+    others: dict[str, str]
+    names: list[str]
+    head: str
+    signs: dict[str, list[str]]
+
+
 class CanarySpec(TypedDict):
     """canary.json. `engines` by unit, `litellm`: unit -> URL, `rails` by device."""
 

@@ -70,7 +70,6 @@ def main(
             "ssh_port": int(came_in[3] or 22),
             "machine": platform.machine(),
             "kernel": platform.release(),
-            "peers": claimed.peers(),
             "openssl": shutil.which("openssl") is not None,
             "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
             "docker": {"version": info.get("ServerVersion", ""), "runtimes": sorted(info.get("Runtimes") or {})},
