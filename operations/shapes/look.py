@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, OfficeState
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class FileState(TypedDict):
