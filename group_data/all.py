@@ -58,8 +58,9 @@ routing = "balanced"
 
 # --- Where it listens --------------------------------------------------------------------------------------------
 
-# The address of the proxy on each node that serves: loopback | management (the address that ssh uses, IPv4 where its
-# interface has one) | all (of IPv4) | an IPv4 address of the head (the other nodes' stay on loopback then).
+# The address of the proxy on each node that serves: loopback | management (those of the interface that ssh uses, IPv4
+# where it has one, whatever they are tomorrow) | all (of IPv4) | an IPv4 address of the head (the other nodes' stay on
+# loopback then).
 proxy_bind = "loopback"
 # 1024 or higher: those below are root's, and the proxy runs without it.
 proxy_port = 8000

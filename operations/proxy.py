@@ -28,6 +28,7 @@ from operations.paths import (
 )
 from operations.patience import beat, quietly
 from operations.placing import put_secrets_right
+from operations.plan.address import to_be_told
 from operations.plan.addresses import is_local
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import behind
@@ -195,21 +196,11 @@ def _at_its_address(run: Run, address: Service | None) -> Iterator[PyinfraComman
             yield from units.remove(ADDRESS)
         return
     yield from units.place_service(address, found["files"])
-    known, heard = _others_known(run), found["office"]["known"]
-    if known.keys() != heard.keys() or any(set(known[name]) - set(heard[name]) for name in known):
+    heard, absent = found["office"]["known"], [each.name for each in run.absent]
+    if known := to_be_told(host.name, [each.node for each in run.plan.nodes], absent, heard):
         words = [QuoteString(f"{name}={','.join(addresses)}") for name, addresses in known.items()]
         yield StringCommand("python3", "-B", f"{folder_of(OFFICE)}/office.py", "know", *words)
     yield from units.renew(run.look(host), address)
-
-
-def _others_known(run: Run) -> dict[str, list[str]]:
-    """Where the other nodes are in the office: those that answer where the deploy reaches them, others where they were
-    heard last. keepalived has to speak with them from its first word.
-    """
-    here = {each.node.name: [each.node.management] for each in run.plan.nodes if ":" not in each.node.management}
-    found = run.look(host)["office"]["known"]
-    gone = {each.name: found[each.name] for each in run.absent if each.name in found}
-    return {name: each for name, each in {**gone, **here}.items() if name != host.name}
 
 
 def _has_its_engines(found: Look, service: Service) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
@@ -78,6 +78,19 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
 def vrid(knobs: Knobs) -> int:
     """By which keepalived knows its own: the knob's, or the last byte of the address."""
     return knobs.proxy_vrid or IPv4Address(knobs.proxy_address).packed[3] or 255
+
+
+def to_be_told(
+    own: str, nodes: Iterable[Node], absent: Collection[str], heard: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Where all others are in the office, by their names, when a node does not know it yet: keepalived has to speak
+    with them from its first word. `heard`: what it knows, which stands for those that are `absent`. Empty: it knows.
+    """
+    here = {each.name: [each.management] for each in nodes if each.name != own and ":" not in each.management}
+    wanted = {name: list(heard[name]) for name in absent if name in heard} | here
+    # A node may have told of more addresses than the one that its login came in on.
+    is_known = wanted.keys() == heard.keys() and all(set(wanted[name]) <= {*heard[name]} for name in wanted)
+    return {} if is_known else wanted
 
 
 def check_address(knobs: Knobs, serving: Sequence[Node], surveys: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

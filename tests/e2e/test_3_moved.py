@@ -25,7 +25,7 @@ def lab(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=cluster.ROOT, check=True, capture_output=True)
 
 
-@pytest.fixture(scope="module", params=["replicas", "replicas/address"], ids=["own", "shared"])
+@pytest.fixture(scope="module", params=["replicas", "replicas/address"], ids=["own", "known"])
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Replicas with an authority of their own, without and with a virtual address; at its end all have the addresses
     that they had.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operations.paths import ADDRESS, PROXY_CONFIG
-from operations.plan.address import check_address, vrid
+from operations.plan.address import check_address, to_be_told, vrid
 from operations.plan.formats import load_recipe
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, make_plan, nodes, plan
@@ -169,3 +169,18 @@ def test_who_tells_whom_of_addresses() -> None:
     assert other["signs"] == {} and other["head"] == "spark-1"
     solo = plan(topology="solo", proxy_bind="management", tls="self").head.services["tandem-office"]
     assert json.loads(text(solo, "/office.json"))["others"] == {}
+
+
+def test_a_node_is_told_where_the_others_are_when_it_does_not_know_it() -> None:
+    """Those that are off as well: one that comes back with the plan of before would take the address a second time."""
+    first, second, third = nodes(3, knobs())
+    everybody = [first, second, third]
+    theirs = {"spark-2": ["10.0.0.12"], "spark-3": ["10.0.0.13"]}
+    assert to_be_told("spark-1", everybody, [], {}) == theirs
+    assert to_be_told("spark-1", everybody, [], theirs) == {}
+    # Heard from the node itself, which has one address more.
+    assert to_be_told("spark-1", everybody, [], theirs | {"spark-2": ["10.0.0.12", "10.9.0.12"]}) == {}
+    assert to_be_told("spark-1", everybody, [], theirs | {"spark-2": ["10.0.0.99"]}) == theirs
+    assert to_be_told("spark-1", [first, second], ["spark-3"], theirs) == {}
+    assert to_be_told("spark-1", [first, second], [], theirs) == {"spark-2": ["10.0.0.12"]}
+    assert to_be_told("spark-1", [first, second], ["spark-3"], {}) == {"spark-2": ["10.0.0.12"]}
