@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from operations.node.network import office as told
+from operations.node.unit import services
 from operations.paths import OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
 from tests.node.addressed import DEVICE, WANTED, Host, Network
 from tests.node.confined import behind, owned, place
@@ -213,3 +214,16 @@ def test_what_outlives_an_address_is_told_with_the_one_of_now(tmp_path: Path, mo
     assert told.live("https://@office:8000") == "https://[fd00::7]:8000"
     (tmp_path / "known.json").write_text("[]")
     assert told.state()["known"] == {}
+
+
+def test_whoever_asks_for_the_endpoint_is_told_the_address_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {"tandem.url": "http://@office:8000", "tandem.model": "tiny"}
+    container = {"Name": "/tandem-proxy", "Image": "i", "Config": {"Labels": labels, "Image": "n"}}
+    monkeypatch.setattr(services, "docker_inspect", lambda *_: [container])
+    monkeypatch.setattr(services, "output", lambda *_, **__: "")
+    monkeypatch.setattr(told, "RUN", tmp_path)
+    for address in ("10.0.0.11", "10.0.0.77"):
+        (tmp_path / "addresses").write_text(f"{address}\n")
+        assert services.main(["tandem-proxy"])["units"]["tandem-proxy"]["url"] == f"http://{address}:8000"

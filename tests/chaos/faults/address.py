@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.acts import Act, all_of, on_holder, on_lab, on_other, pause, power, reboot, sh
+from tests.chaos.acts import Act, all_of, on_holder, on_lab, on_other, pause, power, reboot, sh, until_all_answer
 from tests.chaos.fault import ADDRESS as SCENE
 from tests.chaos.fault import Fault
 from tests.chaos.scene import Scene
@@ -30,11 +30,12 @@ def moved(node: LabNode) -> Act:
     return on_lab("move", node.name, str(71 + node.index))
 
 
-def where_they_were(_scene: Scene) -> None:
-    """All nodes have their first addresses again."""
+def where_they_were(scene: Scene) -> None:
+    """All nodes have their first addresses again, and all serve."""
     for node in known_nodes():
         if not node.address.endswith(f".{11 + node.index}"):
             lab("move", node.name, str(11 + node.index))
+    until_all_answer(scene)
 
 
 def _row(name: str, do: Act, expected: str, passes_s: float = PART_S) -> Fault:
