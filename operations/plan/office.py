@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from operations.paths import AUTHORITY, OFFICE, TLS, folder_of, unit_file
+from operations.paths import AUTHORITY, OFFICE, PROXY_USER, TLS, folder_of, unit_file
 from operations.plan import tls
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
@@ -46,6 +46,7 @@ def office(knobs: Knobs, node: Node, serving: Sequence[Node]) -> Program | None:
         certifies=knobs.tls == "self",
         signs=signs,
         tls=TLS,
+        user=PROXY_USER,
         authority=AUTHORITY,
     )
     files = [

@@ -25,7 +25,7 @@ def lab(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "tests.lab", *words], cwd=cluster.ROOT, check=True, capture_output=True)
 
 
-@pytest.fixture(scope="module", params=["replicas", "replicas/address"], ids=["own", "known"])
+@pytest.fixture(scope="module", params=["replicas", "replicas/address"], ids=["own", "shared"])
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Replicas with an authority of their own, without and with a virtual address; at its end all have the addresses
     that they had.
@@ -34,8 +34,9 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     done = made.deploy(tls="self", proxy_bind="management")
     assert done.code == 0, done.text
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REQUESTS_CA_BUNDLE", chat.endpoint()["SSL_CERT_FILE"])
-        yield made.look()
+        made.at = chat.endpoint()
+        patch.setenv("REQUESTS_CA_BUNDLE", made.at["SSL_CERT_FILE"])
+        yield made
     for node in known_nodes():
         if not node.address.endswith(f".{FIRST[node]}"):
             lab("move", node.name, str(FIRST[node]))
