@@ -53,17 +53,20 @@ HERE = Path(__file__).parent
 
 
 def addresses(device: str, moving: str = "") -> list[str]:
-    """Those of an interface that others can use: IPv4, or where it has none IPv6."""
+    """Those of an interface that others can use: IPv4, of its cable's alone where no router has given one, or IPv6."""
     done = subprocess.run(["ip", "-j", "addr", "show", "dev", device], capture_output=True, text=True, check=False)
     links: list[dict[str, Any]] = json.loads(done.stdout or "[]") if done.returncode == 0 else []
-    infos = [info for link in links for info in link.get("addr_info", []) if info.get("scope") == "global"]
-    found = [info for info in infos if info["family"] == "inet" and info["local"] != moving]
+    infos = [info for link in links for info in link.get("addr_info", [])]
+    own = [info for info in infos if info["family"] == "inet" and info["local"] != moving]
+    found = [info for info in own if info["scope"] == "global"] or [info for info in own if info["scope"] == "link"]
     # First the one by which the virtual address' network is reached: keepalived speaks from it.
     found.sort(key=lambda info: bool(moving) and IPv4Address(moving) not in _network(info))
     return [info["local"] for info in found] or [
         info["local"]
         for info in infos
-        if info["family"] == "inet6" and not info.get("temporary") and not info.get("deprecated")
+        if (info["family"], info["scope"]) == ("inet6", "global")
+        and not info.get("temporary")
+        and not info.get("deprecated")
     ]
 
 

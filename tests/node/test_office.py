@@ -197,6 +197,10 @@ def test_a_start_waits_for_no_address_that_is_gone_and_says_which_interface_has_
     assert door.node.run(*now) == f"{DEVICE} has no address\n"
     # What was told last stays.
     assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
+    # As a machine has that asked for an address and got none.
+    door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
+    assert door.node.run(*now) == ""
+    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
     door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
     door.node.run("ip", "addr", "add", "172.16.0.1/24", "dev", DEVICE)
     assert door.node.run(*now) == ""
