@@ -61,13 +61,9 @@ def addresses(device: str, moving: str = "") -> list[str]:
     found = [info for info in own if info["scope"] == "global"] or [info for info in own if info["scope"] == "link"]
     # First the one by which the virtual address' network is reached: keepalived speaks from it.
     found.sort(key=lambda info: bool(moving) and IPv4Address(moving) not in _network(info))
-    return [info["local"] for info in found] or [
-        info["local"]
-        for info in infos
-        if (info["family"], info["scope"]) == ("inet6", "global")
-        and not info.get("temporary")
-        and not info.get("deprecated")
-    ]
+    others = [info for info in infos if (info["family"], info["scope"]) == ("inet6", "global")]
+    lasting = [info for info in others if not info.get("temporary") and not info.get("deprecated")]
+    return [info["local"] for info in found or lasting]
 
 
 def _network(info: dict[str, Any]) -> IPv4Network:
