@@ -31,7 +31,7 @@ from operations import (
     walls,
 )
 from operations.closing import sum_up
-from operations.paths import CANARY, FALLBACK, GUARD
+from operations.paths import CANARY, FALLBACK, GUARD, OFFICE
 from operations.run import this_run
 
 # The same for all nodes: pyinfra reads this file once for each.
@@ -59,13 +59,14 @@ secrecy.kept(run, name="Secrets | whose they are, and who may read them")
 engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
 upkeep.tune(run, name="Upkeep | the GPU's clock, swap, and what the kernel keeps free")
-upkeep.watch(run, GUARD, CANARY, leaving=True, name="Upkeep | memory guard and canary")
+upkeep.watch(run, GUARD, CANARY, OFFICE, leaving=True, name="Upkeep | memory guard, canary, and the office's addresses")
 engine.files(run, name="Engine | files")
 engine.retire(run, name="Engine | stop what is not the plan's")
 # What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
 walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
 started = engine.start(run, name="Engine | start")
-upkeep.watch(run, GUARD, CANARY, FALLBACK, leaving=False, name="Upkeep | fallback, and nothing where no engine is")
+beside = (GUARD, CANARY, OFFICE, FALLBACK)
+upkeep.watch(run, *beside, leaving=False, name="Upkeep | fallback, and nothing where no engine is")
 proxy.keys(run, name="Proxy | the same keys on all nodes")
 tls.certificates(run, name="Proxy | a certificate for each")
 proxy.serve(run, name="Proxy | start while the engines load", _if=partial(engine.all_are_new, run))

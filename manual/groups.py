@@ -117,7 +117,12 @@ PROXY = Group(
     "A deploy says the first ones; clients get the others, as errors in OpenAI's form.",
     {
         "Prometheus and Alertmanager": ("operations/prometheus.py",),
-        "A deploy": ("operations/proxy.py", "operations/client_keys.py", "operations/node/door/certificate.py"),
+        "A deploy": (
+            "operations/proxy.py",
+            "operations/client_keys.py",
+            "operations/node/door/certificate.py",
+            "operations/node/door/authority.py",
+        ),
         "What clients are told": ("files/litellm/", "files/proxy/"),
     },
 )

@@ -58,27 +58,23 @@ CANARY = "tandem-canary"
 GUARD = "tandem-guard"
 #: What sets the GPU's clock, swap, and what the kernel keeps free, where the owner says so (files/tuning).
 TUNING = "tandem-tuning"
+#: What follows the addresses of the interface that the login came in over (files/office/office.py): what it says of
+#: them until the next boot, for HAProxy and keepalived, and what it has heard last of the other nodes'.
+OFFICE = "tandem-office"
+OFFICE_RUN = "/run/tandem/office"
+OFFICE_KNOWN = f"{VAR}/office.json"
+#: Stands in a URL for that interface's address, which may be another one tomorrow.
+AT_OFFICE = "@office"
 WALLS = "tandem-walls"
 WALLS_SCRIPT = "/etc/tandem/walls/walls.sh"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
 #: Units without a container.
-PROGRAMS = (CANARY, GUARD, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, TUNING, WALLS)
+PROGRAMS = (CANARY, GUARD, OFFICE, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, TUNING, WALLS)
 #: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
 UNITS = (
-    PAGE,
-    PROMETHEUS,
-    ALERTMANAGER,
-    EXPORTER,
-    FALLBACK,
-    CANARY,
-    ADDRESS,
-    PROXY,
-    *LITELLM,
-    ENGINE,
-    GUARD,
-    TUNING,
-    WALLS,
+    *(PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, OFFICE),
+    *(ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, TUNING, WALLS),
 )
 
 

@@ -138,7 +138,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
         run.looks.remember(host.name, survey["state"])
     for line in (*wired.remarks, *tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
-    run.plan = plan = make_plan(declared, nodes, names=names, away=head["peers"] if absent else (), slots=slots)
+    run.plan = plan = make_plan(declared, nodes, names=names, slots=slots)
     rollback.tell_changes(run)
     if not rollback.served_last(run, run.head):
         # Nobody has measured clusters side by side.

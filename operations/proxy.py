@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 
 from pyinfra import host, state
-from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
@@ -19,6 +19,7 @@ from operations.paths import (
     ADMIN,
     CLIENT_KEYS,
     LITELLM,
+    OFFICE,
     PROXY,
     PROXY_CONFIG,
     PROXY_KEY,
@@ -27,6 +28,7 @@ from operations.paths import (
 )
 from operations.patience import beat, quietly
 from operations.placing import put_secrets_right
+from operations.plan.address import to_be_told
 from operations.plan.addresses import is_local
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import behind
@@ -194,6 +196,10 @@ def _at_its_address(run: Run, address: Service | None) -> Iterator[PyinfraComman
             yield from units.remove(ADDRESS)
         return
     yield from units.place_service(address, found["files"])
+    heard, absent = found["office"]["known"], [each.name for each in run.absent]
+    if known := to_be_told(host.name, [each.node for each in run.plan.nodes], absent, heard):
+        words = [QuoteString(f"{name}={','.join(addresses)}") for name, addresses in known.items()]
+        yield StringCommand("python3", "-B", f"{folder_of(OFFICE)}/office.py", "know", *words)
     yield from units.renew(run.look(host), address)
 
 

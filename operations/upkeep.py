@@ -1,4 +1,6 @@
-"""The canary and the memory guard on every node that serves, and on a cluster's what has one of them serve alone."""
+"""What runs beside the engine and the proxy on every node that serves: canary, memory guard, what follows the office's
+addresses, and on a cluster's what has one of them serve alone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _TUNE = (
 def files(run: Run) -> Iterator[PyinfraCommand]:
     """Their programs, settings and units."""
     mine = run.plan.of(host.name)
-    for service in (mine.guard, mine.canary, mine.fallback):
+    for service in (mine.guard, mine.canary, mine.office, mine.fallback):
         if service:
             yield from units.place_service(service, run.look(host)["files"])
     if not mine.canary:

@@ -13,7 +13,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -183,7 +183,7 @@ def _certificate(path: str) -> Iterator[Sample]:
         return
     argv = ["openssl", "x509", "-noout", "-enddate", "-in", path]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=WORD_S, check=True).stdout
-    ends = datetime.strptime(said.partition("=")[2].strip(), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+    ends = datetime.strptime(said.partition("=")[2].strip(), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=timezone.utc)
     yield Sample(
         "certificate_ends_timestamp_seconds", "Until when clients take the proxy's certificate.", ends.timestamp()
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
-from operations.paths import ADDRESS, folder_of, unit_file
+from operations.paths import ADDRESS, OFFICE, OFFICE_RUN, folder_of, unit_file
 from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
@@ -17,33 +17,34 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
-#: Without a peer keepalived would speak to the whole network.
-_NOBODY = "127.0.0.1"
+#: Where keepalived finds what is said of the office (files/office/office.py).
+_OFFICE = "/office"
 #: It gives an interface an address (NET_ADMIN), tells the neighbours (NET_RAW), stays awake where time (SYS_NICE) and
 #: memory (IPC_LOCK) are short, and runs its script as root of no group (SETGID).
 _KEEPS = ("NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID")
 _REMEDY = "choose a free address of the nodes' own office network"
 
 
-def address_service(recipe: Recipe, knobs: Knobs, node: Node, others: Iterable[str]) -> Service | None:
-    """keepalived on a node; None: no address is wanted. `others`: addresses of all other nodes, those that do not serve
-    among them: one that was off comes back with the plan of before, and has to hear who has the address.
+def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
+    """keepalived on a node; None: no address is wanted. It speaks with all other nodes, at the addresses that they have
+    (operations/node/network/office.py), those that do not serve among them: one that was off comes back with the plan
+    of before, and has to hear who has the address.
     """
     if not knobs.proxy_address:
         return None
     image, folder = proxy_image(recipe, knobs), folder_of(ADDRESS)
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
-    peers = list(dict.fromkeys(each for each in others if each != node.management)) or [_NOBODY]
-    known = {"address": address, "interface": node.office_device, "own": node.management, "folder": folder}
+    known = {"address": address, "interface": node.office_device, "folder": folder}
     docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
+    docker += ["--volume", f"{OFFICE_RUN}:{_OFFICE}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     keepalived = render(
         "address/keepalived.conf.j2",
         mount=MOUNT,
         name=node.name.removeprefix("@"),
         vrid=vrid(knobs),
-        peers=peers,
+        office=_OFFICE,
         **known,
     )
     files = [
@@ -55,7 +56,16 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, others: Iterable[s
             "755",
         ),
         File(f"{folder}/greet.py", as_is("address/greet.py")),
-        File(f"{folder}/ready.sh", render("address/ready.sh.j2", peers=peers, **known), "755"),
+        File(
+            f"{folder}/ready.sh",
+            render("address/ready.sh.j2", office=folder_of(OFFICE), office_run=OFFICE_RUN, **known),
+            "755",
+        ),
+        File(
+            f"{folder}/reload.sh",
+            render("address/reload.sh.j2", office_run=OFFICE_RUN, folder=folder),
+            "755",
+        ),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(
             unit_file(ADDRESS),
@@ -68,6 +78,19 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node, others: Iterable[s
 def vrid(knobs: Knobs) -> int:
     """By which keepalived knows its own: the knob's, or the last byte of the address."""
     return knobs.proxy_vrid or IPv4Address(knobs.proxy_address).packed[3] or 255
+
+
+def to_be_told(
+    own: str, nodes: Iterable[Node], absent: Collection[str], heard: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Where all others are in the office, by their names, when a node does not know it yet: keepalived has to speak
+    with them from its first word. `heard`: what it knows, which stands for those that are `absent`. Empty: it knows.
+    """
+    here = {each.name: [each.management] for each in nodes if each.name != own and ":" not in each.management}
+    wanted = {name: list(heard[name]) for name in absent if name in heard} | here
+    # A node may have told of more addresses than the one that its login came in on.
+    is_known = wanted.keys() == heard.keys() and all(set(wanted[name]) <= {*heard[name]} for name in wanted)
+    return {} if is_known else wanted
 
 
 def check_address(knobs: Knobs, serving: Sequence[Node], surveys: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from operations.plan import demand, nccl, tuning
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
-from operations.plan.proxy import asked_at
+from operations.plan.proxy import asked_at, talks
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel, on
 from operations.shapes.fabric import Link, NetplanEntry
@@ -215,6 +215,8 @@ def listens(node: Node, knobs: Knobs, count: int, models: Sequence[ServedModel])
         wanted[knobs.page_port] = "page_port"
     if knobs.keeps and is_head and models:
         wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
+    if models and talks(knobs, node):
+        wanted[knobs.port("office")] = "cluster_ports"
     copies: list[int] = []
     if knobs.topology != "solo":
         # The head has a server for each worker; where there are several, they hand on what they have.

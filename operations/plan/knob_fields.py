@@ -110,7 +110,8 @@ class KnobFields(BaseModel):
     proxy_bind: str = "loopback"
     """Where each node's proxy listens.
       loopback    on the node itself alone
-      management  the address that ssh uses, IPv4 where its interface has one: your network reaches it
+      management  the interface that ssh uses, IPv4 where it has one, whatever its address is tomorrow: your network
+                  reaches it
       all         all IPv4 addresses
       ADDRESS     an IPv4 address of the head; the other nodes' proxies stay on loopback then
     """

@@ -36,6 +36,8 @@ PORT_OFFSETS = {
     "ray_client": 9,
     "autoscaler_metrics": 10,
     "dashboard_metrics": 11,
+    # What nodes tell each other of their addresses in the office, in datagrams.
+    "office": 12,
     # The copy to the first worker listens one further on, that to the second two, and so on.
     "share": 30,
 }

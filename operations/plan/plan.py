@@ -14,6 +14,7 @@ from operations.paths import (
     FALLBACK,
     GUARD,
     LITELLM,
+    OFFICE,
     PAGE,
     PROMETHEUS,
     PROXY,
@@ -33,6 +34,7 @@ from operations.plan.litellm import Behind, behind
 from operations.plan.litellm_service import litellm_service
 from operations.plan.monitoring import exporter
 from operations.plan.nodes import Node
+from operations.plan.office import office
 from operations.plan.page import page
 from operations.plan.prometheus import alertmanager, prometheus
 from operations.plan.proxy_service import proxy_service
@@ -58,6 +60,7 @@ class NodePlan:
     address: Service | None = None
     canary: Program | None = None
     guard: Program | None = None
+    office: Program | None = None
     fallback: Program | None = None
     exporter: Program | None = None
     prometheus: Program | None = None
@@ -76,7 +79,8 @@ class NodePlan:
         }
         services |= {service.unit: service for service in self.litellm}
         services[ADDRESS] = self.address
-        services |= {CANARY: self.canary, GUARD: self.guard, FALLBACK: self.fallback, EXPORTER: self.exporter}
+        services |= {CANARY: self.canary, GUARD: self.guard, OFFICE: self.office}
+        services |= {FALLBACK: self.fallback, EXPORTER: self.exporter}
         services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager, PAGE: self.page}
         return {**services, TUNING: self.tuning, WALLS: self.walls}
 
@@ -183,13 +187,12 @@ def make_plan(
     nodes: Sequence[Node],
     *,
     names: Sequence[str] = (),
-    away: Sequence[str] = (),
     slots: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan; raises Refusal when recipes, topologies and nodes do not go together.
 
-    `names`: of all nodes of the inventory, where some of them do not answer. `away`: addresses that those had in the
-    plan of before. `slots`: ports that models have already, by their names.
+    `names`: of all nodes of the inventory, where some of them do not answer. `slots`: ports that models have already,
+    by their names.
 
     Solo has no fabric: its nodes have no rails, whatever they have cables in. So the head gets the same with the other
     node on, off, unplugged or not in the inventory, and its network is left as it is: what a cluster has written for
@@ -208,8 +211,7 @@ def make_plan(
     engines = {each.unit: engine_services(each) for each in models}
     planned = tuple(_node_plan(knobs, node, serving, models, engines, len(nodes)) for node in nodes)
     asked = [behind(each) for each in models]
-    others = [*(node.management for node in nodes), *away]
-    return Plan(of, knobs, models, tuple(_with_proxy(each, of.first.recipe, knobs, asked, others) for each in planned))
+    return Plan(of, knobs, models, tuple(_with_proxy(each, of.first.recipe, knobs, asked) for each in planned))
 
 
 def ports_by_node(of: Declared, names: Sequence[str]) -> dict[str, dict[int, str]]:
@@ -252,14 +254,12 @@ def slots_for(models: Sequence[DeclaredModel], taken: Mapping[str, int]) -> dict
     return {each.name: kept[each.name] if each.name in kept else next(free) for each in models}
 
 
-def _with_proxy(
-    mine: NodePlan, recipe: Recipe, knobs: Knobs, models: Sequence[Behind], others: Sequence[str]
-) -> NodePlan:
+def _with_proxy(mine: NodePlan, recipe: Recipe, knobs: Knobs, models: Sequence[Behind]) -> NodePlan:
     """Every node that serves has one: each of them may die, and the others are still asked."""
     if not mine.engines:
         return mine
     behind = tuple(litellm_service(knobs, models, unit) for unit in LITELLM)
-    address = address_service(recipe, knobs, mine.node, others)
+    address = address_service(recipe, knobs, mine.node)
     return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
 
 
@@ -288,6 +288,7 @@ def _node_plan(
         mine,
         canary=upkeep.canary(knobs, node, here),
         guard=upkeep.guard(knobs, here),
+        office=office(knobs, node, serving),
         fallback=fallback(here[0], node, mine[here[0].unit]),
         exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
         prometheus=prometheus([each.recipe.served_name for each in models], knobs, node, serving),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address
 
-from operations.paths import LITELLM
+from operations.paths import AT_OFFICE, LITELLM
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.refusal import Finding, Refusal
@@ -17,9 +17,21 @@ def bind_address(knobs: Knobs, node: Node) -> str:
 
 
 def bind_addresses(knobs: Knobs, node: Node) -> tuple[str, ...]:
-    """All of them: the virtual address too, which this node may not have at the moment."""
-    own = bind_address(knobs, node)
+    """All of them: the virtual address too, which this node may not have at the moment. AT_OFFICE: those that the
+    login's interface has, whatever they are.
+    """
+    own = AT_OFFICE if knobs.proxy_bind == "management" and node.office_device else bind_address(knobs, node)
     return (own, knobs.proxy_address) if knobs.proxy_address and own != "0.0.0.0" else (own,)
+
+
+def is_followed(knobs: Knobs, node: Node) -> bool:
+    """Whether anything of the proxy's depends on which addresses the login's interface has."""
+    return bool(node.office_device and (knobs.proxy_address or knobs.proxy_bind in ("management", "all")))
+
+
+def talks(knobs: Knobs, node: Node) -> bool:
+    """Whether a node tells the others those addresses: keepalived speaks with them, or the head signs for them."""
+    return is_followed(knobs, node) and bool(node.rails) and bool(knobs.proxy_address or knobs.tls == "self")
 
 
 def asked_at(knobs: Knobs) -> int:
@@ -35,9 +47,16 @@ def shared_url(knobs: Knobs) -> str:
 
 
 def client_url(knobs: Knobs, node: Node) -> str:
-    """The base URL by which clients use the proxy of a node."""
+    """The base URL by which clients use the proxy of a node, with the address that it has now."""
     bind = bind_address(knobs, node)
     return f"{_scheme(knobs)}://{in_url(node.management if bind == '0.0.0.0' else bind)}:{knobs.proxy_port}"
+
+
+def kept_url(knobs: Knobs, node: Node) -> str:
+    """The same for what outlives an address: AT_OFFICE stands for one that is followed."""
+    if not node.office_device or knobs.proxy_bind not in ("management", "all"):
+        return client_url(knobs, node)
+    return f"{_scheme(knobs)}://{AT_OFFICE}:{knobs.proxy_port}"
 
 
 def _scheme(knobs: Knobs) -> str:

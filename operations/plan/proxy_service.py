@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from operations.paths import (
     ADMIN,
+    AT_OFFICE,
     LITELLM,
+    OFFICE,
+    OFFICE_RUN,
     PROXY,
     PROXY_CONFIG,
     PROXY_LOADED,
@@ -23,7 +28,7 @@ from operations.plan.litellm import REQUEST_S, TIMEOUT_S
 from operations.plan.litellm_service import ports, server
 from operations.plan.nodes import Node
 from operations.plan.page import ROOT as PAGE_ROOT
-from operations.plan.proxy import asked_at, bind_addresses, client_url, in_url, shared_url
+from operations.plan.proxy import asked_at, bind_addresses, in_url, kept_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
@@ -61,22 +66,43 @@ _ERRORS = (
 )
 
 
+#: Where HAProxy finds what is said of the office's interface, and how it listens there (files/office/office.py).
+_OFFICE = "/office"
+_OFFICE_BIND = '"${OFFICE}" transparent'
+
+
+def _bind(address: str, port: int) -> str:
+    """One that is not here yet, or any more, is no reason not to start: the kernel lets it be bound (IP_FREEBIND)."""
+    return f"{in_url(address)}:{port}{'' if address in ('0.0.0.0', '127.0.0.1') else ' transparent'}"
+
+
+def _reload(read_by: Sequence[str], follows: bool) -> str:
+    more = {"office_run": OFFICE_RUN if follows else "", "config": PROXY_CONFIG, "loaded": PROXY_LOADED}
+    return render("proxy/reload.sh.j2", read_by=read_by, **more)
+
+
 def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
     image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
     docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=MEMORY)]
-    docker += ["--label", f"tandem.url={client_url(knobs, node)}"]
+    docker += ["--label", f"tandem.url={kept_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
     if knobs.tls != "off":
         docker += ["--volume", f"{TLS}:/tls:ro"]
+    if AT_OFFICE in bind_addresses(knobs, node):
+        docker += ["--volume", f"{OFFICE_RUN}:{_OFFICE}:ro"]
     # The keys, which lie there as well, are no matter of HAProxy's: an empty folder lies over them.
     docker += ["--tmpfs", f"{MOUNT}/secrets:ro,size=4k", "--entrypoint", "haproxy", image.local]
-    docker += ["-W", "-db", "-f", f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
     addresses = bind_addresses(knobs, node)
-    named = [in_url(address) for address in addresses]
+    follows = AT_OFFICE in addresses
+    # The addresses first: the other file has them as a variable.
+    read = [*([f"{_OFFICE}/haproxy.cfg"] if follows else []), f"{MOUNT}/{PROXY_CONFIG.rpartition('/')[2]}"]
+    read_by = [word for each in read for word in ("-f", each)]
+    docker += ["-W", "-db", *read_by]
+    named = [in_url(address) for address in addresses if address != AT_OFFICE]
     config = render(
         "proxy/haproxy.cfg.j2",
         admin=ADMIN,
@@ -93,18 +119,17 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         request_s=REQUEST_S,
         retry_s=RETRY_S,
         errors=_ERRORS,
-        addresses=named,
-        # Another node may have it.
-        moving=knobs.proxy_address,
+        binds=[_OFFICE_BIND if each == AT_OFFICE else _bind(each, knobs.proxy_port) for each in addresses],
         certificate="" if knobs.tls == "off" else "/tls/proxy.pem",
-        port=knobs.proxy_port,
         body_bytes=knobs.proxy_body_mib << 20,
         requests=knobs.proxy_requests,
         processes=[(server(unit).partition("/")[2], *ports(knobs, unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",
-        addresses=[each for each in addresses if each not in ("0.0.0.0", "127.0.0.1", knobs.proxy_address)],
+        office=folder_of(OFFICE) if follows else "",
+        office_run=OFFICE_RUN,
+        port=knobs.proxy_port,
         listens=[*((each, knobs.proxy_port) for each in named), ("127.0.0.1", asked_at(knobs))],
         run=PROXY_RUN,
         user=PROXY_USER,
@@ -113,7 +138,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     )
     started = [
         File(f"{folder}/ready.sh", ready, "755"),
-        File(f"{folder}/reload.sh", render("proxy/reload.sh.j2", config=PROXY_CONFIG, loaded=PROXY_LOADED), "755"),
+        File(f"{folder}/reload.sh", _reload(read_by, follows), "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),
         File(
             unit_file(PROXY),

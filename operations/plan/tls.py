@@ -24,8 +24,14 @@ _REMEDY = 'name another pair in `tls`, or set tls = "self"'
 
 def names(knobs: Knobs, node: Node) -> list[str]:
     """What clients may call the proxy of a node: names and addresses, in order."""
-    found = [node.name.removeprefix("@"), "localhost", "127.0.0.1", node.management.partition("%")[0]]
-    found += [each for each in (bind_address(knobs, node), knobs.proxy_address) if each and each != "0.0.0.0"]
+    return list(dict.fromkeys([*lasting_names(knobs, node), node.management.partition("%")[0]]))
+
+
+def lasting_names(knobs: Knobs, node: Node) -> list[str]:
+    """Those that do not depend on the address that its login came in on, the node's own name first."""
+    own = bind_address(knobs, node)
+    found = [node.name.removeprefix("@"), "localhost", "127.0.0.1"]
+    found += [each for each in (own, knobs.proxy_address) if each and each not in ("0.0.0.0", node.management)]
     return list(dict.fromkeys(found))
 
 

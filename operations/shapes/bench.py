@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes.page import Taken
 from operations.shapes.plans import Served
 from operations.shapes.unit import Endpoint, UnitState
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class NodeState(TypedDict):

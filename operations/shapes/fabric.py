@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes import Json
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class Link(TypedDict):
@@ -37,6 +41,13 @@ class Office(TypedDict, total=False):
     address: str
     macs: list[str]
     addresses: dict[str, str]
+
+
+class OfficeState(TypedDict):
+    """Addresses in the office: a node's `own`, and others' by their names (operations/node/network/office.py)."""
+
+    own: list[str]
+    known: dict[str, list[str]]
 
 
 class Claimed(TypedDict):

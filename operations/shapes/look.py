@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes import Json
-from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, Shut
+from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, OfficeState, Shut
 from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
 from operations.shapes.unit import Alone, Services
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class FileState(TypedDict):
@@ -114,6 +118,7 @@ class Look(TypedDict):
     missing: list[str]
     refused: bool
     alone: Alone
+    office: OfficeState
 
 
 class Listener(TypedDict):
@@ -199,7 +204,6 @@ class Survey(TypedDict, total=False):
     ssh_port: int
     machine: str
     kernel: str
-    peers: list[str]
     openssl: bool
     shut: list[Shut]
     walls: Walls

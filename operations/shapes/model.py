@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 from operations.shapes import Json
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class Exported(TypedDict):
@@ -29,14 +33,14 @@ Panel = TypedDict(
         "kind": str,
         "metric": str,
         "by": list[str],
-        "over": NotRequired[str],
-        "of": NotRequired[str],
-        "quantile": NotRequired[float],
-        "scale": NotRequired[float],
-        "over_time": NotRequired[str],
-        "expr": NotRequired[str],
-        "long": NotRequired[str],
-        "or": NotRequired[list[Metrics]],
+        "over": "NotRequired[str]",
+        "of": "NotRequired[str]",
+        "quantile": "NotRequired[float]",
+        "scale": "NotRequired[float]",
+        "over_time": "NotRequired[str]",
+        "expr": "NotRequired[str]",
+        "long": "NotRequired[str]",
+        "or": "NotRequired[list[Metrics]]",
     },
 )
 

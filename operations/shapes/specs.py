@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes.monitoring import Panel
 from operations.shapes.unit import Question
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class Signs(TypedDict):
@@ -55,6 +59,20 @@ class CanaryAlone(TypedDict):
     """The engines while this node serves alone."""
 
     engines: dict[str, CanaryEngine]
+
+
+class OfficeSpec(TypedDict):
+    """What files/office/office.py follows; see there. `fabric`: an address, and a port."""
+
+    name: str
+    device: str
+    port: int
+    moving: str
+    fabric: list[str | int]
+    others: dict[str, str]
+    names: list[str]
+    head: str
+    signs: dict[str, list[str]]
 
 
 class CanarySpec(TypedDict):

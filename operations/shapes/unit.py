@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes import Json
+
+if TYPE_CHECKING:
+    # Python 3.10 has it not, and nothing here is looked at while a program runs.
+    from typing import NotRequired
 
 
 class UnitState(TypedDict, total=False):

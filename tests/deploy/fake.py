@@ -131,6 +131,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         },
         "certificate": dict(NO_CERTIFICATE),
         "alone": {},
+        "office": {"own": [], "known": {}},
         "missing": [],
         "refused": False,
     }

@@ -119,6 +119,10 @@ def main() -> int:
             "a rail's netdev (rail0 to rail3, or NODE:LINK), as it goes and comes with its cable on a ConnectX-7"
         )
         verbs.add_parser(verb, help=help_text).add_argument("link")
+    for verb, how in (("move", "by a reboot"), ("renumber", "while it runs")):
+        moving = verbs.add_parser(verb, help=f"NODE LAST: another address in the office, with this last byte, {how}")
+        moving.add_argument("node")
+        moving.add_argument("last", type=int)
     args = parser.parse_args()
     if os.geteuid() != 0:
         raise LabError("booting hosts needs root: run it again with sudo, or as root")
@@ -147,6 +151,12 @@ def _do(args: argparse.Namespace) -> int:
                 node.power_on(each)
             for each in _named(args.node):
                 node.wait_until_up(each)
+        case "move" | "renumber":
+            moved = _one(args.node)
+            if not 2 <= args.last <= 254:
+                raise LabError(f"{args.last} is no end of an address: expected 2 to 254")
+            node.move(moved, args.last, rebooting=args.verb == "move")
+            node.wait_until_up(moved)
         case "cut" | "heal":
             where, _, link = args.link.rpartition(":")
             for each in _named(where or "all"):

@@ -10,15 +10,17 @@ import time
 from pathlib import Path
 
 from tests.lab import cgroup, mounts, network
-from tests.lab.desk import Desk
+from tests.lab.desk import Desk, remembered
 from tests.lab.settings import (
     ARTEFACTS,
     ARTEFACTS_ON_HEAD,
     KNOWN_HOSTS,
     LINKS,
     LOGIN,
+    MANAGEMENT_NET,
     SSH_KEY,
     LabNode,
+    known_nodes,
 )
 from tests.lab.shell import TIED, LabError, run, say
 
@@ -40,21 +42,7 @@ def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
     etc = node.root / "etc"
     (etc / "hostname").write_text(f"{node.name}\n")
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
-    head = f"network:\n  version: 2\n  renderer: {desk.renderer}\n  ethernets:\n"
-    # The rails are up without an address, as DGX OS leaves them: a carrier can be seen before anything is set.
-    rails = [device for link, device in LINKS.items() if link != "mgmt"]
-    bare = "".join(f"    {device}: {{dhcp4: false, link-local: [], optional: true}}\n" for device in rails)
-    way_in = f"    {LINKS['mgmt']}:\n      dhcp4: false\n      addresses: [{node.address}/24]\n"
-    if desk.renderer == "NetworkManager":
-        # A profile of its own, as NetworkManager saves what its owner has set up by hand.
-        way_in += f"      networkmanager: {{uuid: {PROFILE}, name: Wired connection 1}}\n"
-        places = {"01-lab": bare, f"90-NM-{PROFILE}": way_in}
-    else:
-        places = {"01-lab": way_in + bare}
-    for name, entries in places.items():
-        file = etc / f"netplan/{name}.yaml"
-        file.write_text(head + entries)
-        file.chmod(0o600)
+    write_netplan(node, desk)
     if desk.has_containerd_store:
         (etc / "docker").mkdir(exist_ok=True)
         (etc / "docker/daemon.json").write_text('{"features": {"containerd-snapshotter": true}}\n')
@@ -67,6 +55,45 @@ def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
     owner = (node.root / "home" / LOGIN).stat()
     for path in (authorised.parent, authorised):
         os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def write_netplan(node: LabNode, desk: Desk) -> None:
+    """Its network from the next boot on: its address in the office."""
+    head = f"network:\n  version: 2\n  renderer: {desk.renderer}\n  ethernets:\n"
+    # The rails are up without an address, as DGX OS leaves them: a carrier can be seen before anything is set.
+    rails = [device for link, device in LINKS.items() if link != "mgmt"]
+    bare = "".join(f"    {device}: {{dhcp4: false, link-local: [], optional: true}}\n" for device in rails)
+    way_in = f"    {LINKS['mgmt']}:\n      dhcp4: false\n      addresses: [{node.address}/24]\n"
+    if desk.renderer == "NetworkManager":
+        # A profile of its own, as NetworkManager saves what its owner has set up by hand.
+        way_in += f"      networkmanager: {{uuid: {PROFILE}, name: Wired connection 1}}\n"
+        places = {"01-lab": bare, f"90-NM-{PROFILE}": way_in}
+    else:
+        places = {"01-lab": way_in + bare}
+    for name, entries in places.items():
+        file = node.root / f"etc/netplan/{name}.yaml"
+        file.write_text(head + entries)
+        file.chmod(0o600)
+
+
+def move(node: LabNode, last: int, *, rebooting: bool) -> None:
+    """Another address in the office, as a router gives one: by the reboot that this begins, or while the node runs.
+    `last`: its last byte; its first one has 11 and its index.
+    """
+    argv, old = ssh_argv(node), node.address
+    if last == 11 + node.index:
+        node.given.unlink(missing_ok=True)
+    else:
+        node.given.write_text(f"{MANAGEMENT_NET}.{last}")
+    write_netplan(node, remembered())
+    write_known_hosts(known_nodes())
+    if rebooting:
+        run(*argv, "sudo systemctl reboot", check=False)
+        return
+    device = ("dev", LINKS["mgmt"])
+    # As a client of DHCP does it: the old one has to be given up before the new one may be used.
+    run("ip", "-n", node.namespace, "addr", "del", f"{old}/24", *device)
+    run("ip", "-n", node.namespace, "addr", "add", f"{node.address}/24", *device)
 
 
 def write_known_hosts(nodes: list[LabNode]) -> None:

@@ -62,8 +62,13 @@ class LabNode:
 
     @property
     def address(self) -> str:
-        """Management IPv4 address, reachable from this machine alone."""
-        return f"{MANAGEMENT_NET}.{11 + self.index}"
+        """Management IPv4 address, reachable from this machine alone: the one that its router gave it last."""
+        return self.given.read_text() if self.given.exists() else f"{MANAGEMENT_NET}.{11 + self.index}"
+
+    @property
+    def given(self) -> Path:
+        """Holds an address that is not its first one (`python -m tests.lab move`)."""
+        return self.home / "address"
 
     @property
     def home(self) -> Path:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.paths import ADDRESS, folder_of
+from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, folder_of
 from operations.plan.formats import load_recipe
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
@@ -82,17 +82,31 @@ class Host:
         both = [replace(each, engine_group="") for each in nodes(2, wanted)]
         mine = make_plan(load_recipe(wanted.recipe), wanted, both).nodes[index]
         assert mine.address and mine.walls
-        for file in (*mine.address.files, *(each for each in mine.walls.files if each.path.endswith(".nft"))):
+        assert mine.office
+        rules = (each for each in mine.walls.files if each.path.endswith(".nft"))
+        for file in (*mine.address.files, *mine.office.files, *rules):
             path = self.folder / Path(file.path).name
-            here = file.content.replace(f"{folder_of(ADDRESS)}/", f"{self.folder}/")
-            path.write_text(here.replace("/tandem/", f"{self.folder}/"))
+            path.write_text(self.here(file.content))
             path.chmod(int(file.mode, 8))
         allowed = re.findall(r"--cap-add (\w+)", (self.folder / "run.sh").read_text())
         self._may = ",".join(["-all", *(f"+{each.lower()}" for each in allowed)])
         # It runs no script that others could write.
         os.chmod(folder, 0o755)
+        self.knows(*(f"{each.name}={each.management}" for each in both if each.index != index))
         self.proxy = self.start_proxy()
         self.kept = self.start()
+
+    def here(self, text: str) -> str:
+        """With its folders in the place of a node's."""
+        own = {OFFICE_RUN: f"{self.folder}/run", OFFICE_KNOWN: f"{self.folder}/known.json"}
+        own |= {folder_of(unit): str(self.folder) for unit in (ADDRESS, OFFICE)}
+        # Those in the container.
+        own |= {"/office/": f"{self.folder}/run/", "/tandem/": f"{self.folder}/"}
+        return re.sub("|".join(own), lambda found: own[found[0]], text)
+
+    def knows(self, *others: str) -> None:
+        """What a deploy says of the other nodes: NAME=ADDRESS."""
+        self.space.run(sys.executable, str(self.folder / "office.py"), "know", *others)
 
     def start_proxy(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.space.argv(sys.executable, "-c", PROXY, self.name))

@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from operations.node.network import claimed
 from tests.node.addressed import hear
 from tests.node.spaces import Space, wire
-from tests.plan.samples import ROOT, plan
+from tests.plan.samples import ROOT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="wants root, for network namespaces")
 #: A double of a neighbour's router: id 77, three times a second.
@@ -87,15 +85,3 @@ def test_a_node_tells_all_macs_and_addresses_that_are_its_own(spaces: tuple[Spac
     assert told["addresses"].items() >= {"10.0.0.11": "enP7s7", "10.0.0.12": "wlan0"}.items()
     for device in ("enP7s7", "wlan0"):
         assert json.loads(node.run("ip", "-j", "link", "show", device))[0]["address"] in told["macs"]
-
-
-def test_whom_it_shares_an_address_with_is_read_from_its_own_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = tmp_path / "keepalived.conf"
-    monkeypatch.setattr(claimed, "CONFIG", config)
-    assert claimed.peers() == []
-    mine = plan(topology="replicas", proxy_address="10.0.0.50").head.address
-    assert mine
-    config.write_text(next(file.content for file in mine.files if file.path.endswith("keepalived.conf")))
-    assert claimed.peers() == ["10.0.0.12"]

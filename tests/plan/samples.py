@@ -72,9 +72,9 @@ def one(recipe: Recipe, of: Knobs) -> Declared:
     return Declared(of, (DeclaredModel("", of, recipe),))
 
 
-def make_plan(recipe: Recipe, of: Knobs, on: Sequence[Node], away: Sequence[str] = ()) -> Plan:
+def make_plan(recipe: Recipe, of: Knobs, on: Sequence[Node]) -> Plan:
     """The plan of one model."""
-    return plans.make_plan(one(recipe, of), on, away=away)
+    return plans.make_plan(one(recipe, of), on)
 
 
 def plan(count: int = 2, **changes: Any) -> Plan:
@@ -104,7 +104,6 @@ def survey(**changes: Any) -> Any:
         "ssh_port": 22,
         "came_in_by": "enP7s7",
         "openssl": True,
-        "peers": [],
         "walls": {"nft": True, "groups": True, "driver": "systemd"},
         "docker": {"version": "28.0.0", "runtimes": ["nvidia", "runc"], "buildx": True},
         "software": {"docker": "28.0.0", "nvidia-container-toolkit": "1.18.0"},
@@ -147,6 +146,7 @@ def survey(**changes: Any) -> Any:
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
             "alone": {},
+            "office": {"own": [], "known": {}},
             "missing": [],
             "refused": False,
             "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from operations.paths import ADDRESS, PROXY_CONFIG
-from operations.plan.address import check_address, vrid
+from operations.plan.address import check_address, to_be_told, vrid
 from operations.plan.formats import load_recipe
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, make_plan, nodes, plan
@@ -125,14 +125,9 @@ def test_the_proxy_listens_on_it_on_every_node_and_clients_know_it() -> None:
         assert each.proxy and each.address
         config = text(each.proxy, PROXY_CONFIG)
         assert f"bind {WANTED}:8000 transparent\n" in config
-        assert f"bind {each.node.management}:8000\n" in config
-        # It waits for its own address alone.
-        assert WANTED not in "".join(
-            line for line in text(each.proxy, "/ready.sh").splitlines() if "no_address" in line
-        )
+        assert 'bind "${OFFICE}" transparent\n' in config
         kept = text(each.address, "keepalived.conf")
-        peer = "10.0.0.12" if each.node.is_head else "10.0.0.11"
-        assert f"unicast_peer {{\n        {peer}\n    }}" in kept and "virtual_router_id 50\n" in kept
+        assert "    include /office/unicast.conf\n" in kept and "virtual_router_id 50\n" in kept
         assert f"        {WANTED}/32 dev enP7s7\n" in kept
         assert f"tandem.address=http://{WANTED}:8000" in text(each.proxy, "/run.sh")
     everywhere = plan(topology="replicas", proxy_bind="all", proxy_address=WANTED).head.proxy
@@ -144,18 +139,48 @@ def test_solo_has_it_on_the_head_alone() -> None:
     assert made.head.address and not made.nodes[1].address
 
 
-def peers(mine: Any) -> str:
-    """What the head's keepalived is told of others."""
-    assert mine.head.address
-    found = re.findall(r"unicast_peer \{([^}]*)\}", text(mine.head.address, "keepalived.conf"))
-    return " ".join(found[0].split())
+@pytest.mark.parametrize("more", [{}, {"proxy_address": WANTED}, {"tls": "self"}, {"proxy_bind": "all"}])
+def test_another_address_of_a_node_s_in_the_office_changes_nothing_that_lies_there(more: dict[str, Any]) -> None:
+    """It was waited for, for ever, by a proxy that was bound to it; and a deploy after it started the proxies anew."""
+    wanted = knobs(**{"topology": "replicas", "proxy_bind": "management", **more})
+    first, second = nodes(2, wanted)
+    moved = replace(second, office="10.0.0.77/24", management="10.0.0.77")
+    recipe = load_recipe(wanted.recipe)
+    before, after = (make_plan(recipe, wanted, [first, each]) for each in (second, moved))
+    for old, new in zip(before.nodes, after.nodes, strict=True):
+        assert old.services == new.services
+    assert "10.0.0.12" not in str([each.services for each in before.nodes])
+    assert after.urls["spark-2"].endswith("://10.0.0.77:8000")
 
 
-def test_a_solo_tells_the_other_nodes_who_has_it_be_they_off() -> None:
-    """One that comes back with the plan of before would take it a second time."""
-    wanted = knobs(topology="solo", proxy_address=WANTED)
-    recipe, both = load_recipe(wanted.recipe), nodes(2, wanted)
-    assert peers(make_plan(recipe, wanted, both)) == "10.0.0.12"
-    assert peers(make_plan(recipe, wanted, both[:1], away=["10.0.0.12"])) == "10.0.0.12"
-    # Without a peer keepalived would tell the whole network of it.
-    assert peers(make_plan(recipe, wanted, both[:1])) == "127.0.0.1"
+def test_who_tells_whom_of_addresses() -> None:
+    def told(**changes: Any) -> list[Any]:
+        made = [each.services["tandem-office"] for each in plan(topology="replicas", **changes).nodes]
+        return [json.loads(text(each, "/office.json")) if each else None for each in made]
+
+    assert told(proxy_bind="loopback") == [None, None]
+    for each in told(proxy_bind="management"):
+        assert (each["device"], each["others"], each["names"]) == ("enP7s7", {}, [])
+    head, other = told(proxy_bind="management", proxy_address=WANTED, tls="self")
+    assert head["others"] == {"spark-2": "192.168.177.12"} and other["others"] == {"spark-1": "192.168.177.11"}
+    assert head["fabric"] == ["192.168.177.11", 26012] and other["fabric"] == ["192.168.177.12", 26012]
+    # The head alone signs, and for the names of the plan.
+    assert head["signs"] == {each["name"]: [each["name"], "localhost", "127.0.0.1", WANTED] for each in (head, other)}
+    assert other["signs"] == {} and other["head"] == "spark-1"
+    solo = plan(topology="solo", proxy_bind="management", tls="self").head.services["tandem-office"]
+    assert json.loads(text(solo, "/office.json"))["others"] == {}
+
+
+def test_a_node_is_told_where_the_others_are_when_it_does_not_know_it() -> None:
+    """Those that are off as well: one that comes back with the plan of before would take the address a second time."""
+    first, second, third = nodes(3, knobs())
+    everybody = [first, second, third]
+    theirs = {"spark-2": ["10.0.0.12"], "spark-3": ["10.0.0.13"]}
+    assert to_be_told("spark-1", everybody, [], {}) == theirs
+    assert to_be_told("spark-1", everybody, [], theirs) == {}
+    # Heard from the node itself, which has one address more.
+    assert to_be_told("spark-1", everybody, [], theirs | {"spark-2": ["10.0.0.12", "10.9.0.12"]}) == {}
+    assert to_be_told("spark-1", everybody, [], theirs | {"spark-2": ["10.0.0.99"]}) == theirs
+    assert to_be_told("spark-1", [first, second], ["spark-3"], theirs) == {}
+    assert to_be_told("spark-1", [first, second], [], theirs) == {"spark-2": ["10.0.0.12"]}
+    assert to_be_told("spark-1", [first, second], ["spark-3"], {}) == {"spark-2": ["10.0.0.12"]}

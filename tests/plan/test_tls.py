@@ -123,7 +123,7 @@ def test_remarks(tmp_path: Path) -> None:
 def test_names_of_a_node_s_own() -> None:
     mine = plan(topology="replicas", proxy_bind="management", proxy_address="10.0.0.50", tls="self")
     names = [tls.names(mine.knobs, each.node) for each in mine.serving]
-    assert names[1] == ["spark-2", "localhost", "127.0.0.1", "10.0.0.12", "10.0.0.50"]
+    assert names[1] == ["spark-2", "localhost", "127.0.0.1", "10.0.0.50", "10.0.0.12"]
     assert mine.urls == {"spark-1": "https://10.0.0.11:8000", "spark-2": "https://10.0.0.12:8000"}
 
 

@@ -11,7 +11,7 @@ from operations.node.login import expand
 from operations.node.look import files
 from operations.node.model import proof
 from operations.node.monitoring import monitors
-from operations.node.network import links, walls
+from operations.node.network import links, office, walls
 from operations.node.secret import modes, secrets
 from operations.node.unit import alone, served, services
 from operations.paths import folder_of, unit_file
@@ -68,6 +68,7 @@ def main(
             "missing": missing_.result(),
             "refused": refused_.result(),
             "alone": alone_.result(),
+            "office": office.state(),
         }
 
 

@@ -11,9 +11,20 @@ from operations.node.commands import output, read
 from operations.node.door import certificate, drained
 from operations.node.engine import probe
 from operations.node.monitoring import monitors
-from operations.node.network import walls
+from operations.node.network import office, walls
 from operations.node.unit import alone, cause, old_images, services
-from operations.paths import ADDRESS, CANARY, ENGINE, FALLBACK, PROGRAMS, PROXY, PROXY_KEY, WALLS, folder_of
+from operations.paths import (
+    ADDRESS,
+    CANARY,
+    ENGINE,
+    FALLBACK,
+    OFFICE,
+    PROGRAMS,
+    PROXY,
+    PROXY_KEY,
+    WALLS,
+    folder_of,
+)
 from operations.shapes.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -113,6 +124,8 @@ def _health(unit: str) -> str:
         return walls.standing()["problem"] or "they stand"
     if unit == FALLBACK:
         return alone.says()
+    if unit == OFFICE:
+        return f"has {', '.join(office.state()['own']) or 'no address yet'}"
     if unit in monitors.UNITS:
         problem = monitors.problem(unit, ANSWER_S)
         return f"no: {problem}" if problem else "answers"

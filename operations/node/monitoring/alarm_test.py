@@ -7,7 +7,7 @@ import re
 import time
 import urllib.request
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from http.client import HTTPException
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def main(node: str, model: str, wait_s: float = 30) -> AlarmTold:
 
 
 def _raise(url: str, node: str, model: str) -> None:
-    now = datetime.now(UTC)
+    now = datetime.now(timezone.utc)
     alarm = {
         "labels": {"alertname": "TandemTest", "severity": "test", "node": node, "model": model, "at": now.isoformat()},
         "annotations": {

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import socket
 import struct
 import time
 from contextlib import suppress
-from pathlib import Path
 
-from operations.node.commands import read
-from operations.paths import ADDRESS, folder_of
 from operations.shapes.fabric import Claimed
 
-#: keepalived's, as the last plan with an address has it.
-CONFIG = Path(folder_of(ADDRESS)) / "keepalived.conf"
 #: Seconds between two questions, and those of listening: VRRP's usual pace is one a second.
 PAUSE_S, LISTEN_S = 0.3, 1.3
 _ARP, _IPV4, _VRRP = 0x0806, 0x0800, 112
@@ -85,9 +79,3 @@ def question(mac: bytes, wanted: bytes, own: bytes = bytes(4)) -> bytes:
     """The frame that asks who has it. From no address of its own nobody takes it into his table."""
     to_all = b"\xff" * 6 + mac + struct.pack("!H", _ARP)
     return to_all + struct.pack("!HHBBH", 1, _IPV4, 6, 4, 1) + mac + own + bytes(6) + wanted
-
-
-def peers() -> list[str]:
-    """With whom this node's keepalived shares an address, by the configuration that lies here."""
-    block = re.search(r"unicast_peer \{([^}]*)\}", read(CONFIG))
-    return block[1].split() if block else []

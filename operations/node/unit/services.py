@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
+from operations.node.network import office
 from operations.paths import (
     ADDRESS,
     DOWNLOAD,
@@ -115,6 +116,7 @@ _LABELS = ("spec", "topology", "group", "recipe", "url", "model", "pulse", "addr
 def _started_from(container: Json) -> UnitState:
     labels = container["Config"]["Labels"] or {}
     said = cast("UnitState", {key: labels.get(f"tandem.{key}", "") for key in _LABELS})
+    said["url"] = office.live(said["url"])
     return {
         **said,
         "image": container["Image"],

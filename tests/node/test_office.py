@@ -1,0 +1,233 @@
+"""What follows the office's addresses, with the real HAProxy and keepalived behind it: addresses change, and both know.
+
+Doubles of `systemctl` and `docker` stand between them: they have the real programs read their files again, as systemd
+and Docker would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from operations.node.network import office as told
+from operations.node.unit import services
+from operations.paths import OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
+from tests.node.addressed import DEVICE, WANTED, Host, Network
+from tests.node.confined import behind, owned, place
+from tests.node.spaces import Space, wire
+from tests.plan.samples import plan
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("keepalived") or not shutil.which("haproxy"),
+    reason="wants root, keepalived and haproxy (tests/lab/packages.sh installs them)",
+)
+DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
+#: Seconds in which another address is known to everybody; on a machine with time to spare it is one.
+SOON_S = 10.0
+
+
+def until(condition: Callable[[], bool], seconds: float = SOON_S) -> float:
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < seconds
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def follow(space: Space, folder: Path, reload: Path, tell: str) -> subprocess.Popen[bytes]:
+    """Start what follows in a namespace. `tell`: the shell's word for what Docker does with its signal."""
+    doubles = folder / "doubles"
+    doubles.mkdir()
+    for name, text in (("systemctl", f"exec sh {reload}"), ("docker", f"[ $1 != kill ] || {tell}")):
+        (doubles / name).write_text(f"#!/bin/sh\n{text}\n")
+        (doubles / name).chmod(0o755)
+    argv = ("env", f"PATH={doubles}:{os.environ['PATH']}", sys.executable, str(folder / "office.py"), "spec")
+    return subprocess.Popen(space.argv(*argv))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    """Two nodes with keepalived, and what follows on each: they have a rail between them."""
+    with place(tmp_path) as folder:
+        made = Network(folder)
+        first, second = made.hosts
+        wire(first.space, "rail0", second.space, "rail0")
+        followers = []
+        for index, host in enumerate(made.hosts):
+            host.space.address("rail0", f"192.168.177.{11 + index}/24")
+            tell = f"kill -HUP $(cat {host.folder}/pid)"
+            (host.folder / "pid").write_text(str(host.kept.pid))
+            followers.append(follow(host.space, host.folder, host.folder / "reload.sh", tell))
+        yield made
+        for each in followers:
+            each.kill()
+            each.wait()
+        made.end()
+
+
+def move(host: Host, address: str) -> None:
+    host.space.run("ip", "addr", "del", f"{host.own}/24", "dev", DEVICE)
+    host.space.run("ip", "addr", "add", f"{address}/24", "dev", DEVICE)
+    host.own = address
+
+
+def holds_alone(network: Network, host: Host, seconds: float = 4) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert [each.name for each in network.hosts if each.has_it()] == [host.name], network.logs()
+        time.sleep(0.1)
+
+
+def test_a_node_that_boots_with_another_address_takes_nothing_away(network: Network) -> None:
+    """The one that has the address spoke to the one that was, and both had it, until somebody deployed."""
+    for address in ("10.0.0.77", "10.0.0.5"):
+        holder, other = network.settle()
+        other.kill()
+        move(other, address)
+        other.kept = other.start()
+        (other.folder / "pid").write_text(str(other.kept.pid))
+        until(lambda at=address, of=holder: f"    {at}\n" in (of.folder / "run/unicast.loaded").read_text())  # type: ignore[misc]
+        time.sleep(1)
+        holds_alone(network, holder)
+        # It is heard: without the holder the address is the other one's.
+        assert network.gap(other, holder.kill) < SOON_S
+        holder.kept = holder.start()
+        (holder.folder / "pid").write_text(str(holder.kept.pid))
+
+
+def test_an_address_that_changes_while_it_has_the_virtual_one(network: Network) -> None:
+    holder, other = network.settle()
+    begun = time.monotonic()
+    move(holder, "10.0.0.78")
+    until(lambda: "    10.0.0.78\n" in (other.folder / "run/unicast.loaded").read_text())
+    until(lambda: "src_ip 10.0.0.78\n" in (holder.folder / "run/unicast.loaded").read_text())
+    until(lambda: any(when > begun for when, _ in network.answers))
+    network.settle()
+    (known,) = json.loads((other.folder / "known.json").read_text()).values()
+    assert known == ["10.0.0.78"]
+
+
+class Door:
+    """A node whose proxy listens on the office's interface, and a client beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.node, self.client = Space(), Space()
+        wire(self.client, "eth0", self.node, DEVICE)
+        self.client.address("eth0", "10.0.0.99/24")
+        self.node.address(DEVICE, "10.0.0.11/24", f"{WANTED}/32")
+        mine = plan(topology="solo", proxy_bind="management", proxy_address=WANTED).head
+        assert mine.proxy and mine.office
+        run, files = folder / "run", [*mine.proxy.files, *mine.office.files]
+        owned(run)
+        moved = {f"{PROXY_RUN}/": f"{run}/", PROXY_LOADED: f"{folder}/loaded", PROXY_CONFIG: f"{folder}/haproxy.cfg"}
+        moved |= {OFFICE_RUN: f"{folder}/office", OFFICE_KNOWN: f"{folder}/known.json", folder_of(OFFICE): str(folder)}
+        self.folder = folder
+        for file in files:
+            # ready.sh makes HAProxy's folder anew.
+            text = file.content.replace(f"rm -rf {PROXY_RUN}", "true")
+            (folder / Path(file.path).name).write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
+        self.node.run("sh", str(folder / "ready.sh"), "spec")
+        configs = ("-f", f"{folder}/office/haproxy.cfg", "-f", f"{folder}/haproxy.cfg")
+        proxy = (*behind(folder, run), "haproxy", "-W", "-db", *configs)
+        self.proxy = subprocess.Popen(self.node.argv(*proxy))
+        double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
+        self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
+        self.follower = follow(self.node, folder, folder / "reload.sh", f"kill -USR2 {self.proxy.pid}")
+
+    def asks(self, address: str) -> subprocess.Popen[str]:
+        """A stream of forty pieces."""
+        body = json.dumps({"pieces": 40})
+        argv = ("curl", "-sS", "-m", "20", f"http://{address}:8000/v1/chat", "-d", body)
+        return subprocess.Popen(self.client.argv(*argv), stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT)
+
+    def answers(self, address: str) -> bool:
+        url = f"http://{address}:8000/health/liveliness"
+        return "200" in self.client.run(
+            "curl", "-s", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", url, check=False
+        )
+
+    def end(self) -> None:
+        for each in (self.follower, self.proxy, self.litellm):
+            each.kill()
+            each.wait()
+        self.node.close()
+        self.client.close()
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    with place(tmp_path) as folder:
+        made = Door(folder)
+        yield made
+        made.end()
+
+
+def test_the_proxy_listens_where_the_interface_is_and_streams_of_another_address_go_on(door: Door) -> None:
+    until(lambda: door.answers("10.0.0.11"), 20)
+    stream = door.asks(WANTED)
+    time.sleep(0.3)
+    door.node.run("ip", "addr", "del", "10.0.0.11/24", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "10.0.0.77/24", "dev", DEVICE)
+    took = until(lambda: door.answers("10.0.0.77"))
+    assert stream.poll() is None, "the stream was over too soon to say anything"
+    print(f"another address: {took:.1f} s")
+    said, _ = stream.communicate(timeout=20)
+    assert stream.returncode == 0 and said.count("a") >= 40, said
+    # The virtual one is keepalived's, and nobody's own; and no more is listened to than that interface's.
+    assert (door.folder / "office/addresses").read_text() == "10.0.0.77\n"
+    door.node.run("ip", "link", "add", "other0", "type", "bridge")
+    door.node.address("other0", "10.9.0.1/24")
+    time.sleep(1)
+    places = {line.split()[3] for line in door.node.run("ss", "-Hltn", "sport = :8000").splitlines()}
+    assert places == {"10.0.0.77:8000", f"{WANTED}:8000"}
+
+
+def test_a_start_waits_for_no_address_that_is_gone_and_says_which_interface_has_none(door: Door) -> None:
+    door.node.run("ip", "addr", "flush", "dev", DEVICE)
+    now = (sys.executable, str(door.folder / "office.py"), "now")
+    assert door.node.run(*now) == f"{DEVICE} has no address\n"
+    # What was told last stays.
+    assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
+    # As a machine has that asked for an address and got none.
+    door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
+    assert door.node.run(*now) == ""
+    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
+    door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "172.16.0.1/24", "dev", DEVICE)
+    assert door.node.run(*now) == ""
+    assert (door.folder / "office/haproxy.cfg").read_text().endswith("OFFICE 10.0.0.12:8000,172.16.0.1:8000\n")
+
+
+def test_what_outlives_an_address_is_told_with_the_one_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "RUN", tmp_path)
+    monkeypatch.setattr(told, "KNOWN", tmp_path / "known.json")
+    assert told.state() == {"own": [], "known": {}}
+    assert told.live("https://@office:8000") == "" and told.live("http://127.0.0.1:8000") == "http://127.0.0.1:8000"
+    (tmp_path / "addresses").write_text("10.0.0.77\n10.0.0.78\n")
+    assert told.live("https://@office:8000") == "https://10.0.0.77:8000"
+    (tmp_path / "addresses").write_text("fd00::7\n")
+    assert told.live("https://@office:8000") == "https://[fd00::7]:8000"
+    (tmp_path / "known.json").write_text("[]")
+    assert told.state()["known"] == {}
+
+
+def test_whoever_asks_for_the_endpoint_is_told_the_address_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {"tandem.url": "http://@office:8000", "tandem.model": "tiny"}
+    container = {"Name": "/tandem-proxy", "Image": "i", "Config": {"Labels": labels, "Image": "n"}}
+    monkeypatch.setattr(services, "docker_inspect", lambda *_: [container])
+    monkeypatch.setattr(services, "output", lambda *_, **__: "")
+    monkeypatch.setattr(told, "RUN", tmp_path)
+    for address in ("10.0.0.11", "10.0.0.77"):
+        (tmp_path / "addresses").write_text(f"{address}\n")
+        assert services.main(["tandem-proxy"])["units"]["tandem-proxy"]["url"] == f"http://{address}:8000"
