@@ -65,7 +65,8 @@ executor = "mp"
 
 # Where each node's proxy listens.
 #   loopback    on the node itself alone
-#   management  the address that ssh uses, IPv4 where its interface has one: your network reaches it
+#   management  the interface that ssh uses, IPv4 where it has one, whatever its address is tomorrow: your network
+#               reaches it
 #   all         all IPv4 addresses
 #   ADDRESS     an IPv4 address of the head; the other nodes' proxies stay on loopback then
 proxy_bind = "loopback"
@@ -163,8 +164,8 @@ proxy_bind = "loopback"
 # GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the node.
 # memory_floor_gib = 4.0
 
-# MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or run
-# hot cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
+# MHz that the GPU's clock may have at most, over boots; 0: as it is. Owners of Sparks that go off under load or
+# run hot cap it at 2000 to 2200: ten degrees less at hardly any cost ([L] and [Z] in docs/sources.md).
 # gpu_clock_mhz = 0
 
 # Swap of the nodes that serve.

@@ -135,6 +135,7 @@ SERVING = Group(
         "The memory guard": ("files/guard/",),
         "Falling back": ("files/fallback/",),
         "The virtual address": ("files/address/",),
+        "The office's addresses": ("files/office/",),
         "Metrics": ("files/exporter/",),
         "The page": ("files/page/", "operations/node/monitoring/handed.py", "bench/advise/page.py"),
         "Why a unit does not serve": ("operations/node/unit/cause.py",),

@@ -81,7 +81,7 @@ def test_the_office_has_no_address_of_the_rails(management: str, clashes: bool) 
     wanted = knobs()
     node = replace(nodes(2, wanted)[0], management=management)
     said = check_survey(node, survey(), survey(), models(wanted, 2), wanted, 2)
-    assert bool([each for each in said if "which is in `rail_subnets`" in each.problem]) == clashes
+    assert bool([each for each in said if "which is in `fabric_subnets`" in each.problem]) == clashes
 
 
 def test_solo_has_no_rails_that_the_login_could_come_in_over() -> None:
