@@ -13,6 +13,7 @@ from operations.paths import ARP
 from operations.plan.fabric import proof_ports
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
+from tests.lab.node import SYSCTL_OF, greet
 from tests.lab.settings import LINKS
 from tests.plan.samples import knobs
 
@@ -84,13 +85,13 @@ def test_arp_on_the_rails_is_there_after_a_reboot(at: dict[str, str]) -> None:
 
 
 def test_arp_is_there_when_a_netdev_comes_back() -> None:
-    """In the lab no udev runs: what its rule (99-systemd.rules) runs for a netdev that appears is run by hand."""
+    """In the lab no udev runs: what its own rule has for a netdev that appears is run by hand."""
     conf = f"/proc/sys/net/ipv4/conf/{RAILS[0]}"
     on(WORKER, f"echo 0 >{conf}/arp_ignore; echo 0 >{conf}/arp_announce")
     rule = on(WORKER, "grep -h systemd-sysctl /lib/udev/rules.d/99-systemd.rules")
     assert 'ACTION=="add", SUBSYSTEM=="net"' in rule
-    (program,) = re.findall(r'RUN\+="(/\S+systemd-sysctl --prefix=/net/ipv4/conf/)\$name', rule)
-    on(WORKER, f"{program}{RAILS[0]}")
+    assert f'RUN+="{SYSCTL_OF}$name' in rule
+    greet(WORKER, RAILS[0])
     assert arp_of(RAILS[0]) == list(ARP.values())
 
 

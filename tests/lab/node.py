@@ -26,6 +26,8 @@ from tests.lab.shell import TIED, LabError, run, say
 
 #: systemd-nspawn ends with this when the guest asked for a reboot.
 REBOOT_WANTED = 133
+#: Applies sysctl.d to one netdev, whose name follows.
+SYSCTL_OF = "/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/"
 #: The way in, where NetworkManager has it.
 PROFILE = "5d2c5be2-6f0e-4b0c-9b52-1f0a2a6c6a10"
 #: Where Docker and its containerd keep their data: on the plain filesystem, since no overlay lies on an overlay.
@@ -154,6 +156,11 @@ def wait_until_up(node: LabNode, timeout_s: float = 90) -> float:
 def boot_id(node: LabNode) -> str:
     """When the node's init started (ticks): another one means another boot. Empty: it does not answer."""
     return run(*ssh_argv(node), "cut -d' ' -f22 /proc/1/stat", check=False).strip()
+
+
+def greet(node: LabNode, device: str) -> None:
+    """What udev runs for a netdev that appears (99-systemd.rules): in a guest there is no udev."""
+    run(*ssh_argv(node), f"sudo {SYSCTL_OF}{device}")
 
 
 def ssh_argv(node: LabNode) -> list[str]:

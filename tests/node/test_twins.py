@@ -154,6 +154,15 @@ def test_a_port_that_somebody_has_is_answered_by_them(pair: Pair) -> None:
     assert pair.prove() == [FINE, FINE]
 
 
+def test_a_rail_that_is_down_is_a_problem_and_not_the_end(pair: Pair) -> None:
+    pair.set_arp()
+    pair.nodes[1].run("ip", "link", "set", RAILS[0], "down")
+    one, other = pair.prove()
+    assert one["problems"] == [f"{RAILS[0]} -> spark-2 (192.168.177.12): nothing does"]
+    assert other["problems"] == [f"{RAILS[0]} -> spark-1 (192.168.177.11): nothing does"]
+    assert one["silent"] == other["silent"] == [] and one["strangers"] == other["strangers"] == []
+
+
 def fire(pair: Pair, allowed: str = "") -> None:
     """The second node's owner has a firewall."""
     rules = UFW_RULES.format(allowed=allowed)

@@ -106,16 +106,15 @@ def _strangers(way: Way, own: str, mac: str) -> str:
 def answering(device: str, own: str, address: str) -> set[str]:
     """MACs of all who answer on a netdev, asked once for an address as its kernel asks."""
     found: set[str] = set()
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as wire:
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP))
+    # On a netdev that is down, or gone, nobody answers.
+    with wire, suppress(OSError):
         wire.bind((device, _ARP))
         wire.send(question(wire.getsockname()[4], socket.inet_aton(address), socket.inet_aton(own)))
         end = time.monotonic() + ANSWERS_S
         while (left := end - time.monotonic()) > 0:
             wire.settimeout(left)
-            try:
-                frame = wire.recv(2048)
-            except TimeoutError:
-                break
+            frame = wire.recv(2048)
             if int.from_bytes(frame[20:22], "big") == _REPLY and frame[28:32] == socket.inet_aton(address):
                 end = end if found else time.monotonic() + MORE_S
                 found.add(frame[22:28].hex(":"))
