@@ -332,12 +332,14 @@ def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings
     """Rails of a cluster's rank that can do RDMA and have no device for it: NCCL would take sockets, or half of the
     bandwidth. Without any where other ranks have them it would not come up.
     """
+    wants = [each for each in models if nccl.may_use_rdma(each.recipe, each.knobs)]
+    if not wants:
+        return
     links = survey["state"]["links"]
     without = [rail for rail in node.rails if rail in links and not links[rail]["rdma"]]
     lacking = [rail for rail in without if links[rail]["driver"] == RDMA_DRIVER]
-    wants = [each for each in models if nccl.may_use_rdma(each.recipe, each.knobs)]
     others = [rank.name for each in wants for rank in each.nodes if rank.rdma and rank.name != node.name]
-    if wants and (lacking or (without and others and not node.rdma)):
+    if lacking or (without and others and not node.rdma):
         yield (
             f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in lacking or without)}"
             f"{f', {others[0]} has them' if others else ''}: NCCL would speak TCP, and every token be late",
