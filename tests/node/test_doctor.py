@@ -51,6 +51,7 @@ TOPICS = {
     "holders",
     "software",
     "certificate",
+    "prefixes",
 }
 
 
