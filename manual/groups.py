@@ -68,7 +68,7 @@ IMAGES = Group(
     "Images",
     "What served before still serves. What has arrived whole stays; the next deploy does what is left.",
     {
-        "Obtaining": ("operations/image.py",),
+        "Obtaining": ("operations/image.py", "operations/node/copy/pull.py"),
         "Mods put into an image": ("files/mods/",),
         "Copies from node to node": (
             *("operations/sharing.py", "operations/node/image/layers.py", "operations/node/copy/fetch.py"),

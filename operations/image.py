@@ -14,7 +14,7 @@ from pyinfra.api.state import State
 
 from operations import looking, seeing
 from operations.node.image.archive import ARCHITECTURES
-from operations.patience import fail, patiently, quietly
+from operations.patience import fail, followed, patiently, quietly
 from operations.plan import mods
 from operations.plan.images import Image, by_content, without_tag
 from operations.plan.refusal import as_table
@@ -59,13 +59,10 @@ def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
     """Pull, load or build an image without mods, and give it its local name."""
     match image.kind:
         case "registry":
-            pulled = QuoteString(without_tag(image.reference))
-            pull = StringCommand("docker pull --quiet", pulled)
-            if "@" not in image.reference:
-                # A name without a digest is whatever the owner has built or pulled under it.
-                pull = StringCommand("docker image inspect", pulled, ">/dev/null 2>&1 ||", pull)
-            yield patiently(f"pulling {image.reference}", pull)
-            yield StringCommand("docker tag", pulled, image.local)
+            pulled = without_tag(image.reference)
+            asked = {"reference": pulled, "unless_here": "@" not in image.reference}
+            yield quietly(followed(f"pulling {image.reference}", "copy.pull", **asked))
+            yield StringCommand("docker tag", QuoteString(pulled), image.local)
         case "archive":
             load = StringCommand("docker load --quiet --input", QuoteString(image.archive))
             yield patiently(f"loading {image.archive}", load)

@@ -14,7 +14,7 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations.patience import follow, quietly
+from operations.patience import followed, quietly
 from operations.plan.engines import missing_files
 from operations.plan.files import as_is
 from operations.plan.recipe import Model
@@ -22,7 +22,6 @@ from operations.plan.served_model import ServedModel
 from operations.remote import ask
 from operations.run import Run, step
 from operations.shapes.model import ModelState
-from operations.tether import Tether
 
 
 @step
@@ -117,7 +116,7 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
 def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
-    return _followed(
+    return followed(
         f"{label} from {source}", "copy.install", **model.place, store=store, source=source, plain=is_served
     )
 
@@ -135,18 +134,4 @@ def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
     argv += [word for setting in settings for word in ("--env", setting)]
     argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
     asked = {"argv": argv, "script": as_is("model/download.py"), "owner": run.plan.head.node.home}
-    return _followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)
-
-
-def _followed(label: str, program: str, **arguments: Any) -> Any:
-    """A step that runs a node program as long as this deploy lives, and prints how far it is."""
-
-    def run(_state: State, host: Host) -> bool:
-        tether = Tether(host, program, **arguments)
-        try:
-            follow(host, label, tether)
-        finally:
-            tether.close()
-        return True
-
-    return run
+    return followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)

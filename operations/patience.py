@@ -80,6 +80,8 @@ def follow(host: Host, label: str, tether: Tether) -> Copied:
         answer = line
         if "done" in line or "error" in line:
             break
+        if "said" in line:
+            host.log(f"{label}: {line['said']}")
         if "bytes" in line and time.monotonic() - said >= EVERY_S:
             said = time.monotonic()
             host.log(f"{label}: {progress(line)}")
@@ -90,13 +92,29 @@ def follow(host: Host, label: str, tether: Tether) -> Copied:
     return answer
 
 
+def followed(label: str, program: str, **arguments: Any) -> Any:
+    """A step that runs a node program as long as this deploy lives, and prints how far it is."""
+
+    def run(_state: State, host: Host) -> bool:
+        tether = Tether(host, program, **arguments)
+        try:
+            follow(host, label, tether)
+        finally:
+            tether.close()
+        return True
+
+    return run
+
+
 def progress(line: Copied) -> str:
     """`12.3 of 74.8 GB, 1.9 GB/s, 33 s left, waits for the link`; size and limit may not be known."""
-    rate = line["bytes"] / max(line["seconds"], 0.001)
+    rate = line["rate"]
     text, left = f"{line['bytes'] / 1e9:.1f}", ""
     if line.get("of"):
         text += f" of {line['of'] / 1e9:.1f}"
-        left = f", {(line['of'] - line['bytes']) / max(rate, 1):.0f} s left"
+        left = f", {(line['of'] - line['bytes']) / rate:.0f} s left" if rate else ""
+    if line["still"] >= EVERY_S:
+        return f"{text} GB, nothing for {line['still']:.0f} s"
     return f"{text} GB, {rate / 1e9:.2f} GB/s{left}" + (f", waits for the {line['limit']}" if line.get("limit") else "")
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 import gevent
+from pyinfra import logger
 from pyinfra.api.host import Host
 
 from operations import rollback, units
@@ -72,7 +73,26 @@ def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
     if answer["problem"]:
         watch.stop()
         return f"{where.name}: {url} answers, but {answer['problem']}. The engine is stopped"
+    _compare_adapters(model, where)
     return ""
+
+
+def _compare_adapters(model: ServedModel, where: Host) -> None:
+    """Say which adapters answer as the model does without them: a remark, because an adapter may be about other things
+    than what is asked here.
+    """
+    recipe = model.recipe
+    names = ENGINES[recipe.engine].adapters(recipe)
+    if not names or recipe.answers != "chat":
+        return
+    url = model.endpoints[where.name]
+    told = ask(where, "engine.adapters", url=url, model=recipe.served_name, adapters=names, deadline_s=ANSWER_S)
+    if told["problem"]:
+        logger.warning(f"{where.name}: whether adapters change anything could not be asked: {told['problem']}")
+    for name in told["alike"]:
+        means = "it has loaded, and seems to change nothing (vLLM #41754)"
+        remedy = "compare it with a prompt of your own; if it is so, merge it into the weights"
+        logger.warning(f"{where.name}: the adapter {name} answers byte for byte as the model does: {means}; {remedy}")
 
 
 def is_live(run: Run, model: ServedModel, where: Host) -> bool:

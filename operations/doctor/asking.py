@@ -15,7 +15,7 @@ from pyinfra.api.host import Host
 from operations import tether
 from operations.plan import ring
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
-from operations.plan.doctor import ways
+from operations.plan.doctor import prefixes, ways
 from operations.plan.doctor.symptom import Seen
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.remote import ask
@@ -49,7 +49,15 @@ class Examination:
         """
         self.seen.clocks = self._everywhere(_clock)
         self.seen.looks = self._everywhere(
-            lambda host: ask(host, "doctor.look", store=store, image=image, watched=list(ports[host.name])), LOOK_S
+            lambda host: ask(
+                host,
+                "doctor.look",
+                store=store,
+                image=image,
+                watched=list(ports[host.name]),
+                counters=prefixes.COUNTERS,
+            ),
+            LOOK_S,
         )
         for name, host in self.hosts.items():
             links = self._links(name)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from operations.paths import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
 from operations.plan import demand, environment, nccl
 from operations.plan.addresses import engine_url
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, kept
 from operations.plan.engines.named import ATTACHED
 from operations.plan.files import File, as_is, node_program, render
 from operations.plan.images import Image
@@ -66,6 +66,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     env = environment.common_environment() | runs.environment(recipe)
     if is_cluster:
         env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
+        env |= kept.for_one_start(runs.CACHES, recipe.engine_version or "")
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
@@ -240,7 +241,8 @@ def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, to
         argv += ["--label", f"tandem.url={engine_url(knobs, node)}"]
     argv += ["--volume", f"{folder}:{environment.MOUNT}:ro"]
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
-    # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7.
+    # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7. It
+    # may differ from rank to rank; what may not is elsewhere (operations/plan/engines/kept.py).
     argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:/root/.cache"]
     if recipe.needs.gpu:
         argv += _gpu(recipe, node)

@@ -209,6 +209,14 @@ class Software(TypedDict):
     nccl: Nccl
 
 
+class Prefix(TypedDict):
+    """Tokens of prompts that an engine's prefix cache was asked for since its start, and those that it had."""
+
+    url: str
+    asked: int
+    found: int
+
+
 class DoctorLook(TypedDict, total=False):
     """Each topic by its name (operations/node/doctor/look.py). One that could not be looked at is `{"failed": why}` in
     the place of its own shape: read it by Seen's methods, which leave such topics out.
@@ -226,6 +234,7 @@ class DoctorLook(TypedDict, total=False):
     holders: Holders
     software: Software
     certificate: CertificateLeft
+    prefixes: list[Prefix]
 
 
 #: On `device` a frame has come in that `node` has sent out of its port `from`.

@@ -177,14 +177,18 @@ class GpuTold(TypedDict):
 
 
 class Copied(TypedDict, total=False):
-    """A line of a program that copies: `bytes` of so many (0: not known) in so many seconds, and what it waits for
-    (operations/node/copy/meter.py); in the last one `done` or `error`.
+    """A line of a program that copies: `bytes` of so many (0: not known) in so many seconds, `rate` bytes a second of
+    late, `still` seconds since the last one, and what it waits for (operations/node/copy/meter.py); in the last one
+    `done` or `error`. `said`: what the owner has to know meanwhile.
     """
 
     bytes: int
     of: int
     seconds: float
+    rate: float
+    still: float
     limit: str
+    said: str
     done: bool
     error: str
 

@@ -87,6 +87,13 @@ class Judged(TypedDict):
     judged: bool
 
 
+class Compared(TypedDict):
+    """Adapters that change nothing (operations/node/engine/adapters.py); `problem`: why it is not known, or empty."""
+
+    alike: list[str]
+    problem: str
+
+
 class Journal(TypedDict):
     """What a unit's log has said since the reader came last (operations/node/unit/journal.py); where to go on."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operations import proving, rollback, waiting, watching
-from operations.plan.recipe import Forbidden, Proof
+from operations.plan.recipe import Flag, Forbidden, Proof
 from operations.run import Run
 from tests.plan.samples import plan
 
@@ -134,6 +134,35 @@ def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: Scripte
     nodes.answers["engine.sense"] = [{"problem": "it says nothing but `!`", "judged": True}]
     assert "The engine is stopped" in awaited(nodes, started(made_run(topology="solo")))
     assert nodes.ran
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"alike": ["po"], "problem": ""}, "the adapter po answers byte for byte as the model does"),
+        ({"alike": [], "problem": "timed out"}, "could not be asked: timed out"),
+        ({"alike": [], "problem": ""}, ""),
+    ],
+)
+def test_an_adapter_that_changes_nothing_is_a_remark_and_no_failure(
+    nodes: ScriptedNodes, caplog: pytest.LogCaptureFixture, told: dict[str, Any], said: str
+) -> None:
+    nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    nodes.answers["engine.adapters"] = [told]
+    run = made_run(topology="solo")
+    (model,) = run.plan.models
+    modules = Flag(name="lora-modules", words=("--lora-modules", "po=own/po"))
+    recipe = model.recipe.model_copy(update={"flags": (*model.recipe.flags, modules)})
+    run.plan = replace(run.plan, models=(replace(model, recipe=recipe),))
+    assert awaited(nodes, started(run)) == "" and nodes.ran == []
+    assert "engine.adapters" in nodes.asked
+    assert (said in caplog.text) if said else not caplog.text
+
+
+def test_a_model_without_adapters_is_not_compared(nodes: ScriptedNodes) -> None:
+    nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
+    assert awaited(nodes, started(made_run(topology="solo"))) == ""
+    assert "engine.adapters" not in nodes.asked
 
 
 def served(nodes: ScriptedNodes, *probes: dict[str, Any], topology: str = "solo") -> str:

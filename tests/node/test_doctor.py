@@ -55,6 +55,7 @@ TOPICS = {
     "holders",
     "software",
     "certificate",
+    "prefixes",
 }
 
 

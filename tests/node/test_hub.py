@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,12 +33,15 @@ class FaultyHub(Hub):
     fault: ClassVar[tuple[str, str]] = ("", "")
     times: ClassVar[int] = 10**9
     asked_from: ClassVar[list[int]] = []
+    sent: ClassVar[list[str]] = []
 
     def _metadata(self, *arguments: str) -> None:
         if not self._fails("metadata"):
             super()._metadata(*arguments)
 
     def _file(self, repo: str, revision: str, name: str) -> None:
+        if self.command == "GET":
+            type(self).sent.append(name)
         if self.command == "GET" and name.endswith("-1.safetensors"):
             start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
             type(self).asked_from.append(start)
@@ -63,6 +67,9 @@ class FaultyHub(Hub):
             case "other":
                 self._flipped = True
                 return False
+            case "still":
+                self._cut = self._still = True
+                return False
             case status:
                 self._refuse(int(status), "", f"the test says {status}")
         return True
@@ -78,6 +85,9 @@ class FaultyHub(Hub):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body[: len(body) // 2])
+        if getattr(self, "_still", False):
+            self.wfile.flush()
+            time.sleep(8)
         self.close_connection = True
 
 
@@ -85,7 +95,8 @@ class FaultyHub(Hub):
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A worker's empty store, and a Hub with a model."""
     monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
-    monkeypatch.setattr(hub, "RUN", [sys.executable, "-"])
+    monkeypatch.setattr(hub, "command", lambda argv, settings: ["env", *settings, sys.executable, "-", *argv])
+    monkeypatch.setattr(hub, "PAUSE_S", 0)
     monkeypatch.setattr(hub, "remove", lambda: None)
     for name, value in {
         "HF_ENDPOINT": f"http://127.0.0.1:{PORT}",
@@ -96,7 +107,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     }.items():
         monkeypatch.setenv(name, value)
     make_shards(tmp_path / "source", SHARDS, SHARD_BYTES)
-    FaultyHub.fault, FaultyHub.times, FaultyHub.asked_from = ("", ""), 10**9, []
+    FaultyHub.fault, FaultyHub.times, FaultyHub.asked_from, FaultyHub.sent = ("", ""), 10**9, [], []
     server = serve(tmp_path / "source", PORT, address="127.0.0.1", kind=FaultyHub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield tmp_path / "store"

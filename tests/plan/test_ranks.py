@@ -144,7 +144,9 @@ def test_a_decoder_that_gives_vectors_can() -> None:
 def remarks(stages: int, version: str | None = "0.32.0", **changes: Any) -> list[tuple[bool, str]]:
     recipe = RECIPE.model_copy(update={"engine_version": version, **changes})
     said = lint(recipe, knobs(pipeline_parallel=stages), nodes=4)
-    return [(each.error, str(each)) for each in said if "stages" in each.problem]
+    # What tunes kernels in these releases is tests/plan/test_pairs.py's.
+    about = [each for each in said if "stages" in each.problem and "FlashInfer" not in each.problem]
+    return [(each.error, str(each)) for each in about]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_cluster_over_one_rail_names_it_alone() -> None:
     assert (rail.device, rail.address) == (SECOND, "192.168.178.12/24")
     assert on[0].fabric == "192.168.178.11"
     variables = rank_environment(on[1], on)
-    assert variables["NCCL_SOCKET_IFNAME"] == SECOND
+    assert variables["NCCL_SOCKET_IFNAME"] == f"={SECOND}"
     assert "roceP2p1s0f0" in variables["NCCL_IB_HCA"] and "rocep1s0f0" not in variables["NCCL_IB_HCA"]
     # What it had with both is taken away.
     link: Any = {"addresses": ["192.168.177.12/24"]}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 from operations.shapes.model import Copied
+
+#: Seconds over which a rate is taken: what comes now, not what has come on the average.
+WINDOW_S = 10
 
 
 class Meter:
@@ -21,20 +24,21 @@ class Meter:
     def __init__(self, total: int = 0, leg: str = "") -> None:
         self._total, self._done = total, 0
         self._start = self._said = time.monotonic()
+        #: When a line was said, and how much had arrived by then; the oldest is as old as the window.
+        self._marks = deque([(self._start, 0)])
+        self._grew = self._start
         self._waits: Counter[str] = Counter([leg] if leg else [])
         self._lock = Lock()
 
     def count(self, number: int) -> None:
         """So many more bytes have arrived."""
         with self._lock:
-            self._done += number
-            self._say()
+            self._arrived(self._done + number)
 
     def reach(self, number: int) -> None:
         """So many bytes are there now: for what is looked at from outside."""
         with self._lock:
-            self._done = number
-            self._say()
+            self._arrived(number)
 
     @contextmanager
     def waiting(self, leg: str) -> Iterator[None]:
@@ -47,11 +51,22 @@ class Meter:
                 self._waits[leg] += time.monotonic() - begun  # type: ignore[assignment]
 
     def state(self) -> Copied:
-        """Bytes so far, of how many (0: not known), in how many seconds, and the leg that took most of them."""
+        """Bytes so far, of how many (0: not known), in how many seconds, bytes a second of late, seconds since the last
+        one, and the leg that took most of the time.
+        """
         limit = self._waits.most_common(1)[0][0] if self._waits else ""
-        return {"bytes": self._done, "of": self._total, "seconds": time.monotonic() - self._start, "limit": limit}
+        now, (then, had) = time.monotonic(), self._marks[0]
+        rate = max(0.0, (self._done - had) / max(now - then, 0.001))
+        told: Copied = {"bytes": self._done, "of": self._total, "seconds": now - self._start, "limit": limit}
+        return told | {"rate": rate, "still": now - self._grew}
 
-    def _say(self) -> None:
-        if time.monotonic() - self._said >= 1:
-            self._said = time.monotonic()
+    def _arrived(self, number: int) -> None:
+        now = time.monotonic()
+        if number != self._done:
+            self._done, self._grew = number, now
+        if now - self._said >= 1:
+            self._said = now
+            self._marks.append((now, self._done))
+            while len(self._marks) > 1 and now - self._marks[1][0] >= WINDOW_S:
+                self._marks.popleft()
             print(json.dumps(self.state()), flush=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, cast
 
-from operations.node.doctor import clock, disk, holders, kernel_log, memory, networks, ports, software
+from operations.node.doctor import clock, disk, holders, kernel_log, memory, networks, ports, prefixes, software
 from operations.node.door import certificate
 from operations.node.login import expand
 from operations.node.machine import gpu, heat
@@ -20,10 +20,11 @@ from operations.shapes.doctor import DoctorLook
 PATIENCE_S = 100.0
 
 
-def main(store: str, image: str, watched: list[int]) -> DoctorLook:
+def main(store: str, image: str, watched: list[int], counters: Mapping[str, Sequence[str]] | None = None) -> DoctorLook:
     """Each topic by its name; one that could not be looked at is {"failed": why}.
 
-    `image`: the engine's, by its local name, or nothing; `watched`: the ports that Tandem wants.
+    `image`: the engine's, by its local name, or nothing; `watched`: the ports that Tandem wants; `counters`:
+    what engines call those of their prefix caches.
     """
     topics: dict[str, Callable[[], Any]] = {
         "gpu": gpu.main,
@@ -38,6 +39,7 @@ def main(store: str, image: str, watched: list[int]) -> DoctorLook:
         "holders": partial(holders.main, watched),
         "software": partial(software.main, image),
         "certificate": certificate.left,
+        "prefixes": partial(prefixes.main, counters or {"asked": (), "found": ()}),
     }
     end = time.monotonic() + PATIENCE_S
     tasks = {name: _begun(topic) for name, topic in topics.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from operations.plan.doctor import cables, certificate, clock, gpu, kernel_log, machine, rails, software
+from operations.plan.doctor import cables, certificate, clock, gpu, kernel_log, machine, prefixes, rails, software
 from operations.plan.doctor.symptom import BAD, Seen, Symptom, gathered
 
 
@@ -22,6 +22,7 @@ def diagnose(seen: Seen, ports: Mapping[str, Mapping[int, str]]) -> list[Symptom
             software.judge(seen),
             clock.judge(seen),
             certificate.judge(seen),
+            prefixes.judge(seen),
             seen.failed(),
         )
     )

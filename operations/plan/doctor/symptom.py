@@ -20,6 +20,7 @@ from operations.shapes.doctor import (
     Measured,
     MemoryGib,
     Port,
+    Prefix,
     Skew,
     Software,
 )
@@ -93,6 +94,8 @@ class Seen:
     def topic(self, name: Literal["software"]) -> Iterator[tuple[str, Software]]: ...
     @overload
     def topic(self, name: Literal["certificate"]) -> Iterator[tuple[str, CertificateLeft]]: ...
+    @overload
+    def topic(self, name: Literal["prefixes"]) -> Iterator[tuple[str, list[Prefix]]]: ...
     def topic(self, name: str) -> Iterator[tuple[str, Any]]:
         """What each node says of a topic; those that could not look at it are left out."""
         for node, told in self.looks.items():

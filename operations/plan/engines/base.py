@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from operations.plan.engines.kept import Cache
 from operations.plan.engines.named import Place
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint.subject import Subject
@@ -150,6 +151,8 @@ class Engine(Protocol):
     PANELS: Mapping[str, str]
     #: Counters of ours (operations/node/look/bench_facts.py) -> its own, without `_total`, the newest name first.
     COUNTERS: Mapping[str, tuple[str, ...]]
+    #: What it keeps for its next start, and whether the ranks of a cluster must have the same.
+    CACHES: tuple[Cache, ...]
     #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.
     VOCABULARY: tuple[str, ...]
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from operations.plan.addresses import model_path
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
+from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint import room
@@ -172,6 +173,21 @@ class SgLang:
         "prefix_found": ("sglang:cached_tokens",),
         "preemptions": ("sglang:num_retracted_requests",),
     }
+    CACHES: tuple[Cache, ...] = (
+        *LIBRARIES,
+        Cache(
+            path="sglang/flashinfer/autotune",
+            ranks="own",
+            key="the model's kind, quantization, ranks and kernels, the GPU's architecture and the rank",
+            source="srt/model_executor/runner/flashinfer_autotune.py: ranks compare theirs, and drop what differs",
+        ),
+        Cache(
+            path="sglang/deep_gemm",
+            ranks="own",
+            key="each kernel's code",
+            source="srt/layers/deep_gemm_wrapper/compile_utils.py: compiled kernels, no collective",
+        ),
+    )
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -11,6 +11,7 @@ import yaml
 from operations.plan import environment
 from operations.plan.addresses import model_path
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count
+from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, place
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint import room
@@ -109,6 +110,8 @@ class TensorRtLlm:
     METRICS = "trtllm_"
     PANELS: Mapping[str, str] = {}
     COUNTERS: Mapping[str, tuple[str, ...]] = {}
+    #: It has no ranks here.
+    CACHES: tuple[Cache, ...] = LIBRARIES
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from operations.plan import environment, ray
 from operations.plan.addresses import model_path
-from operations.plan.engines import vllm_flags
+from operations.plan.engines import vllm_caches, vllm_flags
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
-from operations.plan.engines.vllm_lint import rules, stages, versions, words
+from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN
 from operations.plan.knobs import Executor, Knobs, Topology
 from operations.plan.lint.subject import Subject
@@ -22,7 +22,8 @@ from operations.plan.refusal import Remark
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
     *(rules.plugins, rules.disabled_kernels, rules.memory, rules.fits, rules.needs, rules.blocks, rules.eager),
-    *(rules.speculation, rules.ray, stages.wish, stages.speculation, stages.partition),
+    *(rules.speculation, rules.ray, refused.refused, seen.seen, caches.alike),
+    *(stages.wish, stages.speculation, stages.partition),
 )
 
 
@@ -137,6 +138,7 @@ class Vllm:
         "prefix_found": ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
         "preemptions": ("vllm:num_preemptions",),
     }
+    CACHES = vllm_caches.CACHES
     VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
@@ -192,7 +194,10 @@ class Vllm:
     def environment(self, recipe: Recipe) -> dict[str, str]:
         """No telemetry; on unified memory segments that can grow keep 6 GiB more free."""
         quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-        return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if recipe.needs.gpu else {})
+        # A KV connector registers its memory, which such segments can move: vLLM 0.22 and newer refuse the two.
+        connects = any(recipe.flag(name) is not None for name in ("kv-transfer-config", "kv-offloading-size"))
+        grows = recipe.needs.gpu and not connects
+        return quiet | ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if grows else {})
 
     def rank_environment(self, node: Node) -> dict[str, str]:
         """Its address on the fabric."""

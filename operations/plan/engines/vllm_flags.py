@@ -62,14 +62,21 @@ def adapters(recipe: Recipe) -> tuple[str, ...]:
     return tuple(str(each.get("name", "")) for each in modules if each.get("name"))
 
 
-def speculative(recipe: Recipe) -> Json | None:
-    """The speculative configuration, from JSON and from dotted flags; None: there is none."""
+def configured(recipe: Recipe, *names: str) -> Json | None:
+    """A configuration under any of its flag's names, from JSON and from dotted flags; None: there is none."""
     config: Json | None = None
     for flag in recipe.flags:
-        if flag.name in ("speculative-config", "sc"):
+        if flag.name in names:
             key, value = _key(flag), "" if flag.value is True else str(flag.value)
             config = (config or {}) | ({key: value} if key else _mapping(value))
-        elif flag.name in ("spec-method", "spec-model", "spec-tokens"):
+    return config
+
+
+def speculative(recipe: Recipe) -> Json | None:
+    """The speculative configuration, in any of its spellings; None: there is none."""
+    config = configured(recipe, "speculative-config", "sc")
+    for flag in recipe.flags:
+        if flag.name in ("spec-method", "spec-model", "spec-tokens"):
             key = {"tokens": "num_speculative_tokens"}.get(flag.name[5:], flag.name[5:])
             config = (config or {}) | {key: str(flag.value)}
     return config

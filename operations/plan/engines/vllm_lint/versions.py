@@ -6,9 +6,9 @@ vLLM warns of a variable that it does not know, and serves (platforms/interface.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from operations.plan.lint.near import hint
+from operations.plan.lint.near import hint, slip
 from operations.plan.lint.subject import Subject, life, parse, releases
 from operations.plan.refusal import Remark
 
@@ -49,8 +49,16 @@ def variables(of: Subject) -> Iterator[Remark]:
         if lives:
             yield from (Remark(is_error, each.problem, each.remedy) for each in lives)
         elif not any(name in known for known in every):
-            remedy = f"use {NEVER[name]}" if name in NEVER else hint(name, every[-1], "remove it: it does nothing")
+            remedy = f"use {NEVER[name]}" if name in NEVER else _meant(of, name, every[-1])
             yield Remark(is_error, of.no("reads", f"`{name}`"), remedy)
+
+
+def _meant(of: Subject, name: str, known: Iterable[str]) -> str:
+    """What to do about a variable that no release reads: a build may read words of its own, and fit by them alone."""
+    if of.certain:
+        return hint(name, known, "remove it: it does nothing")
+    meant = slip(name, known)
+    return f"did you mean `{meant}`?" if meant else "keep it if it is one of this image's own, else it does nothing"
 
 
 def gone(of: Subject, kind: str, name: str, called: str) -> Iterator[Remark]:

@@ -1,0 +1,56 @@
+"""Adapters against their base: equal bytes to every prompt, and nothing less, is what is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from operations.node.engine import adapters
+
+
+class EngineDouble(BaseHTTPRequestHandler):
+    """Answers by a model's name: `po` as its base does, `own` otherwise to the last prompt alone."""
+
+    asked: ClassVar[list[dict[str, object]]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(body)
+        prompt = body["messages"][0]["content"]
+        known = body["model"] in ("base", "po", "own", "thinks")
+        text = f"about {prompt}" + (" !" if body["model"] == "own" and prompt == adapters.PROMPTS[-1] else "")
+        message = {"content": text, "reasoning_content": "hm" if body["model"] == "thinks" else ""}
+        answer = json.dumps({"choices": [{"message": message}]} if known else {"error": "no such model"}).encode()
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    EngineDouble.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineDouble)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_one_that_answers_as_its_base_is_told_and_one_that_differs_once_is_not(url: str) -> None:
+    assert adapters.main(url, "base", ["po", "own", "thinks"], 5) == {"alike": ["po"], "problem": ""}
+    assert all(each["temperature"] == 0 for each in EngineDouble.asked)
+    assert sum(each["model"] == "thinks" for each in EngineDouble.asked) == 1, "the first that differs is enough"
+
+
+def test_what_can_t_be_asked_is_no_verdict(url: str) -> None:
+    told = adapters.main(url, "base", ["gone"], 5)
+    assert told["alike"] == [] and told["problem"].startswith("HTTP 404")
+    assert adapters.main("http://127.0.0.1:9", "base", ["po"], 5)["problem"]
