@@ -98,7 +98,7 @@ START = Group(
             "operations/plan/nccl.py",
             "operations/node/engine/probe.py",
         ),
-        "Its words are judged": ("operations/node/engine/sense.py",),
+        "Its words are judged": ("operations/node/engine/sense.py", "operations/node/engine/adapters.py"),
         "The walls": ("operations/node/network/walls.py", "files/walls/"),
         "Before a start, in the unit's log": (
             *(
