@@ -169,7 +169,7 @@ DOCTOR = Group(
         "Cables": ("operations/plan/doctor/cables.py",),
         "Rails": ("operations/plan/doctor/rails.py",),
         "GPU": ("operations/plan/doctor/gpu.py",),
-        "The machine": ("operations/plan/doctor/machine.py",),
+        "The machine": ("operations/plan/doctor/machine.py", "operations/plan/doctor/prefixes.py"),
         "Software": ("operations/plan/doctor/software.py",),
         "Clocks": ("operations/plan/doctor/clock.py",),
         "Certificates": ("operations/plan/doctor/certificate.py",),
