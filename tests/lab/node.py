@@ -88,9 +88,11 @@ def move(node: LabNode, last: int, *, rebooting: bool) -> None:
     else:
         node.given.write_text(f"{MANAGEMENT_NET}.{last}")
     write_netplan(node, remembered())
+    if rebooting:
+        # By the old address, whose key is known until then.
+        run(*argv, "sudo systemctl reboot", check=False)
     write_known_hosts(known_nodes())
     if rebooting:
-        run(*argv, "sudo systemctl reboot", check=False)
         return
     device = ("dev", LINKS["mgmt"])
     # As a client of DHCP does it: the old one has to be given up before the new one may be used.
