@@ -32,6 +32,8 @@ COUNT_S = 5.0
 _FOR_NOW = (502, 503, 504)
 #: Bytes of an engine's words about a request that it could not answer.
 WORDS = 1 << 20
+#: Bytes of an event (a chunk with many log probabilities has some 100,000): an engine that sends more is broken.
+EVENT = 16 << 20
 #: What a connection raises that its other end, or the way there, has ended.
 AWAY = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -42,6 +44,14 @@ class Nobody(Exception):
 
 class Broken(Exception):
     """An engine's stream has ended in its middle."""
+
+
+class Failure(Broken):
+    """An engine says in a stream that it can't go on."""
+
+    def __init__(self, event: bytes) -> None:
+        super().__init__("an error of the engine's")
+        self.event = event
 
 
 class Refusal(Exception):

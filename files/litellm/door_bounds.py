@@ -22,11 +22,24 @@ BIASES = 4_096
 SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
 #: Characters of a grammar or a pattern that answers must fit.
 GRAMMAR = 16_384
-#: What makes answers fit a schema, a grammar or a pattern, by an engine's kind and age.
+#: Values of the fields that are read: messages, inputs, documents, and what stands in them.
+VALUES = 200_000
+#: What makes answers fit a schema, a grammar or a pattern, by protocol, engine and age.
 _FORMS = (
-    *("response_format", "structured_outputs", "json_schema", "regex", "ebnf"),
+    *(
+        "response_format",
+        "structured_outputs",
+        "json_schema",
+        "regex",
+        "ebnf",
+        "text",
+        "output_config",
+        "output_format",
+    ),
     *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
 )
+#: What an engine reads, where pictures and sound may stand at any depth.
+_READ = ("messages", "input", "documents", "query", "text_1", "text_2", "system", "items", "queries")
 #: Hosts from which an engine may fetch pictures and sound.
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
@@ -35,14 +48,18 @@ def wrong(asked: dict[str, Any]) -> str:
     """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing."""
     return (
         _messages(asked.get("messages"))
-        or _count("prompt", asked.get("prompt"), AT_ONCE)
-        or _count("input", asked.get("input"), AT_ONCE)
-        or _count("documents", asked.get("documents"), AT_ONCE)
-        or _count("stop", asked.get("stop"), STOPS)
-        or _count("stop_token_ids", asked.get("stop_token_ids"), STOPS)
-        or _count("logit_bias", asked.get("logit_bias"), BIASES)
+        or next(filter(None, (_count(name, asked.get(name), most) for name, most in _MOST.items())), "")
+        or _read(asked)
         or _forms(asked)
     )
+
+
+#: How long these may be.
+_MOST = {
+    **dict.fromkeys(("prompt", "input", "documents", "text_1", "text_2", "items", "queries"), AT_ONCE),
+    **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids"), STOPS),
+    "logit_bias": BIASES,
+}
 
 
 def _messages(messages: Any) -> str:
@@ -54,30 +71,8 @@ def _messages(messages: Any) -> str:
         return f"`messages`: {len(messages)} are too many, {MESSAGES} are the most"
     if not all(isinstance(each, dict) for each in messages):
         return "`messages`: each is an object with a role and content"
-    contents = [each["content"] for each in messages if isinstance(each.get("content"), list)]
-    if sum(map(len, contents)) > PARTS:
-        return f"`messages`: they have more than {PARTS} parts"
-    media = (_media(part) for content in contents for part in content if isinstance(part, dict))
-    return next(filter(None, media), "")
-
-
-def _media(part: dict[str, Any]) -> str:
-    """What is wrong with where a part of a message lies. An engine has its node's network: what a client may have it
-    fetch from there is what the owner has named.
-    """
-    for name, said in part.items():
-        if not name.endswith("_url"):
-            continue
-        url = said.get("url") if isinstance(said, dict) else said
-        if not isinstance(url, str) or url[:5].lower() == "data:":
-            continue
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError:
-            host = ""
-        if host not in MEDIA_DOMAINS:
-            return f"`{name}`: send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
-    return ""
+    parts = sum(len(each["content"]) for each in messages if isinstance(each.get("content"), list))
+    return f"`messages`: they have more than {PARTS} parts" if parts > PARTS else ""
 
 
 def _count(name: str, said: Any, most: int) -> str:
@@ -86,6 +81,46 @@ def _count(name: str, said: Any, most: int) -> str:
     if not isinstance(said, list | dict) or is_one or len(said) <= most:
         return ""
     return f"`{name}`: {len(said)} are too many, {most} are the most"
+
+
+def _read(asked: dict[str, Any]) -> str:
+    """Each object of what an engine reads, at any depth: none of them names a place that the owner has not named."""
+    left = [asked[name] for name in _READ if isinstance(asked.get(name), list | dict)]
+    values = 0
+    while left:
+        value = left.pop()
+        values += len(value)
+        if values > VALUES:
+            return f"what is to be read has more than {VALUES} values"
+        if isinstance(value, dict):
+            if why := _media(value):
+                return why
+            value = list(value.values())
+        elif value and isinstance(value[0], int):
+            # Tokens, of which there may be many; what is mixed among them is the engine's to refuse.
+            values -= len(value)
+            continue
+        left += [each for each in value if isinstance(each, list | dict)]
+    return ""
+
+
+def _media(part: dict[str, Any]) -> str:
+    """What is wrong with where a part of a message lies. An engine has its node's network: what a client may have it
+    fetch is from hosts that the owner has named.
+    """
+    for name, said in part.items():
+        # Anthropic's pictures have a source, which says its type.
+        is_place = name.endswith("_url") or name == "url" or (name == "source" and isinstance(said, dict))
+        url = said.get("url") if isinstance(said, dict) else said
+        if not is_place or not isinstance(url, str) or url[:5].lower() == "data:":
+            continue
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError:
+            host = ""
+        if host not in MEDIA_DOMAINS:
+            return f"`{name}`: send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
+    return ""
 
 
 def _forms(asked: dict[str, Any]) -> str:

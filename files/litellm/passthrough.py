@@ -19,7 +19,7 @@ import orjson
 import plain
 import protocols
 import shapes
-from attempts import Broken, Nobody, Question, Refusal, streams
+from attempts import EVENT, Broken, Failure, Nobody, Question, Refusal, streams
 from avoided import avoid
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
@@ -40,8 +40,6 @@ RETRIES = 3
 _REFUSED = (400, 422)
 _STREAM = b"text/event-stream; charset=utf-8"
 _DONE = b"data: [DONE]\n\n"
-#: Bytes of an event (a chunk with many log probabilities has some 100,000): an engine that sends more is broken.
-EVENT = 16 << 20
 #: Why an answer has ended, as an engine says that is stopped; within an answer's own text quotes are escaped.
 _ABORTED, _ABORTED_WHOLE = "abort", b'"finish_reason":"abort"'
 
@@ -176,7 +174,7 @@ class _Stream:
                         raise Broken(f"an event of more than {EVENT} bytes")
                 raise Broken
             except (*attempts.AWAY, Broken) as error:
-                if isinstance(error, _Failure) and not (self.answer.pieces or self.answer.thoughts):
+                if isinstance(error, Failure) and not (self.answer.pieces or self.answer.thoughts):
                     if self.failure == error.event:
                         # A second engine says the same: it is the request's.
                         await self._pass_on(error.event + b"\n\n" + _DONE, False)
@@ -235,7 +233,7 @@ class _Stream:
         if _is_aborted(chunk):
             raise Broken("it is stopped")
         if _is_failure(chunk):
-            raise _Failure(event)
+            raise Failure(event)
         given = self.answer.pass_on(chunk, self.continued)
         if not self.continued and len(given) == 1 and given[0] is chunk:
             return [event + b"\n\n"]
@@ -287,14 +285,6 @@ def _object(text: bytes) -> dict[str, Any] | None:
 def _event(chunk: dict[str, Any]) -> bytes:
     text: bytes = orjson.dumps(chunk)
     return b"data: " + text + b"\n\n"
-
-
-class _Failure(Broken):
-    """An engine says in a stream that it can't go on."""
-
-    def __init__(self, event: bytes) -> None:
-        super().__init__("an error of the engine's")
-        self.event = event
 
 
 def _is_aborted(chunk: dict[str, Any]) -> bool:

@@ -44,9 +44,9 @@ def streams(away: str) -> dict[str, Stream]:
     """By the path of a request. `away`: what a client is told whose engine is gone."""
     told = {"type": "error", "error": {"type": "overloaded_error", "message": away}}
     error = {"type": "error", "code": "server_error", "message": away, "param": None}
-    responses = tuple(b"event: response." + each for each in (b"completed", b"incomplete", b"failed"))
+    responses = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
     return {
-        "messages": Stream(b"event: content_block_delta", (b"event: message_stop",), _event(told)),
+        "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), _event(told)),
         "responses": Stream(b".delta\n", responses, _event(error)),
     }
 

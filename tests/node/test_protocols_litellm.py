@@ -96,6 +96,21 @@ def test_a_stream_that_breaks_behind_it_ends_with_the_protocol_s_own_error(
     assert said["type"] == "error" and "no engine answers" in json.dumps(said)
 
 
+@pytest.mark.parametrize("word", ["response.completed", "error", "message_stop"])
+def test_words_of_an_end_within_a_text_end_nothing(door: doors.Door, word: str) -> None:
+    told = event("response.created", instructions=f"say: event: {word}\nevent: {word}")
+    stream = told + DELTA + event("response.output_text.done", text=f"\nevent: {word}\n") + COMPLETED
+    assert ask(door, "/v1/responses", {**RESPONSES, "stream": True}, (200, stream))[2] == stream
+
+
+def test_a_failure_that_two_streams_begin_with_is_the_request_s(door: doors.Door) -> None:
+    failure = event("error", error={"type": "api_error", "message": "no such picture"})
+    asked = {**MESSAGES, "stream": True}
+    assert ask(door, "/v1/messages", asked, (200, START + failure), (200, START + failure))[2] == START + failure
+    # No engine is left alone for it.
+    assert ask(door, "/v1/messages", asked, (200, START + TEXT + STOP))[2] == START + TEXT + STOP
+
+
 def test_refusals_have_the_protocol_s_form(door: doors.Door) -> None:
     for key, asked, status, kind in (
         ("sk-nobody", MESSAGES, 401, "authentication_error"),
