@@ -26,16 +26,7 @@ GRAMMAR = 16_384
 VALUES = 200_000
 #: What makes answers fit a schema, a grammar or a pattern, by protocol, engine and age.
 _FORMS = (
-    *(
-        "response_format",
-        "structured_outputs",
-        "json_schema",
-        "regex",
-        "ebnf",
-        "text",
-        "output_config",
-        "output_format",
-    ),
+    *("response_format", "structured_outputs", "json_schema", "regex", "ebnf", "output_config", "output_format"),
     *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
 )
 #: What an engine reads, where pictures and sound may stand at any depth.
@@ -97,9 +88,8 @@ def _read(asked: dict[str, Any]) -> str:
                 return why
             value = list(value.values())
         elif value and isinstance(value[0], int):
-            # Tokens, of which there may be many; what is mixed among them is the engine's to refuse.
+            # Tokens, of which there may be many.
             values -= len(value)
-            continue
         left += [each for each in value if isinstance(each, list | dict)]
     return ""
 
@@ -126,8 +116,9 @@ def _media(part: dict[str, Any]) -> str:
 def _forms(asked: dict[str, Any]) -> str:
     tools = asked.get("tools")
     found: list[Any] = [asked[name] for name in _FORMS if name in asked]
-    # A tool's parameters are a schema.
+    # A tool's parameters are a schema; so is the form of a response's text.
     found += tools if isinstance(tools, list) else []
+    found += [asked["text"]] if isinstance(asked.get("text"), dict) else []
     values = 0
     left = [(each, 1) for each in found]
     while left:

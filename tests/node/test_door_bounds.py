@@ -47,10 +47,8 @@ def picture(url: Any) -> dict[str, Any]:
         (form({"enum": list(range(5_000))}), "more than 5000 values"),
         ({"tools": [{"function": {"parameters": deep(400)}}]}, "more than 64 deep"),
         ({"guided_regex": "a" * 16_385}, "more than 16384 characters"),
-        (
-            {"messages": [{"content": [{"type": "image", "source": {"type": "url", "url": "http://10.0.0.1"}}]}]},
-            "data: URL",
-        ),
+        ({"messages": [{"content": [{"source": {"type": "url", "url": "http://10.0.0.1"}}]}]}, "data: URL"),
+        ({"messages": [{"content": [1, {"image_url": "http://10.0.0.1"}]}]}, "data: URL"),
         (
             {"messages": [{"content": [{"type": "tool_result", "content": [{"source": {"url": "http://a"}}]}]}]},
             "data: URL",
