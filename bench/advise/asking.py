@@ -12,7 +12,7 @@ from bench.advise import models
 from bench.advise.evidence import Estimated
 from bench.advise.kv import context
 from bench.advise.load import Load
-from bench.advise.measured import evidence
+from bench.advise.measured import drafts, evidence
 from bench.advise.options import Question
 from bench.resuming import RUNS
 from operations.plan.engines import ENGINES
@@ -40,9 +40,9 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Quest
         flag = ENGINES[recipe.engine].CONTEXT
         remedy = f"{recipe.name} takes {longest:,} together ({flag}); shorten one, or choose another recipe"
         raise Refusal(Finding("LOAD", problem, remedy))
-    estimated = Estimated(model, nodes, models.kv_bytes(recipe)) if model else None
+    estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs)
-    if not known.sources:
+    if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
         )

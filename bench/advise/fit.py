@@ -10,6 +10,9 @@ from statistics import fmean, median
 
 from bench import published
 from bench.advise import models, physics
+from bench.advise.evidence import Estimated
+from bench.advise.load import Load
+from bench.advise.measured import setup_of_cell
 from bench.published import Cell
 from operations.plan.formats import load_recipe
 
@@ -17,7 +20,7 @@ from operations.plan.formats import load_recipe
 SHORT = 64
 #: The models of the articles with whole tables, by repository: what the estimate is judged on.
 JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
-_START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50)
+_START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50, spread=0.8, passes=20)
 
 
 @dataclass(frozen=True)
@@ -51,18 +54,17 @@ class Point:
         """With an estimate of these constants."""
         load = self.cell.article.load
         prompt, answer = load.prompt or SHORT, load.answer or 128
-        engine = physics.Engine(self.model, 2 if self.cell.column == "cluster" else 1, constants=constants)
-        if self.cell.column in ("solo", "cluster"):
-            seen = physics.one_engine(engine, self.cell.users, prompt, answer)
-        else:
-            seen = physics.several(engine, 2, self.cell.column, self.cell.users, prompt, answer)
-        return Miss(
-            self.cell, {"decode": seen.decode, "prefill": seen.prefill, "ttft": seen.ttft * 1000}[_figure(self)]
-        )
+        known = Estimated(self.model, 1.0, constants)
+        seen = known.over(setup_of_cell(self.cell), Load(1, prompt, answer))(self.cell.users)
+        return Miss(self.cell, _figure(seen, self.cell, prompt, answer))
 
 
-def _figure(point: Point) -> str:
-    return point.cell.figure
+def _figure(seen: physics.Point, cell: Cell, prompt: int, answer: int) -> float:
+    if cell.figure == "ttft":
+        return seen.first * 1000
+    if cell.figure == "prefill":
+        return cell.users * prompt / (seen.first + seen.gap)
+    return seen.decode(cell.users, answer)
 
 
 def points() -> list[Point]:
