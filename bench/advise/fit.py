@@ -10,14 +10,12 @@ from statistics import fmean, median
 
 from bench import published
 from bench.advise import models, physics
-from bench.advise.evidence import Estimated
+from bench.advise.evidence import SHORT, Estimated, Evidence, Setup
 from bench.advise.load import Load
-from bench.advise.measured import setup_of_cell
+from bench.advise.measured import setup_of_cell, tables
 from bench.published import Cell
 from operations.plan.formats import load_recipe
 
-#: Of an article that does not say its prompt's length: a short question.
-SHORT = 64
 #: The models of the articles with whole tables, by repository: what the estimate is judged on.
 JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
 _START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50, spread=0.8, passes=20)
@@ -113,6 +111,24 @@ def left_out() -> tuple[Miss, ...]:
     for judged in JUDGED:
         constants = fit((point for point in data if point.cell.setup.model != judged), physics.FITTED)
         found += [point.miss(constants) for point in data if point.cell.setup.model == judged]
+    return tuple(found)
+
+
+def from_solo() -> tuple[Miss, ...]:
+    """What is computed of replicas and clusters where solo's rows of a table are all that is known."""
+    found = list[Miss]()
+    for judged in JUDGED:
+        data = [point for point in points() if point.cell.setup.model == judged]
+        recipe = load_recipe(data[0].cell.setup.recipe)
+        (source, *_) = tables(recipe)
+        solo = replace(source, rows={key: rows for key, rows in source.rows.items() if key[0] == Setup("solo")})
+        known = Evidence([solo], Estimated(data[0].model, 1.0))
+        for point in data:
+            load, setup = point.cell.article.load, setup_of_cell(point.cell)
+            prompt, answer = load.prompt or SHORT, load.answer or 128
+            seen = known.known(setup, Load(1, prompt, answer))
+            if setup.topology != "solo" and seen:
+                found.append(Miss(point.cell, _figure(seen.curve.at(point.cell.users), point.cell, prompt, answer)))
     return tuple(found)
 
 

@@ -162,7 +162,10 @@ def _plain(text: str) -> tuple[list[str], str]:
     plain = " ".join(plain.split())
     for spoken, ours in _SPOKEN:
         plain = re.sub(rf"(?<![=\w]){spoken}", ours, plain)
-    return [word for word in plain.split() if word not in ("with", "for", "and", "of")], called
+    words = [word for word in plain.split() if word not in ("with", "for", "and", "of")]
+    if words and re.fullmatch(_NUMBER, words[0]):
+        words[0] = f"users={words[0]}"
+    return words, called
 
 
 def _count(name: str, value: str, into: dict[str, float]) -> tuple[str, str]:

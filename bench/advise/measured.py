@@ -24,9 +24,20 @@ from operations.plan.refusal import Refusal
 Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
 
 
-def evidence(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path = RUNS) -> Evidence:
-    """Everything that is known of a recipe, the best first: own runs, its tables, its model's tables, its own file."""
-    return Evidence([*own(recipe, load, runs), *tables(recipe)], estimated)
+def evidence(
+    recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path = RUNS, of_run: Path | None = None
+) -> Evidence:
+    """Everything that is known of a recipe, the best first: own runs, its tables, its model's tables, its own file.
+
+    `of_run`: the one that alone is taken of own runs.
+    """
+    mine = own(recipe, load, of_run.parent, of_run.name) if of_run else own(recipe, load, runs)
+    return Evidence([*mine, *tables(recipe)], estimated)
+
+
+def one_run(folder: Path) -> Run:
+    """What a folder is a run of. Raises Refusal for what is none."""
+    return read(folder)[0]
 
 
 def tables(recipe: Recipe) -> list[Measured]:
@@ -85,7 +96,7 @@ def _by_article(cells: Iterable[published.Cell], recipe: Recipe) -> list[Measure
             value = cell.value / 1000 if cell.figure == "ttft" else cell.value
             rows[setup, cell.figure][cell.users] = (value,)
         letters = dict.fromkeys(cell.source for cell in group)
-        of = "" if name == recipe.name else f"{name}, {group[0].setup.release}"
+        of = "" if name == recipe.name else f"{name} on {group[0].setup.release.split(',')[0]}"
         found.append(Measured("published", "".join(letters), prompt, answer, rows, said, of))
     return sorted(found, key=lambda each: -sum(map(len, each.rows.values())))
 
@@ -97,22 +108,22 @@ def setup_of_cell(cell: published.Cell) -> Setup:
     return Setup("cluster", cell.setup.executor) if cell.column == "cluster" else Setup("replicas", cell.column)
 
 
-def own(recipe: Recipe, load: Load, runs: Path) -> list[Measured]:
+def own(recipe: Recipe, load: Load, runs: Path, name: str = "*") -> list[Measured]:
     """The owner's runs of a recipe, those whose prompts are nearest to the load's first, then the newest.
 
     A folder that can't be read is left out here: `make report` says what is wrong with it.
     """
     found = [
         (_apart(one, load), -run.began, one)
-        for run, measured in runs_of(recipe, runs)
+        for run, measured in runs_of(recipe, runs, name)
         for one in measured
     ]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
 
 
-def runs_of(recipe: Recipe, runs: Path) -> Iterator[tuple[Run, tuple[Measured, ...]]]:
-    """The owner's runs of a recipe, with what was measured in each."""
-    for folder in sorted(each.parent for each in runs.glob("*/run.json")) if runs.is_dir() else []:
+def runs_of(recipe: Recipe, runs: Path, name: str = "*") -> Iterator[tuple[Run, tuple[Measured, ...]]]:
+    """The owner's runs of a recipe, or the one of a name, with what was measured in each."""
+    for folder in sorted(each.parent for each in runs.glob(f"{name}/run.json")) if runs.is_dir() else []:
         try:
             if f'"{recipe.name}"' not in Folder(folder).run.read_text():
                 continue

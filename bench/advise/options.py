@@ -16,6 +16,8 @@ from operations.plan.recipe import Recipe
 
 #: Up to how many users it is looked for who stays within a target.
 MOST = 256
+#: The routing that is declared as a rule (group_data/all.py), whatever others have measured with.
+DECLARED = "balanced"
 
 
 @dataclass(frozen=True)
@@ -109,17 +111,15 @@ class Question:
                 found += self._ways("cluster", on) or [Setup("cluster", recipe_executor(self.recipe), on)]
         if "replicas" in allowed and self.nodes > 1:
             ways = self._ways("replicas", self.nodes)
-            found += ways or [Setup("replicas", self._routing(), self.nodes)]
+            found += ways
+            if not any(each.how == DECLARED for each in ways):
+                found.append(Setup("replicas", DECLARED, self.nodes))
             if "cluster" in allowed and self.nodes >= 4 and self.recipe.min_nodes <= 2:
-                found.append(Setup("replicas", self._routing(), self.nodes - self.nodes % 2, 2))
+                found.append(Setup("replicas", DECLARED, self.nodes - self.nodes % 2, 2))
         return found
 
     def _ways(self, topology: str, nodes: int) -> list[Setup]:
         return [each for each in self.evidence.setups(topology, nodes) if each.how != "least-busy"]
-
-    def _routing(self) -> str:
-        """As it was measured on two; nobody has any reason for another one."""
-        return next((each.how for each in self._ways("replicas", 2)), "simple-shuffle")
 
     def outlook(self, setup: Setup, load: Load) -> Outlook:
         """A setup under a load; where not all are let in at once, the others wait for those to end."""
@@ -179,14 +179,13 @@ def _where(known: Known, load: Load, setup: Setup) -> tuple[Kind, str]:
     if known.source is None or known.ratio is None:
         return known.kind, known.words
     source, users = known.source, known.source.users(setup)
-    of = f" ({source.of})" if source.of else ""
+    of = f", with {source.of}" if source.of else ""
     if source.covers(load, setup) and known.ratio.has_first:
         exact = load.users in users
-        at = f"{load.users} user{'s' * (load.users > 1)}" if exact else f"between rows of {_around(users, load.users)}"
+        at = f"{load.users} user{'s' * (load.users > 1)}" if exact else f"between {_around(users, load.users)}"
         return known.kind, f"{source.name}, {at}{of}"
     lengths = f"{source.prompt:,} in" if source.prompt else "short prompts"
-    measured = f"measured with {lengths}, {_span(users)}"
-    return "computed", f"from {source.name}, {measured}{of}"
+    return "computed", f"from {source.name}, measured with {lengths} and {_span(users)}{of}"
 
 
 def _around(users: list[int], count: int) -> str:

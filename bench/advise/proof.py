@@ -14,7 +14,7 @@ from bench import published
 from bench.advise import fit, models, physics
 from bench.advise.asking import question
 from bench.advise.choose import by_figure
-from bench.advise.evidence import Estimated, Evidence
+from bench.advise.evidence import Estimated, Evidence, Setup
 from bench.advise.load import Load
 from bench.advise.options import Question
 from bench.published import Figure
@@ -83,7 +83,9 @@ def from_estimate() -> list[Held]:
 
 def _advised(asked: Question, said: Said) -> str:
     load = Load(said.users, 1024, 128)
-    able = [each for each in (asked.outlook(setup, load) for setup in asked.setups()) if not each.why_not]
+    # The articles had no other routing.
+    setups = [*(each for each in asked.setups() if each.topology != "replicas"), Setup("replicas", "simple-shuffle")]
+    able = [each for each in (asked.outlook(setup, load) for setup in setups) if not each.why_not]
     verdict = by_figure(able, said.figure)
     if verdict is None:
         return "nothing"
@@ -118,7 +120,7 @@ def _blind(name: str) -> Question:
     dense = next((each.setup.dense_bits for each in published.cells(recipe=name)), None)
     model = models.known(recipe.model.repo, recipe.model.weights_gib, dense)
     assert model
-    return Question(recipe, model, 2, Evidence([Estimated(model, 2, models.kv_bytes(recipe), constants)]))
+    return Question(recipe, model, 2, Evidence([], Estimated(model, models.kv_bytes(recipe), constants)))
 
 
 def page() -> Iterator[str]:

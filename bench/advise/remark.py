@@ -32,15 +32,15 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
     for load in LOADS:
         outlooks = [asked.outlook(setup, load) for setup in asked.setups()]
         found = [clearly_behind(outlooks, knobs.topology, what, CLEAR) for what in ("whole", "decode")]
-        if not all(found) or any(one.values["decode"].kind == "estimate" for one in found[-1] or ()):
+        if not all(found) or any(one.kind == "estimate" for one in found[-1] or ()):
             return ""
         behind += [found[-1]] if found[-1] else []
     (mine, few), (theirs, many) = behind[0], behind[-1]
-    where = few.values["decode"].words.split(",")[0]
+    where = few.words.split(",")[0]
     return (
         f"topology={knobs.topology} is behind at every load: {_decode(mine)} tok/s of decode where {few.setup} has "
         f"{_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for {many.load.users} "
-        f"({few.values['decode'].kind}, {where}); make advise says when that changes"
+        f"({few.kind}, {where}); make advise says when that changes"
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.advise.asking import question
 from bench.advise.curves import lawful
 from bench.advise.evidence import Estimated, Evidence, Measured, Setup
-from bench.advise.laws import LAWS, Case
+from tests.benchmark_advise.laws import LAWS, Case
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.physics import Point, loads

@@ -1,4 +1,4 @@
-"""What holds on every machine, whatever a figure was made from. An outlook that breaks a law is not shown."""
+"""What holds on every machine, whatever a figure was made from."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _within_compute(case: Case) -> bool:
     return prefilled >= estimated.least(seen.setup, seen.load)(seen.at_once)[0] * (1 - NEAR)
 
 
-#: In the words of the line that says which one is broken.
+#: In words -> whether it holds.
 LAWS: Mapping[str, Callable[[Case], bool]] = {
     "the first token is not later than the whole answer": _first_is_sooner,
     "the whole answer is the first token and all others": _whole_is_the_sum,
