@@ -12,7 +12,7 @@ from bench.noise import LEAST, compare
 
 #: Median errors of what was not measured (docs/advise.md; a test computes them again): of the estimate on a model that
 #: it was not fitted to, and of what is computed from other rows of the same model. What is nearer can't be told apart.
-TYPICAL = 0.19
+TYPICAL = 0.12
 COMPUTED = 0.10
 ERRORS: dict[Kind, float] = {"own run": LEAST, "published": LEAST, "computed": COMPUTED, "estimate": TYPICAL}
 #: What two sources may differ by that measured the same: another day, another release.

@@ -230,7 +230,7 @@ class Evidence:
                 {count: physics.several(engine.curve.at, setup.engines, setup.how, count) for count in GRID}
             )
             kind: Kind = "estimate" if engine.kind == "estimate" else "computed"
-            return Known(curve, kind, f"from one engine's figures ({engine.words})" if engine.words else "")
+            return Known(curve, kind, f"from one engine's own figures, {engine.words.removeprefix('from ')}" if engine.words else "")
         if self.estimated is None or not self.estimated.knows(setup):
             return None
         slower, words = self._kernels(setup)

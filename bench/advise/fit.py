@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean, median
 
@@ -18,7 +18,11 @@ from operations.plan.formats import load_recipe
 
 #: The models of the articles with whole tables, by repository: what the estimate is judged on.
 JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
-_START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50, spread=0.8, passes=20)
+#: As they are known or thought before any table: what the rows at hand do not determine stays near them.
+_START = physics.Constants(
+    layer_us=60, reduce_us=60, link_gb_s=12, tflops=200, spread=0.85, passes=100, attention_tflops=50
+)
+_PRIOR = 0.005
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Point:
 
     def miss(self, constants: physics.Constants) -> Miss:
         """With an estimate of these constants."""
-        load = self.cell.article.load
+        load = self.cell.load
         prompt, answer = load.prompt or SHORT, load.answer or 128
         known = Estimated(self.model, 1.0, constants)
         seen = known.over(setup_of_cell(self.cell), Load(1, prompt, answer))(self.cell.users)
@@ -66,19 +70,36 @@ def _figure(seen: physics.Point, cell: Cell, prompt: int, answer: int) -> float:
 
 
 def points() -> list[Point]:
-    """Every published figure that is a number, of a recipe that corresponds and a model that is known.
+    """Every published figure that is a number, of a model that is known as it was served.
 
-    Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, and what has no length of answer.
+    Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, what has no length of answer, and
+    several users who asked the same.
     """
     found = []
     for cell in published.cells():
-        if not cell.setup.recipe or cell.value is None or cell.column == "least-busy" or not cell.article.load.answer:
+        if cell.value is None or cell.column == "least-busy" or not cell.load.answer or _is_one_text(cell):
             continue
-        recipe = load_recipe(cell.setup.recipe)
-        model = models.known(recipe.model.repo, recipe.model.weights_gib, cell.setup.dense_bits)
+        model = _model(cell)
         if model:
             found.append(Point(cell, model))
     return found
+
+
+def _is_one_text(cell: Cell) -> bool:
+    """A dense model reads the same for whatever is asked."""
+    model = _model(cell)
+    return cell.is_alike and bool(model and model.experts > 1)
+
+
+def _model(cell: Cell) -> models.Model | None:
+    """None: it is not known, or how it was quantised is not."""
+    setup = cell.setup
+    if setup.recipe:
+        recipe = load_recipe(setup.recipe)
+        return models.known(recipe.model.repo, recipe.model.weights_gib, setup.dense_bits)
+    if setup.dense_bits is None and setup.weights_gib is None:
+        return None
+    return models.known(setup.model, setup.weights_gib, setup.dense_bits)
 
 
 def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Constants:
@@ -86,7 +107,7 @@ def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Con
     data = list(data)
     best, least = start, _cost(data, start)
     moves = dict.fromkeys(asdict(start), 0.5)
-    while max(moves.values()) > 0.01:
+    while max(moves.values()) > 0.02:
         for name, move in moves.items():
             for sign in (1, -1):
                 tried = replace(best, **{name: getattr(best, name) * math.exp(sign * move)})
@@ -101,17 +122,29 @@ def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Con
 
 
 def _cost(data: Iterable[Point], constants: physics.Constants) -> float:
-    return fmean(point.miss(constants).ratio for point in data)
+    away = sum(math.log(value / asdict(_START)[name]) ** 2 for name, value in asdict(constants).items())
+    return fmean(point.miss(constants).ratio for point in data) + _PRIOR * away
+
+
+def _misses(of: Callable[[Point], object]) -> tuple[Miss, ...]:
+    """Figures of each kind in turn, estimated with constants that were fitted to all others."""
+    data, found = points(), list[Miss]()
+    for kind in dict.fromkeys(of(point) for point in data):
+        constants = fit((point for point in data if of(point) != kind), physics.FITTED)
+        found += [point.miss(constants) for point in data if of(point) == kind]
+    return tuple(found)
 
 
 @functools.cache
 def left_out() -> tuple[Miss, ...]:
-    """Each judged model's figures, estimated with constants that were fitted to all others."""
-    data, found = points(), list[Miss]()
-    for judged in JUDGED:
-        constants = fit((point for point in data if point.cell.setup.model != judged), physics.FITTED)
-        found += [point.miss(constants) for point in data if point.cell.setup.model == judged]
-    return tuple(found)
+    """Each model's figures, estimated without any of that model."""
+    return _misses(lambda point: point.cell.setup.model)
+
+
+@functools.cache
+def nodes_left_out() -> tuple[Miss, ...]:
+    """Figures of one node, of clusters of two and of four, each estimated without any other of as many."""
+    return _misses(lambda point: setup_of_cell(point.cell).ranks)
 
 
 def from_solo() -> tuple[Miss, ...]:
@@ -124,7 +157,7 @@ def from_solo() -> tuple[Miss, ...]:
         solo = replace(source, rows={key: rows for key, rows in source.rows.items() if key[0] == Setup("solo")})
         known = Evidence([solo], Estimated(data[0].model, 1.0))
         for point in data:
-            load, setup = point.cell.article.load, setup_of_cell(point.cell)
+            load, setup = point.cell.load, setup_of_cell(point.cell)
             prompt, answer = load.prompt or SHORT, load.answer or 128
             seen = known.known(setup, Load(1, prompt, answer))
             if setup.topology != "solo" and seen:

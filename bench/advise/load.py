@@ -24,10 +24,9 @@ _SCALE = {"": 1, "k": 1000, "m": 1_000_000}
 _NUMBER = r"(\d{1,9}|\d{1,3}(?:,\d{3})+)(?:\.(\d{1,3}))?([km]?)"
 #: What people write for a word of ours.
 _SPOKEN = (
-    (r"(\S+) (?:users?|people|persons?|clients?|at once)\b", r"users=\1"),
-    (r"(\S+) (?:tokens? )?(?:in|prompt|context)\b", r"prompt=\1"),
-    (r"(\S+) (?:tokens? )?(?:out|answers?)\b", r"answer=\1"),
-    (r"\b(one|a single|single) ?(?=users=)", ""),
+    (r"(\d\S*) (?:users?|people|persons?|clients?)", r"users=\1"),
+    (r"(\d\S*) (?:tokens? )?(?:in|prompt|context)", r"prompt=\1"),
+    (r"(\d\S*) (?:tokens? )?(?:out|answers?)", r"answer=\1"),
 )
 _ONE = re.compile(r"\b(?:one|single|a) (user|person|client)\b")
 
@@ -102,7 +101,7 @@ def read(text: str, environment: Mapping[str, str] | None = None) -> Load:
         name, _, value = word.partition("=")
         problem = remedy = ""
         if name not in _WORDS:
-            problem, remedy = f"`{word}` is no word of a load", nearest(name, (*_WORDS, *KINDS), _known())
+            problem, remedy = f"`{name}` is no word of a load", nearest(name, (*_WORDS, *KINDS), _known())
         elif name in seen:
             problem, remedy = f"`{name}` is there twice", "say it once"
         elif name in _READERS:
@@ -161,7 +160,7 @@ def _plain(text: str) -> tuple[list[str], str]:
             called, plain = name, found
     plain = " ".join(plain.split())
     for spoken, ours in _SPOKEN:
-        plain = re.sub(rf"(?<![=\w]){spoken}", ours, plain)
+        plain = re.sub(rf"(?<![=\w]){spoken}(?![=\w])", ours, plain)
     words = [word for word in plain.split() if word not in ("with", "for", "and", "of")]
     if words and re.fullmatch(_NUMBER, words[0]):
         words[0] = f"users={words[0]}"

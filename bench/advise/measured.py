@@ -82,7 +82,9 @@ def _by_article(cells: Iterable[published.Cell], recipe: Recipe) -> list[Measure
     """A source for each load and recipe, the largest first: articles print parts of the same tables."""
     grouped: dict[tuple[int | None, int | None, str], list[published.Cell]] = defaultdict(list)
     for cell in cells:
-        load = cell.article.load
+        load = cell.load
+        if cell.is_alike:
+            continue
         grouped[load.prompt, load.answer, cell.setup.recipe].append(cell)
     found = []
     for (prompt, answer, name), group in grouped.items():
@@ -105,7 +107,10 @@ def setup_of_cell(cell: published.Cell) -> Setup:
     """What a published figure was measured of."""
     if cell.column == "solo":
         return Setup("solo")
-    return Setup("cluster", cell.setup.executor) if cell.column == "cluster" else Setup("replicas", cell.column)
+    nodes = cell.setup.nodes
+    if cell.column == "cluster":
+        return Setup("cluster", cell.setup.executor, nodes)
+    return Setup("replicas", cell.column, nodes)
 
 
 def own(recipe: Recipe, load: Load, runs: Path, name: str = "*") -> list[Measured]:

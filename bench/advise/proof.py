@@ -16,6 +16,7 @@ from bench.advise.asking import question
 from bench.advise.choose import by_figure
 from bench.advise.evidence import Estimated, Evidence, Setup
 from bench.advise.load import Load
+from bench.advise.measured import setup_of_cell
 from bench.advise.options import Question
 from bench.published import Figure
 from operations.plan.engines import ENGINES
@@ -141,12 +142,23 @@ def page() -> Iterator[str]:
     yield "| estimated without the model | figures | median error | worst | where |"
     yield "|---|---|---|---|---|"
     misses = fit.left_out()
-    for judged in fit.JUDGED:
-        mine_ = [each for each in misses if each.cell.setup.model == judged]
-        yield _errors(mine_[0].cell.setup.called, mine_)
+    for model in dict.fromkeys(each.cell.setup.model for each in misses):
+        mine_ = [each for each in misses if each.cell.setup.model == model]
+        yield _errors(mine_[0].cell.setup.called.split(",")[0], mine_)
     for figure in published.FIGURES:
         yield _errors(figure, [each for each in misses if each.cell.figure == figure])
     yield _errors("all", misses)
+    yield ""
+    yield "| estimated without such a number of nodes | figures | median error | worst | where |"
+    yield "|---|---|---|---|---|"
+    for ranks in (1, 2, 4):
+        mine_ = [each for each in fit.nodes_left_out() if setup_of_cell(each.cell).ranks == ranks]
+        yield _errors("one node an engine" if ranks == 1 else f"TP={ranks}", mine_)
+    yield ""
+    yield "| computed from solo's rows of a table alone | figures | median error | worst | where |"
+    yield "|---|---|---|---|---|"
+    for column in ("simple-shuffle", "cluster"):
+        yield _errors(column, [each for each in fit.from_solo() if each.cell.column == column])
 
 
 def _errors(name: str, misses: Iterable[fit.Miss]) -> str:

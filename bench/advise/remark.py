@@ -20,7 +20,7 @@ CLEAR = 0.10
 
 
 def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
-    """Empty: nothing is known against it, or only an estimate is."""
+    """Empty: nothing is known against it, or only what nobody has measured is."""
     # Tables and estimate are of tensor-parallel clusters.
     if nodes < 2 or not recipe.needs.gpu or knobs.stages > 1:
         return ""
@@ -32,7 +32,7 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
     for load in LOADS:
         outlooks = [asked.outlook(setup, load) for setup in asked.setups()]
         found = [clearly_behind(outlooks, knobs.topology, what, CLEAR) for what in ("whole", "decode")]
-        if not all(found) or any(one.kind == "estimate" for one in found[-1] or ()):
+        if not all(found) or any(one.kind in ("computed", "estimate") for one in found[-1] or ()):
             return ""
         behind += [found[-1]] if found[-1] else []
     (mine, few), (theirs, many) = behind[0], behind[-1]

@@ -74,7 +74,7 @@ def _recipes(told: Asked) -> Iterator[Line]:
          number(best.of("user")), seconds(best.whole), sure(best))
         for question, choice, best in found
     ]  # fmt: skip
-    yield ("recipe", "best as", "first token", "each, tok/s", "whole answer", "how sure"), rows
+    yield ("recipe", "best as", "first token", "each tok/s", "whole", "how sure"), rows
     known = {question.recipe.name for question, _, _ in found}
     unknown = [question.recipe.name for question in told.questions if question.recipe.name not in known]
     yield from (folded(f"left out: {each}") for each in told.left_out)
@@ -105,4 +105,4 @@ def _nodes(told: Asked) -> Iterator[Line]:
          number(best.of("user")), seconds(best.whole), number(best.together), sure(best))
         for question, _, best in found
     ]  # fmt: skip
-    yield ("", "best as", "first token", "each, tok/s", "whole answer", "all, tok/s", "how sure"), rows
+    yield ("", "best as", "first token", "each tok/s", "whole", "all tok/s", "how sure"), rows

@@ -14,7 +14,7 @@ from bench.slo import Slo
 
 #: What is ahead by less than this in others' figures may be behind in the owner's.
 LITTLE = 0.05
-COLUMNS = ("", "first token", "each, tok/s", "whole answer", "all, tok/s", "served at once", "how sure")
+COLUMNS = ("", "first token", "each tok/s", "whole", "all tok/s", "at once", "how sure")
 NAMES = {
     "whole": "the whole answer",
     "ttft": "the first token",
@@ -108,10 +108,8 @@ def row(question: Question, outlook: Outlook, load: Load) -> tuple[str, ...]:
 
 
 def at_once(outlook: Outlook) -> str:
-    """How many are served at once, and what bounds them where some wait."""
-    if not outlook.waiting:
-        return "all"
-    return f"{outlook.at_once} ({outlook.room.words})"
+    """How many are served at once."""
+    return f"{outlook.at_once} of {outlook.load.users}" if outlook.waiting else "all"
 
 
 def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
