@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.advise.evidence import KINDS, Kind, Setup
+from bench.advise.evidence import Kind, Setup
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.noise import LEAST, compare
@@ -71,10 +72,11 @@ def _same(one: Outlook, other: Outlook, what: str) -> bool:
 
 
 def error_between(one: Outlook, other: Outlook) -> float:
-    """What a difference has to be larger than: the error of the worse, and of two sources against each other."""
-    worst = max((one.kind, other.kind), key=KINDS.index)
-    apart = 0.0 if one.words.split(",")[0] == other.words.split(",")[0] else APART
-    return max(ERRORS[worst], apart if worst in ("own run", "published") else 0.0)
+    """What a difference has to be larger than: both errors together, and of two sources against each other."""
+    both = math.hypot(ERRORS[one.kind], ERRORS[other.kind])
+    is_measured = {one.kind, other.kind} <= {"own run", "published"}
+    apart = is_measured and one.words.split(",")[0] != other.words.split(",")[0]
+    return max(both, APART) if apart else both
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,17 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
         seen = question.outlook(best, load.at(known[best]))
         yield folded(f"They get: {gives(seen)}. {sure(seen).capitalize()}: {seen.words or 'no table, no run'}.")
     yield ""
-    yield f"  {question.recipe.name} on {question.nodes} Sparks; {target(load.target)}; {load.prompt:,} in, {load.answer:,} out"
+    asked = f"{load.prompt:,} tokens in, {load.answer:,} out"
+    yield folded(f"{question.recipe.name} on {question.nodes} Sparks; {target(load.target)}; {asked}", "  ")
     yield ""
     rows = []
     for setup, count in sorted(known.items(), key=lambda each: -each[1]):
         seen = question.outlook(setup, load.at(max(count, 1)))
         beyond = question.outlook(setup, load.at(count + 1))
-        rows.append((called(setup, question.nodes).removeprefix("the "), users(count), gives(beyond), sure(seen)))
-    yield ("", "within it", "one more would have", "how sure"), rows
+        name = called(setup, question.nodes).removeprefix("the ")
+        name += f", {setup.how}" if setup.topology == "replicas" else ""
+        rows.append((name, users(count), seconds(beyond.first), number(beyond.of("user")), sure(seen)))
+    yield ("", "within it", "with one more: first token", "each tok/s", "how sure"), rows
     yield "All ask at the same moment, which is the worst that they can do."
 
 
@@ -98,7 +101,7 @@ def _nodes(told: Asked) -> Iterator[Line]:
     yield f"  {command(many, choice.setup, told.declared, is_own(many, choice.setup))}"
     yield folded(f"How sure: {before.setup}: {sure(before)}; {after.setup}: {sure(after)} ({after.words}).")
     yield ""
-    yield f"  {few.recipe.name}; {load}"
+    yield folded(f"{few.recipe.name}; {load}", "  ")
     yield ""
     rows = [
         (f"{question.nodes} Sparks", called(best.setup, question.nodes).removeprefix("the "), seconds(best.first),
