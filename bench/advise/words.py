@@ -37,7 +37,7 @@ def called(setup: Setup, nodes: int = 2) -> str:
     if setup.topology == "solo":
         return "solo"
     if setup.group > 1:
-        return f"replicas of {setup.group} nodes each"
+        return "replicas of pairs"
     all_ = setup.nodes == nodes
     if setup.topology == "cluster":
         return "the cluster" if all_ else f"a cluster of {setup.nodes}"

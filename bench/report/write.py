@@ -14,6 +14,7 @@ from bench import published
 from bench.report.changed import changes
 from bench.report.page import Page, Part
 from bench.report.series import Measured
+from bench.report.verdict import text
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -84,7 +85,10 @@ def markdown(page: Page) -> str:
 
 
 def _lines(page: Page) -> Iterator[str]:
-    yield from (f"# {page.title}", "", " ".join(page.to_do), "")
+    yield from (f"# {page.title}", "")
+    if page.verdict:
+        yield from text(page.verdict)
+    yield from ("", " ".join(page.besides), "")
     yield from (f"- {line}" for line in page.warnings)
     for title, parts in (
         ("", page.changes),
