@@ -39,7 +39,10 @@ def told(asked: Asked, recipe: str, nodes: int = 2) -> str:
     """A line: how long it takes, as the advice computes it."""
     names = list(asked.topologies)
     try:
-        of, load = load_recipe(recipe), Load(1, int(max(asked.profile.prompts, default=0)) or 1024, asked.profile.answer)
+        of, load = (
+            load_recipe(recipe),
+            Load(1, int(max(asked.profile.prompts, default=0)) or 1024, asked.profile.answer),
+        )
         known = question(of, nodes, load)
         rounds = 0.0
         for name in names or ["solo"]:
@@ -54,10 +57,10 @@ def told(asked: Asked, recipe: str, nodes: int = 2) -> str:
     loading = f", and about {loads:,.0f} min to load the model {len(names)} times" if loads else ""
     if asked.time_s:
         return (
-            f"at most {asked.time_s / 60:,.0f} min of measuring (a round of all takes about {minutes:,.1f}){loading}; it ends "
+            f"at most {asked.time_s / 60:,.0f} min of measuring (a round takes about {minutes:,.1f}){loading}; it ends "
             f"sooner where each figure is known to {ENOUGH:.0%}"
         )
-    return f"about {max(minutes, 1):,.0f} min of measuring in {repeats} rounds{loading}; computed, the first steps say better"
+    return f"about {max(minutes, 1):,.0f} min of measuring, {repeats} rounds{loading}; computed, the first steps say better"
 
 
 def _setup(name: str, nodes: int) -> Setup:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 
-from bench import folder as folders
 from bench import budget, limit, resuming
+from bench import folder as folders
 from bench.advise import page
 from bench.asked import SETUPS, Asked
 from bench.benchy import Benchy

@@ -132,4 +132,3 @@ def _enough(nodes: int, recipe: Recipe) -> int:
     if "solo" not in recipe.topologies and nodes < recipe.min_nodes:
         raise Refusal(Finding("NODES", f"{nodes} are too few", f"{recipe.name} needs {recipe.min_nodes}"))
     return nodes
-

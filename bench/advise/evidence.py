@@ -38,8 +38,8 @@ DRAFTED = 5
 @dataclass(frozen=True, order=True)
 class Setup:
     """`how`: a cluster's executor, with the stages of its pipeline where there are several, or the routing of replicas;
-    empty: solo, or not known. `on`: nodes that compute, 0: one of solo and two of others. `group`: nodes of an engine of
-    replicas.
+    empty: solo, or not known. `on`: nodes that compute, 0: one of solo and two of others. `group`: nodes of an engine
+    of replicas.
     """
 
     topology: str
@@ -114,8 +114,8 @@ class Estimated:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows over users of one table or run. `said`: what stands where no number is (`OOM`). `of`: the recipe and release,
-    where they are not those that are asked about.
+    """Rows over users of one table or run. `said`: what stands where no number is (`OOM`). `of`: the recipe and
+    release, where they are not those that are asked about.
     """
 
     kind: Kind
@@ -196,7 +196,7 @@ class Evidence:
         return ""
 
     def setups(self, topology: str, nodes: int = 0) -> list[Setup]:
-        """In which ways a topology was measured over so many nodes (0: as it is as a rule), as the best source has it."""
+        """In which ways a topology was measured over so many nodes (0: as a rule), as the best source has it."""
         for source in self.sources:
             rows = {setup for setup, _ in source.rows if setup.topology == topology}
             if found := sorted(each for each in rows if each.nodes == (nodes or Setup(topology).nodes)):
@@ -226,11 +226,13 @@ class Evidence:
             engine = self.known(Setup("solo") if setup.group == 1 else self._pair(setup), load)
             if engine is None:
                 return None
-            curve = lawful(
-                {count: physics.several(engine.curve.at, setup.engines, setup.how, count) for count in GRID}
-            )
+            curve = lawful({count: physics.several(engine.curve.at, setup.engines, setup.how, count) for count in GRID})
             kind: Kind = "estimate" if engine.kind == "estimate" else "computed"
-            return Known(curve, kind, f"from one engine's own figures, {engine.words.removeprefix('from ')}" if engine.words else "")
+            return Known(
+                curve,
+                kind,
+                f"from one engine's own figures, {engine.words.removeprefix('from ')}" if engine.words else "",
+            )
         if self.estimated is None or not self.estimated.knows(setup):
             return None
         slower, words = self._kernels(setup)
@@ -257,7 +259,7 @@ class Evidence:
         return ratio(source.means(setup), self._base(setup, Load(1, prompt, answer)), prompt, answer)
 
     def _base(self, setup: Setup, load: Load) -> Base:
-        """The estimate; where there is none a prompt's time is in proportion to its tokens, and a step's is the same."""
+        """The estimate; where there is none a prompt's time is as its tokens are, and a step's is the same."""
         if self.estimated and self.estimated.knows(setup):
             return self.estimated.over(setup, load)
         tokens = load.prompt * (1 - load.cached)
@@ -281,7 +283,10 @@ class Evidence:
             for users, values in rows.items():
                 value = fmean(values)
                 most, why = {
-                    "decode": (self._most_decoded(engine, setup, users, prompt + answer // 2), "the memory's bandwidth"),
+                    "decode": (
+                        self._most_decoded(engine, setup, users, prompt + answer // 2),
+                        "the memory's bandwidth",
+                    ),
                     "prefill": (setup.engines / engine.least_prefill(1.0), "the GPU's arithmetic"),
                 }.get(figure, (0.0, ""))
                 late = source.means(setup).get("whole", {}).get(users)

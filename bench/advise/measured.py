@@ -118,11 +118,7 @@ def own(recipe: Recipe, load: Load, runs: Path, name: str = "*") -> list[Measure
 
     A folder that can't be read is left out here: `make report` says what is wrong with it.
     """
-    found = [
-        (_apart(one, load), -run.began, one)
-        for run, measured in runs_of(recipe, runs, name)
-        for one in measured
-    ]
+    found = [(_apart(one, load), -run.began, one) for run, measured in runs_of(recipe, runs, name) for one in measured]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
 
 

@@ -160,8 +160,8 @@ class Question:
 def _first(curve: Curve, load: Load, let_in: int, at_once: int) -> float:
     """Seconds until the first token, on average over all users.
 
-    The cache may hold fewer than the engine lets in. Fewer at a time is never taken for sooner than more at a time would
-    be, so a longer prompt, which leaves room for fewer, is no gain either.
+    The cache may hold fewer than the engine lets in. Fewer at a time is never taken for sooner than more at a time
+    would be, so a longer prompt, which leaves room for fewer, is no gain either.
     """
     answer, users = load.answer, load.users
     behind = (answer - 1) * curve.at(let_in).pace(answer)
@@ -201,5 +201,8 @@ def _repeats(known: Known, load: Load, setup: Setup) -> Mapping[str, tuple[float
     source = known.source
     if source is None or not source.covers(load, setup):
         return {}
-    found = {figure: rows[load.users] for (of, figure), rows in source.rows.items() if of == setup and load.users in rows}
-    return dict(found)
+    return {
+        str(figure): rows[load.users]
+        for (of, figure), rows in source.rows.items()
+        if of == setup and load.users in rows
+    }

@@ -28,7 +28,7 @@ class Constants:
     link_gb_s: float
     #: Of a node, in prefill, as it is reached.
     tflops: float
-    #: Experts are not chosen evenly: so many tokens of a step choose as many of them as their number to this power would.
+    #: Experts are not chosen evenly: the tokens of a step choose as many as their number to this power would.
     spread: float
     #: How often a layer reads and writes what it has of a token, beside its weights and its cache.
     passes: float
@@ -50,8 +50,8 @@ EXACT = 64
 class Point:
     """What users get who begin together; seconds.
 
-    `first`: until the first token, their mean. `gap`: from there until the last of them has its first token. `step`: from
-    one token of an answer to the next, when all of them are written. Each is 0 or more, and none falls with more users.
+    `first`: until the first token, their mean. `gap`: from there until the last of them has its first token. `step`:
+    from one token of an answer to the next, when all of them are written. Each is 0 or more, and none falls with more users.
     """
 
     first: float
@@ -106,7 +106,9 @@ class Engine:
         """Seconds for so many tokens of prompts of one length, in steps."""
         in_step = min(tokens, STEP_TOKENS)
         steps = max(tokens / STEP_TOKENS, 1.0)
-        own = steps * (self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * BANDWIDTH) + self._fixed())
+        own = steps * (
+            self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * BANDWIDTH) + self._fixed()
+        )
         operations = tokens * 2 * self.model.active * 1e9 / (self.constants.tflops * 1e12)
         attention = tokens * 4 * self.model.attends * prompt / 2 / (self.constants.attention_tflops * 1e12)
         own += (operations + attention) / self.nodes + self._passed(tokens)

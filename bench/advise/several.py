@@ -28,7 +28,8 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     else:
         named = called(best, question.nodes)
         more = " or more" if known[best] >= MOST else ""
-        yield folded(f"Up to {users(known[best])}{more} with {named}: {command(question, best, declared, is_own(question, best))}")
+        run = command(question, best, declared, is_own(question, best))
+        yield folded(f"Up to {users(known[best])}{more} with {named}: {run}")
         seen = question.outlook(best, load.at(known[best]))
         yield folded(f"They get: {gives(seen)}. {sure(seen).capitalize()}: {seen.words or 'no table, no run'}.")
     yield ""
@@ -62,7 +63,7 @@ def _best(question: Question, load: Load) -> tuple[Choice, Outlook] | None:
 
 def _recipes(told: Asked) -> Iterator[Line]:
     load = told.load
-    found = [(question, *best) for question in told.questions if (best := _best(question, load))]
+    found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     # Who is within the target comes first, then who has the whole answer soonest.
     found.sort(key=lambda each: ((each[2].missed or 0.0) > 1, each[2].whole or 0.0))
     if not found:
@@ -70,7 +71,9 @@ def _recipes(told: Asked) -> Iterator[Line]:
     question, choice, best = found[0]
     yield folded(f"The fastest is {question.recipe.name}, {called(choice.setup, question.nodes)}:")
     yield f"  {command(question, choice.setup, told.declared, is_own(question, choice.setup))}"
-    yield folded(f"{users(load.users)}: {gives(best)}; {sure(best)}. Speed alone: how good answers are is not judged here.")
+    yield folded(
+        f"{users(load.users)}: {gives(best)}; {sure(best)}. Speed alone: how good answers are is not judged here."
+    )
     yield ""
     rows = [
         (question.recipe.name, called(choice.setup, question.nodes).removeprefix("the "), seconds(best.first),
@@ -87,7 +90,7 @@ def _recipes(told: Asked) -> Iterator[Line]:
 
 def _nodes(told: Asked) -> Iterator[Line]:
     load = told.load
-    found = [(question, *best) for question in told.questions if (best := _best(question, load))]
+    found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     if not found:
         raise Refusal(Finding("LOAD", "nothing is known at this load", MEASURE))
     (few, _, before), (many, choice, after) = found[0], found[-1]
@@ -95,8 +98,9 @@ def _nodes(told: Asked) -> Iterator[Line]:
     gain, error = before.whole / after.whole - 1, error_between(before, after)
     verdict = "No difference that one could be sure of" if gain < error else "Yes" if gain >= 0.5 else "A little"
     yield folded(
-        f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring the whole answer after {seconds(after.whole)} in place "
-        f"of {seconds(before.whole)}, and {number(after.together)} in place of {number(before.together)} tokens a second of all."
+        f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring the whole answer after {seconds(after.whole)} in "
+        f"place of {seconds(before.whole)}, and {number(after.together)} in place of {number(before.together)} tokens a "
+        "second of all."
     )
     yield f"  {command(many, choice.setup, told.declared, is_own(many, choice.setup))}"
     yield folded(f"How sure: {before.setup}: {sure(before)}; {after.setup}: {sure(after)} ({after.words}).")

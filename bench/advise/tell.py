@@ -28,7 +28,9 @@ def answer(question: Question, outlooks: Sequence[Outlook], choice: Choice, load
     chosen = _of(outlooks, choice.setup)
     named = called(choice.setup, question.nodes)
     yield f"Run {named}: {command(question, choice.setup, declared, is_own(question, choice.setup))}"
-    yield folded(f"{users(load.users)}: {gives(chosen)}. {_others(question, ranked(outlooks, choice), chosen)}".rstrip())
+    yield folded(
+        f"{users(load.users)}: {gives(chosen)}. {_others(question, ranked(outlooks, choice), chosen)}".rstrip()
+    )
     if not choice.meets and choice.most:
         setup, most = choice.most
         within = f"{called(setup, question.nodes)} keeps up to {users(most)} within it" if most else "nor one alone"
@@ -119,7 +121,9 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
     if verdict.tie:
         others = " and ".join(called(each, question.nodes) for each in verdict.ahead if each != choice.setup)
         near = max(error_between(chosen, _of(outlooks, each)) for each in verdict.ahead)
-        reason = "one engine may fail" if choice.setup.topology == "replicas" else "there is more room for long requests"
+        reason = (
+            "one engine may fail" if choice.setup.topology == "replicas" else "there is more room for long requests"
+        )
         named = called(choice.setup, question.nodes)
         yield (
             f"{NAMES[load.best]}: {others} and {named} can't be told apart (figures are good to {near:.0%}); "
@@ -127,12 +131,16 @@ def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: L
         )
     elif choice.setup == verdict.ahead[0]:
         little = ": too little to trust without runs of your own" if verdict.by < LITTLE else ""
-        yield f"{NAMES[load.best]}: ahead of the next {by(verdict.by)}{little}" if verdict.by else "nothing else is known"
+        yield (
+            f"{NAMES[load.best]}: ahead of the next {by(verdict.by)}{little}" if verdict.by else "nothing else is known"
+        )
     for figure in ("ttft", "decode"):
         ahead = by_figure([each for each in outlooks if not each.why_not], figure)
         if ahead and figure != load.best and len(outlooks) > 1:
             names = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
-            yield f"{NAMES[figure]}: {names}" + (" (no difference)" if ahead.tie else f", {by(ahead.by)}" if ahead.by else "")
+            yield f"{NAMES[figure]}: {names}" + (
+                " (no difference)" if ahead.tie else f", {by(ahead.by)}" if ahead.by else ""
+            )
     if chosen.waiting:
         yield (
             f"{users(chosen.waiting)} of {load.users} wait {seconds(chosen.waited)} on average for their turn: "
@@ -145,7 +153,11 @@ def sources(outlooks: Sequence[Outlook]) -> Iterator[str]:
     """Where each setup's figures are from, and the titles of what they cite."""
     for outlook in outlooks:
         if outlook.point:
-            yield f"{outlook.setup}: {outlook.kind}, {outlook.words}" if outlook.words else f"{outlook.setup}: {outlook.kind}"
+            yield (
+                f"{outlook.setup}: {outlook.kind}, {outlook.words}"
+                if outlook.words
+                else f"{outlook.setup}: {outlook.kind}"
+            )
     words = " ".join(each.words for each in outlooks)
     for article in published.articles():
         if f"[{article.letter}]" in words:

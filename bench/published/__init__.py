@@ -66,8 +66,7 @@ class Load(_Strict):
 
 
 class Setup(_Strict):
-    """One model as it was served. `recipe`: ours that corresponds; empty: none does. `load`: where it is not the article's.
-    """
+    """One model as it was served. `recipe`: ours that corresponds; empty: none. `load`: where not the article's."""
 
     model: str
     called: str

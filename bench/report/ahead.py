@@ -15,8 +15,8 @@ from bench.report.series import Rows
 
 @dataclass(frozen=True)
 class Ahead:
-    """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share. `more`: repeats
-    that it takes to tell the first two of several apart; None: no number of them would.
+    """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share. `more`:
+    repeats that it takes to tell the first two of several apart; None: no number of them would.
     """
 
     names: tuple[str, ...]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from bench.advise.measured import setup_of
 from bench.advise.words import seconds, users
 from bench.report.ahead import Ahead, each
 from bench.report.series import Measured, Rows
@@ -14,7 +13,7 @@ from bench.report.series import Measured, Rows
 
 @dataclass(frozen=True)
 class Line:
-    """One number of users: `run` is what to take, `gain` over the next, `sure` in words; `is_sure`: it is beyond noise."""
+    """One number of users: `run` is what to take, `gain` over the next, `sure` in words; `is_sure`: beyond noise."""
 
     users: int
     run: str
@@ -51,14 +50,14 @@ def verdict(measured: Measured) -> Verdict | None:
     best = _least_lost(rows)
     name = best[0] if best else who[min(who)].names[0]
     parts = ranges(rows, who)
-    if len(parts) == 1 or best is None:
-        headline = f"Run {name}: it is ahead, or nothing is ahead of it, at every number of users."
-        if len(parts) > 1:
-            headline = f"Run {joined(parts)}."
-    elif best[1] > 0.005:
-        headline = f"Run {name}: at worst {best[1]:.0%} behind the best, at any number of users."
+    is_plain = len(parts) <= 2 and not any(" or " in part or part.startswith("any") for part, _, _ in parts)
+    lost = f"at worst {best[1]:.0%} behind the best" if best and best[1] > 0.005 else "never behind"
+    if is_plain and len(parts) == 2:
+        headline = f"Run {joined(parts)} users. If you can't say how many: {name}, {lost}."
+    elif is_plain:
+        headline = f"Run {name}: ahead at every number of users."
     else:
-        headline = f"Run {name}: never behind, at any number of users."
+        headline = f"Run {name}: {lost}, at any number of users."
     return Verdict(headline, _command(measured, name), f"{joined(parts)}. {_of(rows)}", lines)
 
 
@@ -71,7 +70,8 @@ def _alone(measured: Measured, rows: Rows) -> Verdict:
     name = rows.setups[0]
     most = max(rows.users)
     return Verdict(
-        f"One setup was measured ({name}): there is nothing to choose between. {users(most).capitalize()}: {_figures(rows, most, name)}.",
+        f"One setup was measured ({name}): there is nothing to choose between. "
+        f"{users(most)}: {_figures(rows, most, name)}.",
         'make bench TOPOLOGIES="solo cluster replicas"',
         "The command measures the others beside it.",
         [Line(count, name, _figures(rows, count, name), "", "measured", True) for count in rows.users],
@@ -86,7 +86,9 @@ def _line(rows: Rows, count: int, who: Ahead) -> Line:
     behind = [name for name in rows.setups if name in rows.values[count] and name not in who.names]
     gain = ""
     if who.by is not None and behind:
-        next_ = min(behind, key=lambda name: fmean(rows.values[count][name]) * (1 if rows.figure.less_is_better else -1))
+        next_ = min(
+            behind, key=lambda name: fmean(rows.values[count][name]) * (1 if rows.figure.less_is_better else -1)
+        )
         word = "sooner" if rows.figure.less_is_better else "more"
         gain = f"{abs(who.by):.0%} {word} than {next_}"
     if len(who.names) == 1:
@@ -152,12 +154,11 @@ def _behind(rows: Rows, count: int, name: str) -> float:
 
 def _command(measured: Measured, name: str) -> str:
     setup = next(each_ for each_ in measured.run.setups if each_.name == name)
-    where = setup_of(setup)
-    data = [f"topology={where.topology}"]
-    if where.topology == "cluster":
+    data = [f"topology={setup.topology}"]
+    if setup.topology == "cluster":
         data.append(f"executor={setup.executor}")
         data += [f"pipeline_parallel={setup.stages}"] if setup.stages > 1 else []
-    elif where.topology == "replicas":
+    elif setup.topology == "replicas":
         data.append(f"routing={setup.routing}")
     return f'make apply DATA="{" ".join(data)}"'
 

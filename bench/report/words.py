@@ -13,7 +13,7 @@ from bench.resuming import ENDED
 
 
 def besides(measured: Measured) -> list[str]:
-    """What is so for those to whom something else matters than the whole answer. Of several prompts the first is judged."""
+    """For those to whom something else matters than the whole answer. Of several prompts the first is judged."""
     wanted = (("ttft", "the first token soonest"), ("decode", "the most tokens a second"))
     found = [(what, next(iter(measured.of(name)), None)) for name, what in wanted]
     return [f"For {what}: {_ranges(rows)}." for what, rows in found if rows and len(measured.setups) > 1]

@@ -14,7 +14,7 @@ from bench import published
 from bench.report.changed import changes
 from bench.report.page import Page, Part
 from bench.report.series import Measured
-from bench.report.verdict import text
+from bench.report import verdict
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -87,7 +87,7 @@ def markdown(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     yield from (f"# {page.title}", "")
     if page.verdict:
-        yield from text(page.verdict)
+        yield from verdict.text(page.verdict)
     yield from ("", " ".join(page.besides), "")
     yield from (f"- {line}" for line in page.warnings)
     for title, parts in (

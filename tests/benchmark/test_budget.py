@@ -39,9 +39,9 @@ def test_a_run_without_a_time_goes_on_as_before() -> None:
 
 def test_how_long_is_said_beforehand() -> None:
     line = told(read(TWO), RECIPE)
-    assert line.startswith("about ") and "60 min to load the model 3 times" in line and "in 5 rounds" in line
+    assert line.startswith("about ") and "60 min to load the model 3 times" in line and "measuring, 5 rounds" in line
     bounded = told(read(TWO | {"FOR": "30m"}), RECIPE)
-    assert bounded.startswith("at most 30 min of measuring (a round of all takes about ") and "known to 3%" in bounded
+    assert bounded.startswith("at most 30 min of measuring (a round takes about ") and "known to 3%" in bounded
     assert told(read(TWO), "lab-tiny-llama") == "how long it takes is not known before the first steps"
 
 

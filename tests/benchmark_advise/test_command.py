@@ -40,7 +40,9 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     assert 'make bench TOPOLOGIES="solo cluster replicas" PROMPT=1024 ANSWER=256' in " ".join(many.split())
 
 
-@pytest.mark.parametrize("load", ["8 users", "chat ttft=2s", "4 coding agents", "2 users 100k in", "64 users long documents"])
+@pytest.mark.parametrize(
+    "load", ["8 users", "chat ttft=2s", "4 coding agents", "2 users 100k in", "64 users long documents"]
+)
 @pytest.mark.parametrize("nodes", ["2", "4", "2 4"])
 def test_no_line_is_wider_than_a_terminal(load: str, nodes: str) -> None:
     told = advise(LOAD=load, NODES=nodes)
@@ -50,14 +52,17 @@ def test_no_line_is_wider_than_a_terminal(load: str, nodes: str) -> None:
 
 def test_the_source_of_each_figure_by_asking() -> None:
     assert "kubis.ai" not in advise(LOAD="8 users").stdout
-    assert "[A] Nemotron-3-Super-120B: Topology Benchmark on DGX Spark (kubis.ai, 2026-03-30)" in advise(LOAD="8 users", DETAIL="1").stdout  # fmt: skip
+    told = advise(LOAD="8 users", DETAIL="1").stdout
+    assert "[A] Nemotron-3-Super-120B: Topology Benchmark on DGX Spark (kubis.ai, 2026-03-30)" in told
 
 
 def test_what_is_not_measured_says_so_and_by_how_much_it_may_be_off() -> None:
     told = advise(LOAD="4 users", RECIPE="nemotron-3-super-nvfp4-trtllm")
     assert "Estimated from what the model reads and computes, off by 12% as a rule. Nobody has" in told.stdout
     longer = advise(LOAD="1 user 100k in").stdout
-    assert "Computed from [A], measured with 1,024 in and 1 to 64 users" in longer and "Nobody has measured this" in longer
+    assert (
+        "Computed from [A], measured with 1,024 in and 1 to 64 users" in longer and "Nobody has measured this" in longer
+    )
 
 
 def test_how_many_users_at_a_target() -> None:
@@ -71,7 +76,9 @@ def test_how_many_users_at_a_target() -> None:
 def test_which_recipe() -> None:
     told = advise(LOAD="8 users chat", RECIPE="any")
     assert told.returncode == 0 and told.stdout.startswith("The fastest is ")
-    assert "recipe=" in told.stdout.splitlines()[1] and "how good answers are is not judged" in " ".join(told.stdout.split())
+    assert "recipe=" in told.stdout.splitlines()[1] and "how good answers are is not judged" in " ".join(
+        told.stdout.split()
+    )
     assert "left out: nemotron-3-ultra-nvfp4: 2 are too few" in told.stdout
 
 

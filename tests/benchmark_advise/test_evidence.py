@@ -108,8 +108,10 @@ def test_other_numbers_of_nodes_are_other_setups() -> None:
     two, four = (known.known(Setup("replicas", "simple-shuffle", on), LOAD) for on in (2, 4))
     assert two and four and (two.kind, four.kind) == ("published", "computed")
     assert figures(known, Setup("replicas", "simple-shuffle", 4))[1] > 76.0
-    assert Setup("replicas", "balanced", 2) == Setup("replicas", "balanced") and str(Setup("cluster", "mp", 4)) == "cluster, mp, 4 nodes"  # fmt: skip
-    assert (Setup("replicas", "balanced", 4, 2).engines, str(Setup("replicas", "balanced", 4, 2))) == (2, "replicas, balanced, 2 pairs")  # fmt: skip
+    assert Setup("replicas", "balanced", 2) == Setup("replicas", "balanced")
+    assert str(Setup("cluster", "mp", 4)) == "cluster, mp, 4 nodes"
+    pairs = Setup("replicas", "balanced", 4, 2)
+    assert (pairs.engines, str(pairs)) == (2, "replicas, balanced, 2 pairs")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,10 @@ def test_other_numbers_of_nodes_are_other_setups() -> None:
     [
         ({(SOLO, "decode"): {1: (90.0,)}}, "solo, 1 users: 90 tok/s of decode, where the memory's bandwidth allows"),
         ({(SOLO, "prefill"): {1: (90_000.0,)}}, "90,000 tok/s of prefill, where the GPU's arithmetic allows"),
-        ({(SOLO, "ttft"): {1: (9.0,)}, (SOLO, "whole"): {1: (5.0,)}}, "a first token after 9.0 s of an answer of 5.0 s"),
+        (
+            {(SOLO, "ttft"): {1: (9.0,)}, (SOLO, "whole"): {1: (5.0,)}},
+            "a first token after 9.0 s of an answer of 5.0 s",
+        ),
     ],
 )
 def test_a_row_that_no_machine_can_have_is_not_taken(rows: Rows, said: str) -> None:

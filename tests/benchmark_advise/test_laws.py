@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from bench.advise.asking import question
 from bench.advise.curves import lawful
-from bench.advise.evidence import Estimated, Evidence, Measured, Setup
-from tests.benchmark_advise.laws import LAWS, Case
+from bench.advise.evidence import Estimated, Evidence, Figure, Measured, Setup
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.physics import Point, loads
 from operations.plan.formats import load_recipe
 from operations.plan.refusal import Refusal
+from tests.benchmark_advise.laws import LAWS, Case
 from tests.plan.samples import ROOT
 
 NOWHERE = Path("/nonexistent")
@@ -57,13 +57,17 @@ def broken(question: Question, setup: Setup, load: Load, fewer: int, shorter: in
 
 @COUNTED
 @given(st.sampled_from(RECIPES), st.sampled_from([2, 3, 4, 6, 8]), LOADS, st.data())
-def test_published_and_estimated_figures_obey_every_law(recipe: str, nodes: int, load: Load, data: st.DataObject) -> None:
+def test_published_and_estimated_figures_obey_every_law(
+    recipe: str, nodes: int, load: Load, data: st.DataObject
+) -> None:
     assume(fits(recipe, load))
     fewer, shorter = data.draw(st.integers(1, load.users)), data.draw(st.integers(1, load.prompt))
     found = asked(recipe, nodes)
     assert [each for setup in found.setups() for each in broken(found, setup, load, fewer, shorter)] == []
 
 
+FIGURES: tuple[Figure, ...] = ("decode", "prefill", "ttft", "whole")
+Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
 ROWS = st.dictionaries(st.sampled_from([1, 2, 3, 4, 8, 16, 32, 64]), st.floats(0.01, 1e4), min_size=1, max_size=5)
 
 
@@ -75,8 +79,10 @@ def test_rows_of_any_numbers_obey_every_law(load: Load, data: st.DataObject) -> 
     assume(fits(recipe.name, load))
     base = asked(recipe.name, 2).evidence.estimated if data.draw(st.booleans()) else None
     setup = data.draw(st.sampled_from([Setup("solo"), Setup("cluster", "mp"), Setup("replicas", "balanced")]))
-    rows = {(setup, figure): {users: (value,) for users, value in data.draw(ROWS).items()}
-            for figure in data.draw(st.sets(st.sampled_from(["decode", "prefill", "ttft", "whole"]))) | {"decode"}}  # fmt: skip
+    rows: Rows = {
+        (setup, figure): {users: (value,) for users, value in data.draw(ROWS).items()}
+        for figure in data.draw(st.sets(st.sampled_from(FIGURES))) | {"decode"}
+    }
     source = Measured("own run", "any", data.draw(st.sampled_from([64, 1024, 8192])), 128, rows, {})
     known = Evidence([source], base)
     found = Question(recipe, base.model if isinstance(base, Estimated) else None, 2, known)
@@ -110,7 +116,9 @@ def test_other_numbers_of_nodes_have_figures_of_their_own(recipe: str, load: Loa
         return found.outlook(setup, load)
 
     two, four = seen(2), seen(4)
-    assert two.point is None or four.point is None or (four.kind in ("computed", "estimate") and four.setup != two.setup)
+    assert (
+        two.point is None or four.point is None or (four.kind in ("computed", "estimate") and four.setup != two.setup)
+    )
     assert two.whole is None or four.whole is None or four.whole < two.whole
 
 
@@ -122,7 +130,9 @@ def test_all_users_are_on_some_engine(users: int, engines: int, routing: str) ->
         assert all(1 <= count <= users for count, _ in chances)
 
 
-@given(st.dictionaries(st.integers(1, 300), st.builds(Point, *[st.floats(0, 1e3)] * 3), min_size=1), st.integers(1, 999))
+@given(
+    st.dictionaries(st.integers(1, 300), st.builds(Point, *[st.floats(0, 1e3)] * 3), min_size=1), st.integers(1, 999)
+)
 @settings(deadline=None)
 def test_a_curve_never_falls(points: dict[int, Point], users: int) -> None:
     curve = lawful(points)

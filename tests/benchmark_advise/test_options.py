@@ -13,10 +13,10 @@ from bench.advise.choose import APART, COMPUTED, by_figure, choose, crossings, e
 from bench.advise.evidence import Evidence, Setup
 from bench.advise.load import Load, read
 from bench.advise.options import Outlook, Question
+from bench.noise import LEAST
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Flag, Recipe
 from operations.plan.refusal import Refusal
-from bench.noise import LEAST
 from tests.benchmark_advise.test_evidence import CLUSTER, REPLICAS, SOLO, Rows, source
 
 CUTLASS = load_recipe("nemotron-3-super-nvfp4-cutlass")
@@ -156,4 +156,6 @@ def test_a_prompt_longer_than_the_context_is_refused() -> None:
 
 def test_more_nodes_may_be_used_in_part_and_as_pairs() -> None:
     names = [str(each) for each in question(CUTLASS, 6, LOAD, NOWHERE).setups()]
-    assert names == ["solo", "cluster, ray", "cluster, mp, 4 nodes", "replicas, balanced, 6 nodes", "replicas, balanced, 3 pairs"]  # fmt: skip
+    assert names == [
+        "solo", "cluster, ray", "cluster, mp, 4 nodes", "replicas, balanced, 6 nodes", "replicas, balanced, 3 pairs",
+    ]  # fmt: skip
