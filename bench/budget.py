@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bench.advise.asking import question
-from bench.advise.evidence import Setup
 from bench.advise.load import Load
+from bench.advise.setups import Setup
 from bench.asked import Asked
 from bench.figures import figures
 from bench.noise import Usual, compare, usual
@@ -60,7 +60,8 @@ def told(asked: Asked, recipe: str, nodes: int = 2) -> str:
             f"at most {asked.time_s / 60:,.0f} min of measuring (a round takes about {minutes:,.1f}){loading}; it ends "
             f"sooner where each figure is known to {ENOUGH:.0%}"
         )
-    return f"about {max(minutes, 1):,.0f} min of measuring, {repeats} rounds{loading}; computed, the first steps say better"
+    took = f"about {max(minutes, 1):,.0f} min of measuring, {repeats} rounds"
+    return f"{took}{loading}; computed, the first steps say better"
 
 
 def _setup(name: str, nodes: int) -> Setup:

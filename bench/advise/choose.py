@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.advise.evidence import Kind, Setup
 from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import Kind, Setup
 from bench.noise import LEAST, compare
 
 #: Median errors of what was not measured (docs/advise.md; a test computes them again): of the estimate on a model that

@@ -1,7 +1,7 @@
 """A setup's figures over users, which obey the laws of a queue whatever they were made from.
 
-Rows that were measured are ratios to a base (the estimate): between rows the ratio is interpolated, beyond them the
-nearest one's is kept, and another prompt or answer takes the base of its own. What comes out is made lawful: no part falls
+Rows that were measured are ratios to a base (the estimate). Between rows the ratio is interpolated, beyond them the
+nearest one's is kept. Another prompt or answer takes the base of its own. What comes out is made lawful: no part falls
 with more users, and so many users together never take longer than one after the other.
 """
 

@@ -11,18 +11,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal
 
 from bench.advise import models, physics
 from bench.advise.curves import GRID, Base, Curve, Ratio, lawful, no_worse, ratio
 from bench.advise.load import Load
 from bench.advise.physics import Point
+from bench.advise.setups import Figure, Kind, Setup
 
-Figure = Literal["prefill", "decode", "ttft", "whole", "user"]
-#: From the best to the worst. `computed`: from rows of the same model at another load, or of another setup.
-Kind = Literal["own run", "published", "computed", "estimate"]
-KINDS: tuple[Kind, ...] = ("own run", "published", "computed", "estimate")
-FIGURES: tuple[Figure, ...] = ("prefill", "decode", "ttft")
 #: What counts as the same prompt and the same answer, in times.
 SAME_PROMPT, SAME_ANSWER = 1.15, 2.5
 #: Of a source that does not say its lengths: a short question.
@@ -33,42 +28,6 @@ _ALIKE = {"solo": ("replicas", "cluster"), "cluster": ("cluster", "solo", "repli
 SLACK = 1.05
 #: Tokens that a step may give where tokens are drafted: what recipes draft at most, and one.
 DRAFTED = 5
-
-
-@dataclass(frozen=True, order=True)
-class Setup:
-    """`how`: a cluster's executor, with the stages of its pipeline where there are several, or the routing of replicas;
-    empty: solo, or not known. `on`: nodes that compute, 0: one of solo and two of others. `group`: nodes of an engine
-    of replicas.
-    """
-
-    topology: str
-    how: str = ""
-    on: int = 0
-    group: int = 1
-
-    def __post_init__(self) -> None:
-        if self.on == (1 if self.topology == "solo" else 2):
-            object.__setattr__(self, "on", 0)
-
-    @property
-    def nodes(self) -> int:
-        """How many compute."""
-        return self.on or (1 if self.topology == "solo" else 2)
-
-    @property
-    def ranks(self) -> int:
-        """Nodes of one engine."""
-        return self.nodes if self.topology == "cluster" else self.group
-
-    @property
-    def engines(self) -> int:
-        """How many answer."""
-        return self.nodes // self.ranks
-
-    def __str__(self) -> str:
-        on = f"{self.engines} pairs" if self.group == 2 else f"{self.on} nodes" if self.on else ""
-        return ", ".join(filter(None, (self.topology, self.how, on)))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from statistics import fmean, median
 
 from bench import published
 from bench.advise import models, physics
-from bench.advise.evidence import SHORT, Estimated, Evidence, Setup
+from bench.advise.evidence import SHORT, Estimated, Evidence
 from bench.advise.load import Load
 from bench.advise.measured import setup_of_cell, tables
+from bench.advise.setups import Setup
 from bench.published import Cell
 from operations.plan.formats import load_recipe
 

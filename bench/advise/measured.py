@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import fmean
 
 from bench import published
-from bench.advise.evidence import Estimated, Evidence, Figure, Kind, Measured, Setup
+from bench.advise.evidence import Estimated, Evidence, Measured
 from bench.advise.load import Load
+from bench.advise.setups import Figure, Kind, Setup
 from bench.figures import figures
 from bench.folder import read
 from bench.records import Folder, Request, Run, Step

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.advise.curves import Curve
-from bench.advise.evidence import Evidence, Kind, Known, Setup
+from bench.advise.evidence import Evidence, Known
 from bench.advise.kv import Room, room_of
 from bench.advise.load import Load
 from bench.advise.measured import recipe_executor
 from bench.advise.models import Model
 from bench.advise.physics import Point
+from bench.advise.setups import Kind, Setup
 from operations.plan.recipe import Recipe
 
 #: Up to how many users it is looked for who stays within a target.

@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from bench.advise.asking import question
 from bench.advise.choose import by_figure
-from bench.advise.evidence import KINDS, Measured, Setup
+from bench.advise.evidence import Measured
 from bench.advise.load import Load
 from bench.advise.measured import runs_of
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import KINDS, Setup
 from bench.advise.words import sure
 from bench.resuming import ENDED, RUNS
 from operations.plan.plan import Plan

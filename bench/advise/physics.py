@@ -50,8 +50,8 @@ EXACT = 64
 class Point:
     """What users get who begin together; seconds.
 
-    `first`: until the first token, their mean. `gap`: from there until the last of them has its first token. `step`:
-    from one token of an answer to the next, when all of them are written. Each is 0 or more, and none falls with more users.
+    `first`: until the first token, their mean. `gap`: from there until the last of them has its first token.
+    `step`: from one token of an answer to the next, when all are written. Each is 0 or more, and none falls with users.
     """
 
     first: float

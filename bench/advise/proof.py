@@ -14,10 +14,11 @@ from bench import published
 from bench.advise import fit, models, physics
 from bench.advise.asking import question
 from bench.advise.choose import by_figure
-from bench.advise.evidence import Estimated, Evidence, Setup
+from bench.advise.evidence import Estimated, Evidence
 from bench.advise.load import Load
 from bench.advise.measured import setup_of_cell
 from bench.advise.options import Question
+from bench.advise.setups import Setup
 from bench.published import Figure
 from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe

@@ -97,11 +97,9 @@ def _nodes(told: Asked) -> Iterator[Line]:
     assert before.whole and after.whole
     gain, error = before.whole / after.whole - 1, error_between(before, after)
     verdict = "No difference that one could be sure of" if gain < error else "Yes" if gain >= 0.5 else "A little"
-    yield folded(
-        f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring the whole answer after {seconds(after.whole)} in "
-        f"place of {seconds(before.whole)}, and {number(after.together)} in place of {number(before.together)} tokens a "
-        "second of all."
-    )
+    sooner = f"the whole answer after {seconds(after.whole)} in place of {seconds(before.whole)}"
+    all_ = f"{number(after.together)} in place of {number(before.together)} tokens a second of all"
+    yield folded(f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring {sooner}, and {all_}.")
     yield f"  {command(many, choice.setup, told.declared, is_own(many, choice.setup))}"
     yield folded(f"How sure: {before.setup}: {sure(before)}; {after.setup}: {sure(after)} ({after.words}).")
     yield ""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from bench import published
 from bench.advise.choose import Choice, by_figure, error_between
-from bench.advise.evidence import Setup
 from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import Setup
 from bench.advise.words import by, called, command, folded, number, seconds, sure, users
 from bench.slo import Slo
 

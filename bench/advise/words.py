@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from bench.advise.choose import ERRORS
-from bench.advise.evidence import Kind, Setup
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import Kind, Setup
 
 #: Columns of a terminal that everybody has.
 WIDTH = 98

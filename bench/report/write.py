@@ -11,10 +11,10 @@ from statistics import fmean
 import jinja2
 
 from bench import published
+from bench.report import verdict
 from bench.report.changed import changes
 from bench.report.page import Page, Part
 from bench.report.series import Measured
-from bench.report import verdict
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),

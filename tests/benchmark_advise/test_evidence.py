@@ -8,10 +8,11 @@ import pytest
 
 from bench.advise import models
 from bench.advise.curves import lawful, no_worse
-from bench.advise.evidence import Estimated, Evidence, Figure, Kind, Measured, Setup
+from bench.advise.evidence import Estimated, Evidence, Measured
 from bench.advise.load import Load
 from bench.advise.measured import setup_of, tables
 from bench.advise.physics import Point
+from bench.advise.setups import Figure, Kind, Setup
 from bench.records import Setup as Measuring
 from operations.plan.formats import load_recipe
 

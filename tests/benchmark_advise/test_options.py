@@ -10,9 +10,10 @@ import pytest
 from bench.advise import kv, models
 from bench.advise.asking import question
 from bench.advise.choose import APART, COMPUTED, by_figure, choose, crossings, error_between
-from bench.advise.evidence import Evidence, Setup
+from bench.advise.evidence import Evidence
 from bench.advise.load import Load, read
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import Setup
 from bench.noise import LEAST
 from operations.plan.formats import load_recipe
 from operations.plan.recipe import Flag, Recipe
