@@ -38,6 +38,7 @@ class Estimated:
     kv_bytes: float
     constants: physics.Constants = physics.FITTED
     drafts: bool = False
+    machine: physics.Machine = physics.SPARK
 
     def knows(self, setup: Setup) -> bool:
         """Its cluster is tensor-parallel: of stages it knows nothing."""
@@ -45,7 +46,7 @@ class Estimated:
 
     def engine(self, ranks: int, slower: tuple[float, float] = (1.0, 1.0)) -> physics.Engine:
         """One engine over so many nodes."""
-        return physics.Engine(self.model, ranks, self.kv_bytes, self.constants, slower)
+        return physics.Engine(self.model, ranks, self.kv_bytes, self.constants, slower, self.machine)
 
     def over(self, setup: Setup, load: Load, slower: tuple[float, float] = (1.0, 1.0)) -> Base:
         """What a setup gives so many users at a load's lengths."""

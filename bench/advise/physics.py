@@ -40,8 +40,18 @@ class Constants:
 FITTED = Constants(
     layer_us=88.9, reduce_us=102.6, link_gb_s=9.58, tflops=287.1, spread=0.841, passes=159.0, attention_tflops=60.5
 )
-#: What a node computes at most, dense, in its fastest format (NVIDIA: 1 PFLOP of FP4 with sparsity).
-PEAK_TFLOPS = 500.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What no engine on a node exceeds: bytes a second of its memory, and TFLOP/s."""
+
+    bandwidth: float
+    tflops: float
+
+
+#: Dense, in its fastest format (NVIDIA: 1 PFLOP of FP4 with sparsity).
+SPARK = Machine(BANDWIDTH, 500.0)
 #: Users up to which the busiest of several engines is counted exactly.
 EXACT = 64
 
@@ -85,21 +95,22 @@ class Engine:
     kv_bytes: float = 1.0
     constants: Constants = FITTED
     slower: tuple[float, float] = (1.0, 1.0)
+    machine: Machine = SPARK
 
     def least_step(self, users: int, context: float) -> float:
         """Seconds for one more token of each user below which no engine can be: what has to be read if all choose the
         same experts, at the memory's whole bandwidth.
         """
-        return (self.model.read(1) + self._cache(users, context)) / self.nodes / BANDWIDTH
+        return (self.model.read(1) + self._cache(users, context)) / self.nodes / self.machine.bandwidth
 
     def least_prefill(self, tokens: float) -> float:
         """Seconds for so many tokens of prompts below which no engine can be."""
-        return tokens * 2 * self.model.active * 1e9 / (PEAK_TFLOPS * 1e12) / self.nodes
+        return tokens * 2 * self.model.active * 1e9 / (self.machine.tflops * 1e12) / self.nodes
 
     def decode_step(self, users: int, context: float) -> float:
         """Seconds for one more token of each user."""
         read = (self.model.read(users**self.constants.spread) + self._cache(users, context)) / self.nodes
-        own = read / (REACHED * BANDWIDTH) + self._fixed() + self._passed(users)
+        own = read / (REACHED * self.machine.bandwidth) + self._fixed() + self._passed(users)
         return max(own * self.slower[0] + self._link(users), self.least_step(users, context))
 
     def prefill(self, tokens: float, prompt: float) -> float:
@@ -107,7 +118,7 @@ class Engine:
         in_step = min(tokens, STEP_TOKENS)
         steps = max(tokens / STEP_TOKENS, 1.0)
         own = steps * (
-            self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * BANDWIDTH) + self._fixed()
+            self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * self.machine.bandwidth) + self._fixed()
         )
         operations = tokens * 2 * self.model.active * 1e9 / (self.constants.tflops * 1e12)
         attention = tokens * 4 * self.model.attends * prompt / 2 / (self.constants.attention_tflops * 1e12)
@@ -129,7 +140,7 @@ class Engine:
     def _passed(self, tokens: float) -> float:
         """Seconds for what a layer has of so many tokens, in BF16."""
         held = tokens * self.model.layers * self.model.hidden * 2
-        return held * self.constants.passes / self.nodes / (REACHED * BANDWIDTH)
+        return held * self.constants.passes / self.nodes / (REACHED * self.machine.bandwidth)
 
     def _fixed(self) -> float:
         return self.model.layers * self.constants.layer_us * 1e-6
