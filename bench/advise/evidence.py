@@ -155,6 +155,14 @@ class Evidence:
                 return f"{source.said[setup, users]} ({source.name})"
         return ""
 
+    def decode_alone(self, setup: Setup) -> str:
+        """What is known of a setup that has no whole answer: tokens a second for so many users; empty: nothing."""
+        for source in self.sources:
+            for users, values in sorted(source.rows.get((setup, "decode"), {}).items()):
+                of = f"{users} user{'s' * (users > 1)}"
+                return f"decode alone is known, {fmean(values):g} tok/s for {of} ({source.name})"
+        return ""
+
     def setups(self, topology: str, nodes: int = 0) -> list[Setup]:
         """In which ways a topology was measured over so many nodes (0: as a rule), as the best source has it."""
         for source in self.sources:

@@ -85,7 +85,13 @@ class Outlook:
     @property
     def missed(self) -> float | None:
         """By how many times the worst part of the target is missed; below 1: it is met."""
-        return None if self.pace is None else self.load.missed(self.first, self.pace)
+        if self.pace is None:
+            return None
+        target = self.load.target
+        # Who waits for his turn is not served at any speed meanwhile.
+        is_of_speed = target is not None and target.ttft_s is None and target.e2e_s is None
+        waits = self.load.users / self.at_once if is_of_speed and self.waiting and self.at_once else 0.0
+        return max(self.load.missed(self.first, self.pace), waits)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class Question:
             return Outlook(setup, load, place, why_not=why)
         known = self.evidence.known(setup, load)
         if known is None:
-            return Outlook(setup, load, place)
+            return Outlook(setup, load, place, why_not=self.evidence.decode_alone(setup))
         point = known.curve.at(let_in)
         first = _first(known.curve, load, let_in, at_once)
         kind, words = _where(known, load.at(let_in), setup)

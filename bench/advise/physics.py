@@ -118,7 +118,8 @@ class Engine:
         in_step = min(tokens, STEP_TOKENS)
         steps = max(tokens / STEP_TOKENS, 1.0)
         own = steps * (
-            self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * self.machine.bandwidth) + self._fixed()
+            self.model.read(in_step**self.constants.spread) / self.nodes / (REACHED * self.machine.bandwidth)
+            + self._fixed()
         )
         operations = tokens * 2 * self.model.active * 1e9 / (self.constants.tflops * 1e12)
         attention = tokens * 4 * self.model.attends * prompt / 2 / (self.constants.attention_tflops * 1e12)

@@ -69,6 +69,8 @@ def test_how_many_users_at_a_target() -> None:
     told = advise(LOAD="chat ttft=2s each=10")
     assert told.returncode == 0 and told.stdout.startswith("Up to 6 users with replicas: make apply DATA=")
     assert "with one more: first token" in told.stdout and "cluster" in told.stdout
+    # Who waits for his turn has no speed meanwhile.
+    assert advise(LOAD="chat each=10").stdout.startswith("Up to 8 users with replicas")
     nobody = advise(LOAD="chat ttft=1ms")
     assert nobody.stdout.startswith("Nobody: first token within 1 ms is missed by one user alone")
 
@@ -124,7 +126,7 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ({"LOAD": "users=1", "RECIPE": "lab-tiny-llama"}, "nothing is known of lab-tiny-llama"),
         (
             {"LOAD": "users=6", "RECIPE": "nemotron-3-ultra-nvfp4"},
-            "nothing can be said of it: cluster, mp, 4 nodes: nothing is known",
+            "cluster, mp, 4 nodes: decode alone is known, 15.3 tok/s for 1 user ([R]); ask for fewer users",
         ),
     ],
 )

@@ -66,11 +66,15 @@ def make(folders: list[Path]) -> Iterator[dict[str, Any]]:
                     for users in USERS:
                         found = evidence.known(setup, Load(users, prompt, answer))
                         if found:
-                            point = found.curve.at(users)
-                            figures = (point.first, point.decode(users, answer), point.whole(answer))
-                            yield {"model": model, "setup": str(setup), "prompt": prompt, "answer": answer,
-                                   "users": users, "how": how,
-                                   **{name: float(f"{value:.4g}") for name, value in zip(FIGURES, figures, strict=True)}}  # fmt: skip
+                            yield {
+                                "model": model, "setup": str(setup), "prompt": prompt, "answer": answer,
+                                "users": users, "how": how, **_figures(found.curve.at(users), users, answer),
+                            }
+
+
+def _figures(point: physics.Point, users: int, answer: int) -> dict[str, float]:
+    values = (point.first, point.decode(users, answer), point.whole(answer))
+    return {name: float(f"{value:.4g}") for name, value in zip(FIGURES, values, strict=True)}
 
 
 def judge(predicted: list[dict[str, Any]], folders: list[Path]) -> Iterator[str]:
@@ -96,8 +100,8 @@ def judge(predicted: list[dict[str, Any]], folders: list[Path]) -> Iterator[str]
                         errors.setdefault(f"{line['how']}, {prompt} in", []).append(abs(error))
                 where = f"{line['model']} | {line['setup']} | {prompt}, {answer} | {line['users']} | {line['how']}"
                 yield f"| {where} | {' | '.join(cells)} |"
-    for how, values in errors.items():
-        yield f"{how}: {len(values)} figures, median {median(values):.0%}, worst {max(values):.0%}"
+    for how, missed in errors.items():
+        yield f"{how}: {len(missed)} figures, median {median(missed):.0%}, worst {max(missed):.0%}"
 
 
 def main(arguments: list[str]) -> int:
