@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 
-from bench import budget, limit, resuming
 from bench import folder as folders
-from bench.advise import page
+from bench import limit, resuming
+from bench.advise import how_long, page
 from bench.asked import SETUPS, Asked
 from bench.benchy import Benchy
 from bench.deployed import ENGINE, Deployed, deployed, setup_name
@@ -107,7 +107,7 @@ class Runner:
             self.show.say(f"going on: {len(done)} steps are there")
         self._keep(self.run)
         self.show.say(f"everything goes to {self.folder.path}")
-        self.show.say(budget.told(self.asked, recipe["recipe"]))
+        self.show.say(how_long.told(self.asked, recipe["recipe"]))
 
     def _one_of_several(self, name: str, declared: Declared) -> None:
         knobs = SETUPS[name]

@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from bench import published
 from bench.advise import models, physics
+from bench.advise.curves import Base
 from bench.advise.evidence import SHORT, Estimated, Evidence
 from bench.advise.load import Load
 from bench.advise.measured import setup_of_cell, tables
@@ -57,9 +58,14 @@ class Point:
         """With an estimate of these constants."""
         load = self.cell.load
         prompt, answer = load.prompt or SHORT, load.answer or 128
-        known = Estimated(self.model, 1.0, constants)
-        seen = known.over(setup_of_cell(self.cell), Load(1, prompt, answer))(self.cell.users)
+        seen = _base(self.model, constants, setup_of_cell(self.cell), prompt, answer)(self.cell.users)
         return Miss(self.cell, _figure(seen, self.cell, prompt, answer))
+
+
+@functools.lru_cache(maxsize=128)
+def _base(model: models.Model, constants: physics.Constants, setup: Setup, prompt: int, answer: int) -> Base:
+    """One for all numbers of users of a table."""
+    return Estimated(model, 1.0, constants).over(setup, Load(1, prompt, answer))
 
 
 def _figure(seen: physics.Point, cell: Cell, prompt: int, answer: int) -> float:
