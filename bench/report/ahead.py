@@ -16,7 +16,7 @@ from bench.report.series import Rows
 @dataclass(frozen=True)
 class Ahead:
     """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share. `more`:
-    repeats that it takes to tell the first two of several apart; None: no number of them would.
+    repeats that it takes to tell the best from any other of them; None: no number of them would.
     """
 
     names: tuple[str, ...]
@@ -40,7 +40,8 @@ def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool, of_run: Us
     tied = list(itertools.takewhile(lambda name: _is_tie(row[best], row[name], of_run), others))
     behind = others[len(tied) :]
     difference = compare(row[best], row[behind[0]], of_run) if behind else None
-    more = more_repeats(row[best], row[tied[0]], of_run or Usual()) if tied else 0
+    needed = [more_repeats(row[best], row[name], of_run or Usual()) for name in tied]
+    more = min((count for count in needed if count is not None), default=None) if tied else 0
     return Ahead((best, *tied), difference.relative if difference else None, more)
 
 

@@ -58,7 +58,7 @@ def verdict(measured: Measured) -> Verdict | None:
         headline = f"Run {name}: ahead at every number of users."
     else:
         headline = f"Run {name}: {lost}, at any number of users."
-    return Verdict(headline, _command(measured, name), f"{joined(parts)}. {_of(rows)}", lines)
+    return Verdict(headline, _command(measured, name), f"Ahead: {joined(parts)}. {_of(rows)}", lines)
 
 
 def _of(rows: Rows) -> str:
@@ -94,8 +94,8 @@ def _line(rows: Rows, count: int, who: Ahead) -> Line:
     if len(who.names) == 1:
         return Line(count, run, figures, gain, f"sure ({of})", True)
     if who.more is None:
-        return Line(count, run, figures, gain, f"no difference between them ({of})", True)
-    return Line(count, run, figures, gain, f"too few repeats to tell them apart: {who.more} more", False)
+        return Line(count, run, figures, gain, f"no difference to be seen ({of})", True)
+    return Line(count, run, figures, gain, f"too few repeats to tell: {who.more} more", False)
 
 
 def _figures(rows: Rows, count: int, name: str) -> str:

@@ -73,7 +73,7 @@ def test_the_answer_is_said_first_with_a_row_for_each_number_of_users(run: Measu
         "If you can't say how many: cluster/mp, at worst 29% behind the best."
     )
     assert found.command == 'make apply DATA="topology=cluster executor=mp"'
-    assert found.of.startswith("cluster/mp for 1 to 8, replicas from 16. Judged by the whole answer")
+    assert found.of.startswith("Ahead: cluster/mp for 1 to 8, replicas from 16. Judged by the whole answer")
     assert [(line.users, line.run) for line in found.lines][-1] == (64, "replicas")
     first = found.lines[0]
     assert (first.figures, first.gain, first.sure) == ("5.8 s", "26% sooner than replicas", "sure (3 repeats)")
@@ -89,14 +89,14 @@ def test_two_repeats_are_enough_for_what_is_far_apart() -> None:
     found = verdict(_of(rows({**near, 16: {"a": (442.0, 448.0), "b": (299.0, 280.0)}}, "decode")))
     assert found and [line.is_sure for line in found.lines] == [True] * 5
     assert found.lines[-1].run == "a" and found.lines[-1].sure == "sure (2 repeats)"
-    assert found.lines[0].run == "any of them" and found.lines[0].sure == "no difference between them (2 repeats)"
+    assert found.lines[0].run == "any of them" and found.lines[0].sure == "no difference to be seen (2 repeats)"
 
 
 def test_too_few_repeats_are_said_as_that_with_how_many_it_takes() -> None:
     row: dict[str, tuple[float, ...]] = {"a": (100.0, 104.0), "b": (95.0, 99.0)}
     found = verdict(_of(rows(dict.fromkeys((1, 2), row), "decode")))
     assert found and not found.lines[0].is_sure
-    assert found.lines[0].sure == "too few repeats to tell them apart: 2 more"
+    assert found.lines[0].sure == "too few repeats to tell: 2 more"
     again = {name: values * 4 for name, values in row.items()}
     more = verdict(_of(rows({1: again}, "decode")))
     assert more and more.lines[0].is_sure and more.lines[0].run == "a"
@@ -150,7 +150,7 @@ def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
     def told(found: Rows) -> str:
         seen = verdict(_of(found))
         assert seen
-        return seen.of.split(". ")[0]
+        return seen.of.removeprefix("Ahead: ").split(". ")[0]
 
     assert told(rows(row, "whole")) == "any of them for 1 to 2, a or b for 4 to 8, b from 16"
     assert told(rows({1: row[1], 2: row[2]}, "whole")) == "any of them for every number of users"
