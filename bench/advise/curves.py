@@ -53,10 +53,13 @@ def lawful(points: Mapping[int, Point]) -> Curve:
     before = Point(0.0, 0.0, 0.0)
     for users, point in sorted(points.items()):
         at_most = users * (alone.first + alone.gap)
-        first = max(before.first, min(point.first, at_most))
-        gap = max(before.gap, min(point.gap, at_most - first))
+        prefilled = point.first + point.gap
+        # What is too much is too much of both.
+        share = point.gap / prefilled if prefilled else 0.0
+        prefilled = max(before.first + before.gap, min(prefilled, at_most))
+        gap = min(max(prefilled * share, before.gap), prefilled - before.first)
         step = max(before.step, min(point.step, users * alone.step))
-        found[users] = before = Point(first, gap, step)
+        found[users] = before = Point(prefilled - gap, gap, step)
     return Curve(found)
 
 

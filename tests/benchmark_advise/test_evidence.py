@@ -135,9 +135,9 @@ def test_a_row_that_no_machine_can_have_is_not_taken(rows: Rows, said: str) -> N
 
 def test_a_curve_is_made_lawful() -> None:
     """More users are never sooner, and never later than one after the other."""
-    curve = lawful({1: Point(1, 0, 0.1), 2: Point(0.5, 9, 0.05), 4: Point(9, 9, 9)})
-    assert curve.at(2) == Point(1, 1, 0.1) and curve.at(4) == Point(4, 1, 0.4)
-    assert curve.at(3) == Point(2.5, 1, 0.25) and curve.at(8) == Point(8, 2, 0.8)
+    curve = lawful({1: Point(1, 0, 0.1), 2: Point(0.5, 0.5, 0.05), 4: Point(9, 3, 9)})
+    assert curve.at(2) == Point(1, 0, 0.1) and curve.at(4) == Point(3, 1, 0.4)
+    assert curve.at(3) == Point(2, 0.5, 0.25) and curve.at(8) == Point(6, 2, 0.8)
     assert no_worse(curve, lawful({1: Point(2, 0, 0.05)})).at(1) == Point(1, 0, 0.05)
 
 
