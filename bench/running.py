@@ -107,7 +107,7 @@ class Runner:
             self.show.say(f"going on: {len(done)} steps are there")
         self._keep(self.run)
         self.show.say(f"everything goes to {self.folder.path}")
-        self.show.say(how_long.told(self.asked, recipe["recipe"]))
+        self.show.say(how_long.told(self.asked, recipe["recipe"], session.declared["topology"]))
 
     def _one_of_several(self, name: str, declared: Declared) -> None:
         knobs = SETUPS[name]

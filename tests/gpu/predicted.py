@@ -22,7 +22,7 @@ from bench.advise import models, physics
 from bench.advise.evidence import Estimated, Evidence, Measured
 from bench.advise.load import Load
 from bench.advise.measured import by_prompt
-from bench.advise.setups import Setup
+from bench.advise.setups import Figure, Setup
 from bench.folder import read
 
 H100 = physics.Machine(bandwidth=3.35e12, tflops=2000.0)
@@ -42,7 +42,7 @@ SHAPES = {
 }  # fmt: skip
 LENGTHS = ((1024, 128), (4096, 256))
 USERS = (1, 4, 16, 64)
-FIGURES = ("ttft", "decode", "whole")
+FIGURES: tuple[Figure, ...] = ("ttft", "decode", "whole")
 
 
 def _known(folder: Path) -> tuple[str, Measured, Evidence, Evidence]:
@@ -67,8 +67,13 @@ def make(folders: list[Path]) -> Iterator[dict[str, Any]]:
                         found = evidence.known(setup, Load(users, prompt, answer))
                         if found:
                             yield {
-                                "model": model, "setup": str(setup), "prompt": prompt, "answer": answer,
-                                "users": users, "how": how, **_figures(found.curve.at(users), users, answer),
+                                "model": model,
+                                "setup": str(setup),
+                                "prompt": prompt,
+                                "answer": answer,
+                                "users": users,
+                                "how": how,
+                                **_figures(found.curve.at(users), users, answer),
                             }
 
 
@@ -93,7 +98,7 @@ def judge(predicted: list[dict[str, Any]], folders: list[Path]) -> Iterator[str]
                     continue
                 cells = []
                 for name in FIGURES:
-                    values = source.rows.get((setup, name), {}).get(line["users"])  # type: ignore[call-overload]
+                    values = source.rows.get((setup, name), {}).get(line["users"])
                     error = line[name] / fmean(values) - 1 if values else None
                     cells.append("" if error is None else f"{error:+.0%}")
                     if error is not None:
