@@ -37,7 +37,7 @@ def answer(question: Question, outlooks: Sequence[Outlook], choice: Choice, load
         yield folded(f"It misses the target ({target(load.target)}), as all do: {within}.")
     elif load.target:
         yield folded(f"That is within the target ({target(load.target)}).")
-    yield folded(_trust(question, chosen))
+    yield folded(_trust(chosen, outlooks))
 
 
 def gives(outlook: Outlook) -> str:
@@ -68,14 +68,23 @@ def _others(question: Question, outlooks: Sequence[Outlook], chosen: Outlook) ->
     return " ".join(parts.values())
 
 
-def _trust(question: Question, chosen: Outlook) -> str:
+def _trust(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
     if chosen.kind == "own run":
         return f"Measured here ({chosen.words})."
     if chosen.kind == "published":
         return f"Measured by others, {chosen.words}; on your own Sparks: not yet."
     if chosen.kind == "computed":
-        return f"Computed {chosen.words}; {_off(chosen)}. Nobody has measured this; on your own Sparks: not yet."
+        return f"Computed {chosen.words}; {_off(chosen)}. {_measured_so(chosen, outlooks)}"
     return f"Estimated from what the model reads and computes, {_off(chosen)}. Nobody has measured it."
+
+
+def _measured_so(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
+    """What was measured of the same topology in another way."""
+    for each in outlooks:
+        if each.setup.topology == chosen.setup.topology and each.kind in ("own run", "published") and each.point:
+            figures = f"{seconds(each.first)}, {number(each.of('user'))}, {seconds(each.whole)}"
+            return f"With {each.setup.how} it was measured: {figures}."
+    return "Nobody has measured this; on your own Sparks: not yet."
 
 
 def _off(chosen: Outlook) -> str:
