@@ -88,13 +88,13 @@ sbom: $(VENV)/.deploy ## what the head runs, as CycloneDX: packages read in the 
 holes: $(VENV)/.dev ## renew the list of known holes: FROM= a file, folder, zip or URL of OSV records, or pip-audit's JSON
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.renew_holes $(FROM)
 
-bench: $(VENV)/.bench ## measure what is deployed, or TOPOLOGIES="solo cluster replicas" in turn (PROFILE= USERS= SLO= RUN=: docs/bench.md)
+bench: $(VENV)/.bench ## measure what is deployed, or TOPOLOGIES="solo cluster replicas" in turn (PROFILE= USERS= FOR=30m SLO= RUN=: docs/bench.md)
 	@INVENTORY="$(INVENTORY)" DATA="$(DATA)" $(BIN)/python -u -m bench
 
 report: $(VENV)/.bench ## a run as a page, Markdown and CSV: RUN=folder, the newest without it (AGAINST=folder FIGURES= OUT=: docs/advise.md)
 	@$(BIN)/python -m bench.report
 
-advise: $(VENV)/.deploy ## which topology for LOAD="users=8 prompt=1024 answer=256 ttft=2s", and why (RECIPE= NODES=: docs/advise.md)
+advise: $(VENV)/.deploy ## which topology for LOAD="8 users chat ttft=2s", as a command, and why (RECIPE= NODES= RUN= DETAIL=1: docs/advise.md)
 	@$(BIN)/python -m bench.advise
 
 scrape-config: $(VENV)/.deploy ## for a Prometheus on a node: where the nodes' metrics are, and the alarms (docs/monitoring.md)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ _SETUPS = {
 SETUPS = {name: {**knobs, "nodes_per_replica": "1"} for name, knobs in _SETUPS.items()}
 _TARGETS = ("proxy", "engines")
 _FROM = ("controller", "head")
+#: Rounds at most where the time decides.
+MOST_ROUNDS = 30
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Asked:
     prompts: tuple[str, ...]
     book: Path | None
     tokenizer: Path | None
+    #: Seconds of measuring over all setups, within which the rounds end where all is known; None: the rounds decide.
+    time_s: float | None = None
 
     @property
     def identity(self) -> str:
@@ -52,7 +58,8 @@ class Asked:
         profile = {name: value for name, value in vars(self.profile).items() if name != "about"}
         prompts = hashlib.sha256(json.dumps(self.prompts).encode()).hexdigest()[:16] if self.prompts else ""
         others = (self.inventory, self.data, self.topologies, self.targets, self.slo, self.client_from, prompts)
-        return json.dumps([profile, *others])
+        # A run of an older Tandem has no time.
+        return json.dumps([profile, *others, *([self.time_s] if self.time_s else [])])
 
 
 def read(environment: Mapping[str, str]) -> Asked:
@@ -71,16 +78,17 @@ def read(environment: Mapping[str, str]) -> Asked:
     prompts = reading.get("PROMPTS", _prompts, "")
     book = reading.get("BOOK", _file, "")
     tokenizer = reading.get("TOKENIZER", _folder, "")
+    time_s = reading.get("FOR", duration, "")
     reading.end()
     assert base is not None
     changes: Mapping[str, Any] = {
         **({"users": users, "direct": _direct(base, users)} if users else {}),
-        **({"repeats": repeats[0]} if repeats else {}),
+        **({"repeats": repeats[0]} if repeats else {"repeats": MOST_ROUNDS} if time_s else {}),
         **({"prompts": lengths} if lengths else {}),
         **({"answer": answer[0]} if answer else {}),
     }
     wanted = replace(base, **changes)
-    _fit(wanted, prompts or (), lengths or (), client_from or "")
+    _fit(wanted, prompts or (), lengths or (), client_from or "", time_s)
     return Asked(
         inventory=environment.get("INVENTORY") or "inventory.py",
         data=environment.get("DATA", ""),
@@ -94,6 +102,7 @@ def read(environment: Mapping[str, str]) -> Asked:
         prompts=prompts or (),
         book=book,
         tokenizer=tokenizer,
+        time_s=time_s,
     )
 
 
@@ -153,6 +162,17 @@ def _one(known: tuple[str, ...], what: str) -> Callable[[str], str]:
     return read
 
 
+def duration(text: str) -> float | None:
+    """FOR=: `30m`, `90s`, `2h`, in seconds; None: nothing is given. Raises Refusal."""
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d{1,5})(s|m|min|h)", text, re.ASCII)
+    value = int(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 30 <= value <= 86_400:
+        raise _no(f"`{text}` is no time to measure for", "30s to 24h, e.g. FOR=30m")
+    return value
+
+
 def _slo(text: str) -> str:
     Slo.of(text)
     return text
@@ -201,7 +221,9 @@ def _direct(base: Profile, users: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(each for each in users if each in base.direct) or ((max(users),) if base.direct else ())
 
 
-def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...], client_from: str) -> None:
+def _fit(
+    wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...], client_from: str, time_s: float | None
+) -> None:
     """Knobs that do not go together."""
     if wanted.name == "owner" and not prompts:
         raise Refusal(
@@ -211,6 +233,8 @@ def _fit(wanted: Profile, prompts: tuple[str, ...], lengths: tuple[int, ...], cl
         raise Refusal(Finding("PROMPTS", f"the profile `{wanted.name}` makes its own prompts", "use PROFILE=owner"))
     if wanted.name == "owner" and lengths:
         raise Refusal(Finding("PROMPT", "the prompts of a file have their own lengths", "leave PROMPT out"))
+    if wanted.tool != "tandem" and time_s:
+        raise Refusal(Finding("FOR", f"all repeats are one run of {wanted.tool}", "use PROFILE=standard, or REPEATS="))
     if wanted.tool != "tandem" and len(wanted.prompts) > 1:
         raise Refusal(Finding("PROMPT", "the articles have one length of prompt", "name one"))
     if wanted.tool != "tandem" and client_from == "head":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,9 +82,11 @@ def _run(path: Path) -> Run:
 def _lines(file: Path, kind: type[R]) -> list[R]:
     """A line each. Half a line at the end is what a run leaves that was killed."""
     try:
-        text = file.read_bytes().decode(errors="replace")
+        text = _bytes(file).decode(errors="replace")
     except FileNotFoundError:
         return []
+    except (lzma.LZMAError, EOFError):
+        raise _cut(file.with_name(f"{file.name}.xz"), "it is no whole .xz") from None
     found = []
     *whole, _half = text.split("\n")
     for number, line in enumerate(whole, 1):
@@ -92,6 +95,12 @@ def _lines(file: Path, kind: type[R]) -> list[R]:
         except ValidationError:
             raise _cut(file, f"line {number} is not whole") from None
     return found
+
+
+def _bytes(file: Path) -> bytes:
+    """As it is, or packed beside where it would be, as runs are kept for long."""
+    packed = file.with_name(f"{file.name}.xz")
+    return lzma.decompress(packed.read_bytes()) if not file.exists() and packed.exists() else file.read_bytes()
 
 
 def _cut(file: Path, problem: str) -> Refusal:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from bench import known, limit
 from bench.asked import Asked
+from bench.budget import ENOUGH, is_enough
 from bench.client.shapes import Message, Told, Turn
 from bench.conversations import conversations
 from bench.deployed import Deployed, counted, state
@@ -42,9 +43,13 @@ class Measurement:
     show: Show
     steps: list[Step]
     requests: dict[str, list[Request]]
+    #: When this setup's share of the time is spent (time.monotonic); None: the rounds decide.
+    until: float | None = None
 
     def __post_init__(self) -> None:
         self.done = {step.name for step in self.steps}
+        #: The round that was looked at, and whether all was known at its beginning.
+        self.round, self.is_known, self.was_over = 0, False, False
         #: Cells (as Wanted.cell) that had no answer at all in one repeat: an engine that dies of it would die of each.
         self.hopeless = {
             (step.target, step.users, step.which)
@@ -80,6 +85,8 @@ class Measurement:
         for step in wanted:
             if step.cell in self.hopeless:
                 self.show.skipped(step)
+            elif self._is_over(step):
+                self.show.unneeded(step)
             elif not step.is_known:
                 self._measure(
                     step, conversations(self.asked.profile, step, self._seed(), self.asked.prompts, self._count)
@@ -90,6 +97,21 @@ class Measurement:
                 self.show.warn(
                     "the model answers nothing alike twice when it is asked alone: no answer can be held right"
                 )
+
+    def _is_over(self, step: Wanted) -> bool:
+        """Whether nothing more has to be measured: the time is spent, or at a round's beginning all is known."""
+        if self.until is None or step.is_known or step.repeat == 0:
+            return False
+        if step.repeat > self.round:
+            self.round = step.repeat
+            mine = [each for each in self.steps if each.setup == self.deployed.setup.name]
+            self.is_known = is_enough(mine, self.requests)
+        is_over = self.is_known or time.monotonic() > self.until
+        if is_over and not self.was_over:
+            why = f"each whole answer is known to {ENOUGH:.0%}" if self.is_known else "its time is spent"
+            self.show.say(f"  {why}, after {step.repeat} rounds")
+        self.was_over = is_over
+        return is_over
 
     def _count(self, prompts: list[list[Message]]) -> list[int]:
         """An engine that has died of the step before is waited for."""
@@ -143,6 +165,8 @@ class Measurement:
         after = self.states()
         record = self.record(step, began, float(done["took_s"]), len(requests), before, after)
         append(self.folder, record)
+        self.steps.append(record)
+        self.requests[step.name] = requests
         self._judge(step, record, requests, float(done["cpu_share"]))
 
     def states(self) -> dict[str, Node]:

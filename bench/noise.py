@@ -3,18 +3,23 @@
 Two setups were measured several times each. Their difference is that of the means. What it could be by chance is its
 95% interval by Welch's t-test, which asks for no equal spread and takes few repeats for what they are. A difference
 within it is a tie, and so is one below 1% whatever the repeats say: no owner notices it, and a bench repeated on
-another day differs by more. Where there is one repeat alone its spread is not known; 5% is taken for it.
+another day differs by more.
+
+Few repeats say little of their own spread. That of the whole run's other cells, each as a share of its mean, stands in
+for as much as PRIOR further repeats would say. Where nothing was repeated 5% is taken for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
 #: Shares of the mean: what nobody notices, and what is taken for the spread of a single measurement.
 LEAST, UNKNOWN = 0.01, 0.05
+#: Degrees of freedom that the spread of a run's other cells counts for; repeats beyond which nobody goes on.
+PRIOR, MOST = 4, 64
 #: Two-sided 95% of Student's t by degrees of freedom.
 _T = {
     1: 12.71,
@@ -63,29 +68,76 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(fmean(values), min(values), max(values), len(values)) if values else None
 
 
-def compare(one: Sequence[float], other: Sequence[float]) -> Difference | None:
+@dataclass(frozen=True)
+class Usual:
+    """How much repeats of a figure differ as a rule, as a variance of shares of the mean; `freedom`: how well it is
+    known, 0: not at all.
+    """
+
+    variance: float = UNKNOWN**2
+    freedom: int = 0
+
+
+def usual(cells: Iterable[Sequence[float]]) -> Usual:
+    """Over the cells of a run that were repeated."""
+    spreads, freedom = 0.0, 0
+    for values in cells:
+        mean = fmean(values) if values else 0.0
+        if len(values) > 1 and mean:
+            spreads += variance(values) / mean**2 * (len(values) - 1)
+            freedom += len(values) - 1
+    return Usual(spreads / freedom, freedom) if freedom else Usual()
+
+
+def compare(one: Sequence[float], other: Sequence[float], of_run: Usual | None = None) -> Difference | None:
     """Repeats of the same figure of two setups; None where one has none, or the other's mean is 0."""
     if not one or not other or not fmean(other):
         return None
     base = abs(fmean(other))
     relative = (fmean(one) - fmean(other)) / base
-    return Difference(relative, max(_interval(one, other) / base, LEAST))
+    return Difference(relative, max(_interval(one, other, of_run or Usual()) / base, LEAST))
 
 
-def _interval(one: Sequence[float], other: Sequence[float]) -> float:
+def more_repeats(one: Sequence[float], other: Sequence[float], of_run: Usual) -> int | None:
+    """How many more of each it takes until their difference is one; 0: it is, None: not even MOST would show it, or
+    nobody would notice it.
+    """
+    found = compare(one, other, of_run)
+    if found is None or abs(found.relative) <= LEAST:
+        return None
+    if not found.tie:
+        return 0
+    have = min(len(one), len(other))
+    base = abs(fmean(other))
+    for repeats in range(have + 1, MOST + 1):
+        total = sum(_variance(values, of_run)[0] / repeats for values in (one, other))
+        freedom = 2 * (repeats - 1) + (PRIOR if of_run.freedom else 0)
+        if _t(freedom) * math.sqrt(total) / base < abs(found.relative):
+            return repeats - have
+    return None
+
+
+def _interval(one: Sequence[float], other: Sequence[float], of_run: Usual) -> float:
     """Half of the 95% interval of the difference of two means."""
-    errors = [(_variance(values) / len(values), max(len(values) - 1, 1)) for values in (one, other)]
+    known = [(_variance(values, of_run), len(values)) for values in (one, other)]
+    errors = [(spread / count, degrees) for (spread, degrees), count in known]
     total = sum(error for error, _ in errors)
     if not total:
         return 0.0
-    freedom = total**2 / sum(error**2 / degrees for error, degrees in errors)
-    # A single measurement's spread is taken, not measured: it gets no punishment for few repeats.
-    t = _T_MANY if min(len(one), len(other)) == 1 else _t(freedom)
+    freedom = total**2 / sum(error**2 / max(degrees, 1) for error, degrees in errors)
+    # A spread that is taken and not measured gets no punishment for few repeats.
+    t = _T_MANY if not all(degrees for _, degrees in errors) else _t(freedom)
     return t * math.sqrt(total)
 
 
-def _variance(values: Sequence[float]) -> float:
-    return variance(values) if len(values) > 1 else (UNKNOWN * values[0]) ** 2
+def _variance(values: Sequence[float], of_run: Usual) -> tuple[float, int]:
+    """Of repeats, and its degrees of freedom: their own, and the run's for what they lack."""
+    own = len(values) - 1
+    expected = of_run.variance * fmean(values) ** 2
+    if not of_run.freedom:
+        return (variance(values), own) if own else (expected, 0)
+    prior = min(PRIOR, of_run.freedom)
+    return (prior * expected + (own * variance(values) if own else 0.0)) / (prior + own), prior + own
 
 
 def _t(freedom: float) -> float:

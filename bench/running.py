@@ -7,7 +7,7 @@ import time
 
 from bench import folder as folders
 from bench import limit, resuming
-from bench.advise import page
+from bench.advise import how_long, page
 from bench.asked import SETUPS, Asked
 from bench.benchy import Benchy
 from bench.deployed import ENGINE, Deployed, deployed, setup_name
@@ -107,6 +107,7 @@ class Runner:
             self.show.say(f"going on: {len(done)} steps are there")
         self._keep(self.run)
         self.show.say(f"everything goes to {self.folder.path}")
+        self.show.say(how_long.told(self.asked, recipe["recipe"], session.declared["topology"]))
 
     def _one_of_several(self, name: str, declared: Declared) -> None:
         knobs = SETUPS[name]
@@ -141,8 +142,10 @@ class Runner:
         self._keep_setup(found.setup)
         with way(found, session.ssh, self.asked.client_from) as how:
             _, steps, requests = folders.read(self.folder.path)
+            share = self.asked.time_s and self.asked.time_s / max(len(self.asked.topologies), 1)
+            until = time.monotonic() + share if share else None
             measurement = Measurement(
-                self.asked, self.run, self.folder, session, found, how, self.show, steps, requests
+                self.asked, self.run, self.folder, session, found, how, self.show, steps, requests, until
             )
             if self.asked.profile.tool == "tandem":
                 measurement.go()

@@ -111,6 +111,10 @@ class Show:
         self._advance(step)
         self.say(f"  {step.name:<34}  left out: nothing of it was answered before")
 
+    def unneeded(self, step: Wanted) -> None:
+        """A repeat that the time or what is known already makes needless."""
+        self._advance(step)
+
     def _advance(self, step: Wanted) -> None:
         done = self._left.pop(step.name, 0.0)
         if self._task is not None:

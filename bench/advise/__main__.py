@@ -1,40 +1,59 @@
-"""`make advise LOAD="users=8 prompt=1024 answer=256 ttft=2s"`: docs/advise.md."""
+"""`make advise LOAD="8 users chat ttft=2s"`: docs/advise.md."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
-from rich.console import Console
-from rich.table import Table
-
-from bench.advise.asking import MEASURE, asked
+from bench.advise import several
+from bench.advise.asking import MEASURE, Asked, asked
+from bench.advise.changes import changes
 from bench.advise.choose import choose
-from bench.advise.tell import COLUMNS, row, sentences, title
+from bench.advise.options import Question
+from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, why
+from bench.advise.words import folded, table
 from operations.plan.refusal import Finding, Refusal
 
 
 def main() -> int:
     """0: told. 1: it can't be, in one line a fault."""
     try:
-        question, load = asked(os.environ)
-        outlooks = [question.outlook(setup, load) for setup in question.setups()]
-        choice = choose(question, outlooks, load)
-        if choice is None:
-            why = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
-            raise Refusal(Finding("LOAD", f"nothing can be said of it: {why}", MEASURE))
+        told = asked(os.environ)
+        if len(told.questions) > 1:
+            _print(several.lines(told))
+        elif told.load.asks_how_many:
+            _print(several.how_many(told.questions[0], told.load, told.declared))
+        else:
+            _one(told, told.questions[0])
     except Refusal as refusal:
-        print(f"advise:{refusal}", file=sys.stderr)
+        for finding in refusal.findings:
+            print(f"advise: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
         return 1
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    console.print(title(question, load), markup=False, soft_wrap=True)
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for outlook in outlooks:
-        table.add_row(*row(question, outlook, load))
-    console.print("", table, "", sep="\n")
-    for line in sentences(question, outlooks, choice, load):
-        console.print(line, markup=False, soft_wrap=True)
     return 0
+
+
+def _one(told: Asked, question: Question) -> None:
+    load = told.load
+    outlooks = [question.outlook(setup, load) for setup in question.setups()]
+    choice = choose(question, outlooks, load)
+    if choice is None:
+        reasons = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
+        raise Refusal(Finding("LOAD", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
+    _print(answer(question, outlooks, choice, load, told.declared))
+    _print(["", folded(title(question, load), "  "), ""])
+    _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])
+    _print(["", "why", *(folded(line, "   ") for line in why(question, outlooks, choice, load))])
+    _print(["what would change it", *(folded(line, "   ") for line in changes(question, outlooks, choice, load))])
+    if os.environ.get("DETAIL"):
+        _print(["where it is from", *(folded(line, "   ") for line in sources(outlooks))])
+    else:
+        _print(["DETAIL=1 says where each figure is from"])
+
+
+def _print(lines: Iterable[several.Line]) -> None:
+    for line in lines:
+        print(line if isinstance(line, str) else "\n".join(table(*line)))
 
 
 if __name__ == "__main__":

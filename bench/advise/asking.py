@@ -1,9 +1,10 @@
-"""What `make advise` is asked: the load, the recipe, the nodes."""
+"""What `make advise` is asked: the load, the recipe or any, the nodes or several numbers of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise import load as loads
@@ -11,28 +12,49 @@ from bench.advise import models
 from bench.advise.evidence import Estimated
 from bench.advise.kv import context
 from bench.advise.load import Load
-from bench.advise.measured import evidence
+from bench.advise.measured import drafts, evidence, one_run
 from bench.advise.options import Question
 from bench.resuming import RUNS
 from operations.plan.engines import ENGINES
-from operations.plan.formats import load_recipe
+from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.knobs import read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import group_data
 
-MEASURE = 'ask for fewer users, or measure it: make bench TOPOLOGIES="solo cluster replicas"'
+MEASURE = 'measure it: make bench TOPOLOGIES="solo cluster replicas"'
+#: RECIPE= of who wants the best of all.
+ANY = "any"
 
 
-def asked(environment: Mapping[str, str], runs: Path = RUNS) -> tuple[Question, Load]:
-    """From LOAD, RECIPE (or the declared one) and NODES. Raises Refusal."""
-    load = loads.read(environment.get("LOAD", ""))
-    recipe = load_recipe(environment.get("RECIPE") or declared())
-    return question(recipe, _nodes(environment.get("NODES", ""), recipe), load, runs), load
+@dataclass(frozen=True)
+class Asked:
+    """`questions`: of each recipe and each number of nodes that was named. `declared`: which recipe group_data has."""
+
+    questions: list[Question]
+    load: Load
+    declared: str
+    #: Why a recipe is left out where any was asked for, a line each.
+    left_out: tuple[str, ...] = ()
 
 
-def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Question:
-    """Raises Refusal where the load is longer than the context, or nothing at all is known."""
+def asked(environment: Mapping[str, str], runs: Path = RUNS) -> Asked:
+    """From LOAD, RECIPE (or the declared one), NODES and RUN. Raises Refusal."""
+    load = loads.read(environment.get("LOAD", ""), environment)
+    name = environment.get("RECIPE") or declared()
+    counts = _nodes(environment.get("NODES", ""))
+    if name == ANY:
+        return _any(load, counts, runs)
+    recipe = _recipe(name)
+    of_run = Path(environment["RUN"]) if environment.get("RUN") else None
+    several = [question(recipe, _enough(count, recipe), load, runs, of_run) for count in counts or [0]]
+    return Asked(several, load, declared())
+
+
+def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: Path | None = None) -> Question:
+    """`of_run`: one run that alone is taken of all own ones. Raises Refusal where the load is longer than the context,
+    the run is of another recipe or more nodes, or nothing at all is known.
+    """
     model = models.of(recipe)
     longest = context(recipe, model)
     if longest and load.prompt + load.answer > longest:
@@ -40,9 +62,9 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS) -> Quest
         flag = ENGINES[recipe.engine].CONTEXT
         remedy = f"{recipe.name} takes {longest:,} together ({flag}); shorten one, or choose another recipe"
         raise Refusal(Finding("LOAD", problem, remedy))
-    estimated = Estimated(model, nodes, models.kv_bytes(recipe)) if model else None
-    known = evidence(recipe, estimated, load, runs)
-    if not known.sources:
+    estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
+    known = evidence(recipe, estimated, load, runs, _of(of_run, recipe, nodes) if of_run else None)
+    if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
         )
@@ -55,12 +77,58 @@ def declared() -> str:
     return read_knobs(group_data()).recipe
 
 
-def _nodes(text: str, recipe: Recipe) -> int:
-    if not text:
+def _of(folder: Path, recipe: Recipe, nodes: int) -> Path:
+    run = one_run(folder)
+    if run.recipe != recipe.name:
+        problem = f"{folder.name} is a run of {run.recipe}, and {recipe.name} is asked about"
+        raise Refusal(Finding("RUN", problem, f"leave RUN out, or ask with RECIPE={run.recipe}"))
+    most = max((each.nodes for each in run.setups), default=0)
+    if most > nodes:
+        raise Refusal(Finding("RUN", f"{folder.name} is a run of {most} nodes, not {nodes}", f"ask with NODES={most}"))
+    return folder
+
+
+def _any(load: Load, counts: list[int], runs: Path) -> Asked:
+    questions, left_out = [], []
+    nodes = counts[0] if counts else 2
+    if len(counts) > 1:
+        raise Refusal(Finding("NODES", f"RECIPE={ANY} is of one number of nodes", "name one, e.g. NODES=2"))
+    for name in recipes():
+        recipe = load_recipe(name)
+        try:
+            questions.append(question(recipe, _enough(nodes, recipe), load, runs))
+        except Refusal as refusal:
+            left_out.append(f"{name}: {refusal.findings[0].problem}")
+    return Asked(questions, load, declared(), tuple(left_out))
+
+
+def recipes() -> Iterator[str]:
+    """Those of owners: what is the lab's own is no answer."""
+    return (name for each in sorted(FOLDER.glob("*.yaml")) if load_recipe(name := each.stem).needs.gpu)
+
+
+def _recipe(name: str) -> Recipe:
+    """Raises Refusal that names the nearest, those that begin or contain what was written first."""
+    if "/" not in name and not (FOLDER / f"{name}.yaml").exists():
+        alike = [each for each in recipes() if name.lower() in each]
+        if alike:
+            more = f"did you mean `{alike[0]}`?" if len(alike) == 1 else f"do you mean one of: {', '.join(alike[:4])}?"
+            raise Refusal(Finding("RECIPE", f"no recipe is named `{name}`", more))
+    return load_recipe(name)
+
+
+def _nodes(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    for word in words:
+        if not re.fullmatch(r"[1-9][0-9]?", word):
+            raise Refusal(Finding("NODES", f"`{word}` is no number of nodes", '1 to 99, e.g. NODES=2 or NODES="2 4"'))
+    return [int(word) for word in dict.fromkeys(words)]
+
+
+def _enough(nodes: int, recipe: Recipe) -> int:
+    """`nodes` 0: as many as the recipe wants, two at least."""
+    if not nodes:
         return max(2, recipe.min_nodes)
-    if not re.fullmatch(r"[1-9][0-9]?", text):
-        raise Refusal(Finding("NODES", f"`{text}` is no number of nodes", "1 to 99, e.g. NODES=2"))
-    if "solo" not in recipe.topologies and int(text) < recipe.min_nodes:
-        remedy = f"{recipe.name} needs {recipe.min_nodes}"
-        raise Refusal(Finding("NODES", f"{text} are too few", remedy))
-    return int(text)
+    if "solo" not in recipe.topologies and nodes < recipe.min_nodes:
+        raise Refusal(Finding("NODES", f"{nodes} are too few", f"{recipe.name} needs {recipe.min_nodes}"))
+    return nodes

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
-from bench.advise.evidence import Figure, Setup
 from bench.advise.load import Load
-from bench.advise.options import KINDS, Outlook, Question
+from bench.advise.options import Outlook, Question
+from bench.advise.setups import Kind, Setup
 from bench.noise import LEAST, compare
 
-#: The estimate's median error on models that it was not fitted to (docs/advise.md; a test computes it again): what is
-#: nearer than that, the estimate can't tell apart.
-TYPICAL = 0.19
+#: Median errors of what was not measured (docs/advise.md; a test computes them again): of the estimate on a model that
+#: it was not fitted to, and of what is computed from other rows of the same model. What is nearer can't be told apart.
+TYPICAL = 0.12
+COMPUTED = 0.10
+ERRORS: dict[Kind, float] = {"own run": LEAST, "published": LEAST, "computed": COMPUTED, "estimate": TYPICAL}
+#: What two sources may differ by that measured the same: another day, another release.
+APART = 0.05
 #: Where two are the same, the one that comes first here: one engine may fail, then one has more room for long requests.
 IF_THE_SAME = ("replicas", "cluster", "solo")
 
@@ -46,14 +50,10 @@ def by_figure(outlooks: Sequence[Outlook], what: str) -> Verdict | None:
 
 def score(outlook: Outlook, what: str) -> float | None:
     """More is better."""
-    if what == "whole":
-        return None if outlook.whole is None else 1 / outlook.whole
-    value = outlook.of(_figure(what))
-    return None if value is None else 1 / value if what == "ttft" else value
-
-
-def _figure(what: str) -> Figure:
-    return next(each for each in get_args(Figure) if each == what)
+    value = outlook.of(what)
+    if value is None:
+        return None
+    return 1 / max(value, 1e-9) if what in ("ttft", "whole") else value
 
 
 def _by(one: Outlook, other: Outlook, what: str) -> float:
@@ -63,16 +63,20 @@ def _by(one: Outlook, other: Outlook, what: str) -> float:
 
 
 def _same(one: Outlook, other: Outlook, what: str) -> bool:
-    """Own repeats have their spread; published ones are means of many; an estimate has its error."""
-    worst = max((each.kind or "estimate" for each in (one, other)), key=KINDS.index)
-    figure = _figure(what)
-    if figure in one.values and figure in other.values:
-        values = [each.values[figure] for each in (one, other)]
-        worst = max((each.kind for each in values), key=KINDS.index)
-        if worst == "own run" and all(each.repeats for each in values):
-            found = compare(values[0].repeats, values[1].repeats)
-            return found is not None and found.tie
-    return abs(_by(one, other, what)) < (TYPICAL if worst == "estimate" else LEAST)
+    """Own repeats have their spread; published ones are means of many; what is computed has its error."""
+    repeats = [each.repeats.get(what, ()) for each in (one, other)]
+    if one.kind == other.kind == "own run" and all(repeats):
+        found = compare(repeats[0], repeats[1])
+        return found is not None and found.tie
+    return abs(_by(one, other, what)) < error_between(one, other)
+
+
+def error_between(one: Outlook, other: Outlook) -> float:
+    """What a difference has to be larger than: both errors together, and of two sources against each other."""
+    both = math.hypot(ERRORS[one.kind], ERRORS[other.kind])
+    is_measured = {one.kind, other.kind} <= {"own run", "published"}
+    apart = is_measured and one.words.split(",")[0] != other.words.split(",")[0]
+    return max(both, APART) if apart else both
 
 
 @dataclass(frozen=True)

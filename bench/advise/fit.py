@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean, median
 
 from bench import published
 from bench.advise import models, physics
+from bench.advise.curves import Base
+from bench.advise.evidence import SHORT, Estimated, Evidence
+from bench.advise.load import Load
+from bench.advise.measured import setup_of_cell, tables
+from bench.advise.setups import Setup
 from bench.published import Cell
 from operations.plan.formats import load_recipe
 
-#: Of an article that does not say its prompt's length: a short question.
-SHORT = 64
 #: The models of the articles with whole tables, by repository: what the estimate is judged on.
 JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")
-_START = physics.Constants(layer_us=40, reduce_us=60, link_gb_s=12, tflops=50)
+#: As they are known or thought before any table: what the rows at hand do not determine stays near them.
+_START = physics.Constants(
+    layer_us=60, reduce_us=60, link_gb_s=12, tflops=200, spread=0.85, passes=100, attention_tflops=50
+)
+_PRIOR = 0.005
 
 
 @dataclass(frozen=True)
@@ -49,36 +56,57 @@ class Point:
 
     def miss(self, constants: physics.Constants) -> Miss:
         """With an estimate of these constants."""
-        load = self.cell.article.load
+        load = self.cell.load
         prompt, answer = load.prompt or SHORT, load.answer or 128
-        engine = physics.Engine(self.model, 2 if self.cell.column == "cluster" else 1, constants=constants)
-        if self.cell.column in ("solo", "cluster"):
-            seen = physics.one_engine(engine, self.cell.users, prompt, answer)
-        else:
-            seen = physics.several(engine, 2, self.cell.column, self.cell.users, prompt, answer)
-        return Miss(
-            self.cell, {"decode": seen.decode, "prefill": seen.prefill, "ttft": seen.ttft * 1000}[_figure(self)]
-        )
+        seen = _base(self.model, constants, setup_of_cell(self.cell), prompt, answer)(self.cell.users)
+        return Miss(self.cell, _figure(seen, self.cell, prompt, answer))
 
 
-def _figure(point: Point) -> str:
-    return point.cell.figure
+@functools.lru_cache(maxsize=128)
+def _base(model: models.Model, constants: physics.Constants, setup: Setup, prompt: int, answer: int) -> Base:
+    """One for all numbers of users of a table."""
+    return Estimated(model, 1.0, constants).over(setup, Load(1, prompt, answer))
+
+
+def _figure(seen: physics.Point, cell: Cell, prompt: int, answer: int) -> float:
+    if cell.figure == "ttft":
+        return seen.first * 1000
+    if cell.figure == "prefill":
+        return cell.users * prompt / (seen.first + seen.gap)
+    return seen.decode(cell.users, answer)
 
 
 def points() -> list[Point]:
-    """Every published figure that is a number, of a recipe that corresponds and a model that is known.
+    """Every published figure that is a number, of a model that is known as it was served.
 
-    Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, and what has no length of answer.
+    Left out: least-busy, whose figures are LiteLLM's fault and not the hardware's, what has no length of answer, and
+    several users who asked the same.
     """
     found = []
     for cell in published.cells():
-        if not cell.setup.recipe or cell.value is None or cell.column == "least-busy" or not cell.article.load.answer:
+        if cell.value is None or cell.column == "least-busy" or not cell.load.answer or _is_one_text(cell):
             continue
-        recipe = load_recipe(cell.setup.recipe)
-        model = models.known(recipe.model.repo, recipe.model.weights_gib, cell.setup.dense_bits)
+        model = _model(cell)
         if model:
             found.append(Point(cell, model))
     return found
+
+
+def _is_one_text(cell: Cell) -> bool:
+    """A dense model reads the same for whatever is asked."""
+    model = _model(cell)
+    return cell.is_alike and bool(model and model.experts > 1)
+
+
+def _model(cell: Cell) -> models.Model | None:
+    """None: it is not known, or how it was quantised is not."""
+    setup = cell.setup
+    if setup.recipe:
+        recipe = load_recipe(setup.recipe)
+        return models.known(recipe.model.repo, recipe.model.weights_gib, setup.dense_bits)
+    if setup.dense_bits is None and setup.weights_gib is None:
+        return None
+    return models.known(setup.model, setup.weights_gib, setup.dense_bits)
 
 
 def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Constants:
@@ -86,7 +114,7 @@ def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Con
     data = list(data)
     best, least = start, _cost(data, start)
     moves = dict.fromkeys(asdict(start), 0.5)
-    while max(moves.values()) > 0.01:
+    while max(moves.values()) > 0.02:
         for name, move in moves.items():
             for sign in (1, -1):
                 tried = replace(best, **{name: getattr(best, name) * math.exp(sign * move)})
@@ -101,16 +129,46 @@ def fit(data: Iterable[Point], start: physics.Constants = _START) -> physics.Con
 
 
 def _cost(data: Iterable[Point], constants: physics.Constants) -> float:
-    return fmean(point.miss(constants).ratio for point in data)
+    away = sum(math.log(value / asdict(_START)[name]) ** 2 for name, value in asdict(constants).items())
+    return fmean(point.miss(constants).ratio for point in data) + _PRIOR * away
+
+
+def _misses(of: Callable[[Point], object]) -> tuple[Miss, ...]:
+    """Figures of each kind in turn, estimated with constants that were fitted to all others."""
+    data, found = points(), list[Miss]()
+    for kind in dict.fromkeys(of(point) for point in data):
+        constants = fit((point for point in data if of(point) != kind), physics.FITTED)
+        found += [point.miss(constants) for point in data if of(point) == kind]
+    return tuple(found)
 
 
 @functools.cache
 def left_out() -> tuple[Miss, ...]:
-    """Each judged model's figures, estimated with constants that were fitted to all others."""
-    data, found = points(), list[Miss]()
+    """Each model's figures, estimated without any of that model."""
+    return _misses(lambda point: point.cell.setup.model)
+
+
+@functools.cache
+def nodes_left_out() -> tuple[Miss, ...]:
+    """Figures of one node, of clusters of two and of four, each estimated without any other of as many."""
+    return _misses(lambda point: setup_of_cell(point.cell).ranks)
+
+
+def from_solo() -> tuple[Miss, ...]:
+    """What is computed of replicas and clusters where solo's rows of a table are all that is known."""
+    found = list[Miss]()
     for judged in JUDGED:
-        constants = fit((point for point in data if point.cell.setup.model != judged), physics.FITTED)
-        found += [point.miss(constants) for point in data if point.cell.setup.model == judged]
+        data = [point for point in points() if point.cell.setup.model == judged]
+        recipe = load_recipe(data[0].cell.setup.recipe)
+        (source, *_) = tables(recipe)
+        solo = replace(source, rows={key: rows for key, rows in source.rows.items() if key[0] == Setup("solo")})
+        known = Evidence([solo], Estimated(data[0].model, 1.0))
+        for point in data:
+            load, setup = point.cell.load, setup_of_cell(point.cell)
+            prompt, answer = load.prompt or SHORT, load.answer or 128
+            seen = known.known(setup, Load(1, prompt, answer))
+            if setup.topology != "solo" and seen:
+                found.append(Miss(point.cell, _figure(seen.curve.at(point.cell.users), point.cell, prompt, answer)))
     return tuple(found)
 
 

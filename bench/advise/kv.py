@@ -28,6 +28,11 @@ class Room:
 def room(recipe: Recipe, model: models.Model | None, topology: str, nodes: int, load: Load) -> Room:
     """Of a topology under a load."""
     engines, ranks = (nodes, 1) if topology == "replicas" else (1, nodes if topology == "cluster" else 1)
+    return room_of(recipe, model, engines, ranks, load)
+
+
+def room_of(recipe: Recipe, model: models.Model | None, engines: int, ranks: int, load: Load) -> Room:
+    """Of so many engines, each over so many nodes, under a load."""
     said = ENGINES[recipe.engine].memory(recipe)
     let_in = None if said.requests is None else said.requests * engines
     fit = None

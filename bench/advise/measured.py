@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 from bench import published
-from bench.advise.evidence import Estimated, Evidence, Figure, Kind, Measured, Setup, Source
+from bench.advise.evidence import Estimated, Evidence, Measured
 from bench.advise.load import Load
+from bench.advise.setups import Figure, Kind, Setup
 from bench.figures import figures
 from bench.folder import read
 from bench.records import Folder, Request, Run, Step
@@ -25,22 +25,32 @@ from operations.plan.refusal import Refusal
 Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
 
 
-def evidence(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path = RUNS) -> Evidence:
-    """Everything that is known of a recipe, the best first: own runs, its tables, its model's tables, the estimate."""
-    found: list[Source] = [*own(recipe, estimated, load, runs), *tables(recipe, estimated)]
-    return Evidence([*found, estimated] if estimated else found)
+def evidence(
+    recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path = RUNS, of_run: Path | None = None
+) -> Evidence:
+    """Everything that is known of a recipe, the best first: own runs, its tables, its model's tables, its own file.
+
+    `of_run`: the one that alone is taken of own runs.
+    """
+    mine = own(recipe, load, of_run.parent, of_run.name) if of_run else own(recipe, load, runs)
+    return Evidence([*mine, *tables(recipe)], estimated)
 
 
-def tables(recipe: Recipe, estimated: Estimated | None) -> list[Measured]:
-    """Published ones: of the recipe, what its own file cites, and of the same model served by another recipe."""
+def one_run(folder: Path) -> Run:
+    """What a folder is a run of. Raises Refusal for what is none."""
+    return read(folder)[0]
+
+
+def tables(recipe: Recipe) -> list[Measured]:
+    """Published ones: of the recipe, of the same model served by another one, then what its own file cites."""
     mine = [cell for cell in published.cells(recipe=recipe.name) if cell.setup.recipe]
     same = [
         cell
         for cell in published.cells(model=recipe.model.repo)
         if cell.setup.recipe not in ("", recipe.name) and _drafts(cell.setup.recipe) == drafts(recipe)
     ]
-    cited = [] if mine else [_cited(recipe, estimated)]
-    return [*_by_article(mine, estimated), *(each for each in cited if each.rows), *_by_article(same, estimated)]
+    cited = [] if mine else [_cited(recipe)]
+    return [*_by_article(mine, recipe), *_by_article(same, recipe), *(each for each in cited if each.rows)]
 
 
 def drafts(recipe: Recipe) -> bool:
@@ -53,14 +63,15 @@ def _drafts(name: str) -> bool:
     return drafts(load_recipe(name))
 
 
-def _cited(recipe: Recipe, estimated: Estimated | None) -> Measured:
+def _cited(recipe: Recipe) -> Measured:
     """The figures in a recipe's file, of decode alone."""
     rows: Rows = defaultdict(dict)
     for each in recipe.figures:
         how = {"solo": "", "cluster": recipe_executor(recipe), "replicas": "simple-shuffle"}[each.topology]
-        rows[Setup(each.topology, how), "decode"][each.users] = (each.tokens_per_second,)
+        on = recipe.min_nodes if each.topology == "cluster" else 0
+        rows[Setup(each.topology, how, on), "decode"][each.users] = (each.tokens_per_second,)
     letters = ", ".join(dict.fromkeys(f"[{each.source}]" for each in recipe.figures))
-    return Measured("published", letters, None, None, rows, {}, estimated)
+    return Measured("published", letters, None, None, rows, {})
 
 
 def recipe_executor(recipe: Recipe) -> str:
@@ -68,50 +79,53 @@ def recipe_executor(recipe: Recipe) -> str:
     return "mp" if "mp" in ENGINES[recipe.engine].EXECUTORS else ""
 
 
-def _by_article(cells: Iterable[published.Cell], estimated: Estimated | None) -> list[Measured]:
+def _by_article(cells: Iterable[published.Cell], recipe: Recipe) -> list[Measured]:
     """A source for each load and recipe, the largest first: articles print parts of the same tables."""
     grouped: dict[tuple[int | None, int | None, str], list[published.Cell]] = defaultdict(list)
     for cell in cells:
-        load = cell.article.load
+        load = cell.load
+        if cell.is_alike:
+            continue
         grouped[load.prompt, load.answer, cell.setup.recipe].append(cell)
     found = []
-    for (prompt, answer, _), group in grouped.items():
+    for (prompt, answer, name), group in grouped.items():
         rows: Rows = defaultdict(dict)
         said = {}
         for cell in group:
-            setup = _published_setup(cell)
+            setup = setup_of_cell(cell)
             if cell.value is None:
                 said[setup, cell.users] = cell.said
                 continue
             value = cell.value / 1000 if cell.figure == "ttft" else cell.value
             rows[setup, cell.figure][cell.users] = (value,)
         letters = dict.fromkeys(cell.source for cell in group)
-        found.append(Measured("published", "".join(letters), prompt, answer, rows, said, estimated))
+        of = "" if name == recipe.name else f"{name} on {group[0].setup.release.split(',')[0]}"
+        found.append(Measured("published", "".join(letters), prompt, answer, rows, said, of))
     return sorted(found, key=lambda each: -sum(map(len, each.rows.values())))
 
 
-def _published_setup(cell: published.Cell) -> Setup:
+def setup_of_cell(cell: published.Cell) -> Setup:
+    """What a published figure was measured of."""
     if cell.column == "solo":
         return Setup("solo")
-    return Setup("cluster", cell.setup.executor) if cell.column == "cluster" else Setup("replicas", cell.column)
+    nodes = cell.setup.nodes
+    if cell.column == "cluster":
+        return Setup("cluster", cell.setup.executor, nodes)
+    return Setup("replicas", cell.column, nodes)
 
 
-def own(recipe: Recipe, estimated: Estimated | None, load: Load, runs: Path) -> list[Measured]:
+def own(recipe: Recipe, load: Load, runs: Path, name: str = "*") -> list[Measured]:
     """The owner's runs of a recipe, those whose prompts are nearest to the load's first, then the newest.
 
     A folder that can't be read is left out here: `make report` says what is wrong with it.
     """
-    found = [
-        (_apart(one, load), -run.began, replace(one, estimated=estimated))
-        for run, measured in runs_of(recipe, runs)
-        for one in measured
-    ]
+    found = [(_apart(one, load), -run.began, one) for run, measured in runs_of(recipe, runs, name) for one in measured]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
 
 
-def runs_of(recipe: Recipe, runs: Path) -> Iterator[tuple[Run, tuple[Measured, ...]]]:
-    """The owner's runs of a recipe, with what was measured in each."""
-    for folder in sorted(each.parent for each in runs.glob("*/run.json")) if runs.is_dir() else []:
+def runs_of(recipe: Recipe, runs: Path, name: str = "*") -> Iterator[tuple[Run, tuple[Measured, ...]]]:
+    """The owner's runs of a recipe, or the one of a name, with what was measured in each."""
+    for folder in sorted(each.parent for each in runs.glob(f"{name}/run.json")) if runs.is_dir() else []:
         try:
             if f'"{recipe.name}"' not in Folder(folder).run.read_text():
                 continue
@@ -160,7 +174,7 @@ def setup_of(measured: Measuring) -> Setup:
     """A run's setup, as it is called here."""
     stages = f", pipeline_parallel = {measured.stages}" if measured.stages > 1 else ""
     how = {"solo": "", "cluster": f"{measured.executor}{stages}", "replicas": measured.routing}
-    return Setup(measured.topology, how[measured.topology])
+    return Setup(measured.topology, how[measured.topology], 0 if measured.topology == "solo" else measured.nodes)
 
 
 def _mean(requests: list[Request], name: str) -> int:

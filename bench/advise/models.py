@@ -43,6 +43,7 @@ class Model(BaseModel):
     near: int = 0
     state_mib: float = 0
     dense_bits: float = 16
+    attends: int = 0
     context: int | None = None
 
     @property

@@ -18,11 +18,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from bench.advise.asking import question
-from bench.advise.choose import TYPICAL, by_figure
-from bench.advise.evidence import Measured, Setup
+from bench.advise.choose import by_figure
+from bench.advise.evidence import Measured
 from bench.advise.load import Load
 from bench.advise.measured import runs_of
-from bench.advise.options import KINDS, Outlook, Question
+from bench.advise.options import Outlook, Question
+from bench.advise.setups import KINDS, Setup
+from bench.advise.words import sure
 from bench.resuming import ENDED, RUNS
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
@@ -56,7 +58,8 @@ class Serving:
         """As evidence has it."""
         stages = f", pipeline_parallel = {self.stages}" if self.stages > 1 else ""
         how = {"cluster": f"{self.executor}{stages}", "replicas": self.routing}
-        return Setup(self.topology, how.get(self.topology, ""))
+        on = 0 if self.topology == "solo" else self.nodes
+        return Setup(self.topology, how.get(self.topology, ""), on)
 
 
 def of_plan(plan: Plan, count: int) -> list[Serving]:
@@ -183,8 +186,7 @@ def _is_known(outlook: Outlook) -> bool:
 
 def _is_measured(asked: Question, setup: Setup) -> bool:
     """By an own run, though another one may be nearer, which alone is asked for its setups."""
-    runs = (each for each in asked.evidence.sources if isinstance(each, Measured) and each.kind == "own run")
-    return any((setup, "decode") in each.rows for each in runs)
+    return any(each.kind == "own run" and each.has(setup) for each in asked.evidence.sources)
 
 
 def _mine(known: Sequence[Outlook], serving: Serving) -> Outlook | None:
@@ -203,15 +205,11 @@ def _is_other(setup: Setup, serving: Serving, mine: Outlook) -> bool:
 
 
 def _sources(*outlooks: Outlook) -> Better:
-    """`kind`: the worse of both; `source`: each one's own words."""
-    values = [(each, each.values["decode"]) for each in outlooks]
-    words = {
-        str(each.setup): value.words if value.words.startswith(value.kind) else f"{value.kind}, {value.words}"
-        for each, value in values
+    """`kind`: how sure the worse of both is, and where it is from; `source`: each one's own words."""
+    worst = max(outlooks, key=lambda each: KINDS.index(each.kind))
+    name = worst.words.split(",")[0]
+    words = {str(each.setup): f"{each.kind}, {each.words}" if each.words else each.kind for each in outlooks}
+    return {
+        "kind": f"{sure(worst)}, {name}" if name else sure(worst),
+        "source": "; ".join(f"{setup}: {each}" for setup, each in words.items()),
     }
-    worst, name = max(
-        ((value.kind, value.words.split(",")[0]) for _, value in values), key=lambda it: KINDS.index(it[0])
-    )
-    kind = worst if name.startswith(worst) else f"{worst} {name}"
-    error = f"; an estimate is off by {TYPICAL:.0%} as a rule" if worst == "estimate" else ""
-    return {"kind": kind, "source": "; ".join(f"{setup}: {each}" for setup, each in words.items()) + error}

@@ -20,7 +20,7 @@ CLEAR = 0.10
 
 
 def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
-    """Empty: nothing is known against it, or only an estimate is."""
+    """Empty: nothing is known against it, or only what nobody has measured is."""
     # Tables and estimate are of tensor-parallel clusters.
     if nodes < 2 or not recipe.needs.gpu or knobs.stages > 1:
         return ""
@@ -30,17 +30,19 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
         return ""
     behind: list[tuple[Outlook, Outlook]] = []
     for load in LOADS:
-        outlooks = [asked.outlook(setup, load) for setup in asked.setups()]
+        # What was computed is no reason against what somebody declares.
+        seen = [asked.outlook(setup, load) for setup in asked.setups()]
+        outlooks = [each for each in seen if each.kind in ("own run", "published")]
         found = [clearly_behind(outlooks, knobs.topology, what, CLEAR) for what in ("whole", "decode")]
-        if not all(found) or any(one.values["decode"].kind == "estimate" for one in found[-1] or ()):
+        if not all(found):
             return ""
         behind += [found[-1]] if found[-1] else []
     (mine, few), (theirs, many) = behind[0], behind[-1]
-    where = few.values["decode"].words.split(",")[0]
+    where = few.words.split(",")[0]
     return (
         f"topology={knobs.topology} is behind at every load: {_decode(mine)} tok/s of decode where {few.setup} has "
         f"{_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for {many.load.users} "
-        f"({few.values['decode'].kind}, {where}); make advise says when that changes"
+        f"({few.kind}, {where}); make advise says when that changes"
     )
 
 

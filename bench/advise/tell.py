@@ -1,161 +1,197 @@
-"""The advice in words. Each figure says where it is from."""
+"""The answer in words: what to run, what it gives, how sure that is; then why, then what would change it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from bench import published
-from bench.advise.changes import changes
-from bench.advise.choose import Choice, by_figure
-from bench.advise.evidence import FIGURES, Setup
-from bench.advise.load import BEST, Load
+from bench.advise.choose import Choice, by_figure, error_between
+from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
+from bench.advise.setups import Setup
+from bench.advise.words import by, called, command, folded, number, seconds, sure, users
 from bench.slo import Slo
 
 #: What is ahead by less than this in others' figures may be behind in the owner's.
 LITTLE = 0.05
-COLUMNS = (
-    "setup",
-    "prefill tok/s",
-    "decode tok/s",
-    "first token",
-    "a user tok/s",
-    "whole answer",
-    "at once",
-    "in target",
-)
+COLUMNS = ("", "first token", "each tok/s", "whole", "all tok/s", "at once", "how sure")
+NAMES = {
+    "whole": "the whole answer",
+    "ttft": "the first token",
+    "decode": "tokens of answers a second",
+    "prefill": "tokens of prompts a second",
+}
+
+
+def answer(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load, declared: str) -> Iterator[str]:
+    """The first lines: a command, its figures beside the next one's, and how sure they are."""
+    chosen = _of(outlooks, choice.setup)
+    named = called(choice.setup, question.nodes)
+    yield f"Run {named}: {command(question, choice.setup, declared, is_own(question, choice.setup))}"
+    yield folded(
+        f"{users(load.users)}: {gives(chosen)}. {_others(question, ranked(outlooks, choice), chosen)}".rstrip()
+    )
+    if not choice.meets and choice.most:
+        setup, most = choice.most
+        within = f"{called(setup, question.nodes)} keeps up to {users(most)} within it" if most else "nor one alone"
+        yield folded(f"It misses the target ({target(load.target)}), as all do: {within}.")
+    elif load.target:
+        yield folded(f"That is within the target ({target(load.target)}).")
+    yield folded(_trust(chosen, outlooks))
+
+
+def gives(outlook: Outlook) -> str:
+    """A setup's figures in a clause."""
+    return (
+        f"first token {seconds(outlook.first)}, {number(outlook.of('user'))} tokens a second each, "
+        f"whole answer {seconds(outlook.whole)}"
+    )
+
+
+def ranked(outlooks: Sequence[Outlook], choice: Choice) -> list[Outlook]:
+    """What was chosen, then who has the whole answer soonest."""
+    return sorted(outlooks, key=lambda each: (each.setup != choice.setup, each.whole is None, each.whole or 0.0))
+
+
+def _others(question: Question, outlooks: Sequence[Outlook], chosen: Outlook) -> str:
+    """The best of each other topology."""
+    parts: dict[str, str] = {}
+    for outlook in outlooks:
+        name = called(outlook.setup, question.nodes).removeprefix("the ").capitalize()
+        if outlook.setup.topology == chosen.setup.topology or outlook.setup.topology in parts:
+            continue
+        if outlook.why_not:
+            parts[outlook.setup.topology] = f"{name}: {outlook.why_not}."
+        elif outlook.point:
+            figures = f"{seconds(outlook.first)}, {number(outlook.of('user'))}, {seconds(outlook.whole)}"
+            parts[outlook.setup.topology] = f"{name}: {figures}."
+    return " ".join(parts.values())
+
+
+def _trust(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
+    if chosen.kind == "own run":
+        return f"Measured here ({chosen.words})."
+    if chosen.kind == "published":
+        return f"Measured by others, {chosen.words}; on your own Sparks: not yet."
+    if chosen.kind == "computed":
+        return f"Computed {chosen.words}; {_off(chosen)}. {_measured_so(chosen, outlooks)}"
+    return f"Estimated from what the model reads and computes, {_off(chosen)}. Nobody has measured it."
+
+
+def _measured_so(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
+    """What was measured of the same topology in another way."""
+    for each in outlooks:
+        if each.setup.topology == chosen.setup.topology and each.kind in ("own run", "published") and each.point:
+            figures = f"{seconds(each.first)}, {number(each.of('user'))}, {seconds(each.whole)}"
+            return f"With {each.setup.how} it was measured: {figures}."
+    return "Nobody has measured this; on your own Sparks: not yet."
+
+
+def _off(chosen: Outlook) -> str:
+    return f"{sure(chosen).split(', ')[1]} as a rule"
 
 
 def title(question: Question, load: Load) -> str:
     """What was asked."""
     nodes = "one Spark" if question.nodes == 1 else f"{question.nodes} Sparks"
-    return f"{question.recipe.name} on {nodes}: {load}{_target(load.target)}; what counts: {BEST[load.best]}"
+    wanted = f", {target(load.target)}" if load.target else ""
+    taken = " (write prompt=, answer=, cached= where yours differ)" if load.called in KINDS else ""
+    best = f"; what counts: {BEST[load.best]}" if load.best != "whole" else ""
+    return f"{question.recipe.name} on {nodes}; {load}{taken}{wanted}{best}"
 
 
 def row(question: Question, outlook: Outlook, load: Load) -> tuple[str, ...]:
     """One setup's cells."""
-    if outlook.why_not:
-        return (str(outlook.setup), f"- {outlook.why_not}", *("",) * 6)
-    most = question.most_in_target(outlook.setup, load) if load.target else None
+    name = called(outlook.setup, question.nodes).removeprefix("the ")
+    ways = [each for each in question.setups() if called(each, question.nodes) == called(outlook.setup, question.nodes)]
+    name += f", {outlook.setup.how}" if len(ways) > 1 else ""
+    if outlook.point is None:
+        return (name, "-", "-", "-", "-", "", outlook.why_not or "nothing is known")
     return (
-        str(outlook.setup),
-        number(outlook.of("prefill")),
-        number(outlook.of("decode")),
-        seconds(outlook.of("ttft")),
-        number(1 / outlook.pace if outlook.pace else None),
+        name,
+        seconds(outlook.first),
+        number(outlook.of("user")),
         seconds(outlook.whole),
+        number(outlook.together),
         at_once(outlook),
-        "" if most is None else f"{most} users" if most != 1 else "1 user",
+        sure(outlook),
     )
 
 
 def at_once(outlook: Outlook) -> str:
-    """How many are served at once, what bounds them, and for how many there is room in the KV cache."""
-    room = outlook.room
-    if room.at_once is None:
-        return "not known"
-    fit = "" if room.fit is None or room.words == "KV cache" else f"; KV cache {room.fit:,}"
-    return f"{room.at_once:,} ({room.words}{fit})"
+    """How many are served at once."""
+    return f"{outlook.at_once} of {outlook.load.users}" if outlook.waiting else "all"
 
 
-def sentences(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
-    """What to do, why, where that is from, and what would change it; a line each."""
-    yield f"-> {knobs(question, choice.setup)}"
-    yield from _why(outlooks, choice, load)
-    if choice.most:
-        setup, users = choice.most
-        most = f"the most that one keeps there are {users} ({setup})" if users else "not even one alone is"
-        yield f"   No setup keeps {load.users} {_users(load.users)} within the target; {most}."
-        yield "   This one misses it by the least."
-    chosen = next(each for each in outlooks if each.setup == choice.setup)
-    if chosen.waiting:
-        yield f"   {chosen.room.at_once} are served at once ({chosen.room.words}); {chosen.waiting} wait for them."
-    yield ""
-    yield "where the figures are from"
-    yield from sources(question, outlooks)
-    yield ""
-    yield "what would change the answer"
-    yield from (f"   {line}" for line in changes(question, outlooks, choice, load))
-
-
-def knobs(question: Question, setup: Setup) -> str:
-    """As they are written in group_data."""
-    if setup.topology == "cluster":
-        # What published clusters were joined with is not what one would take today.
-        executor = setup.how if _is_own(question, setup) else "mp"
-        return f"topology = cluster, executor = {executor}; one engine, so routing does not matter"
-    if setup.topology == "replicas":
-        return f"topology = replicas, routing = {setup.how}"
-    return "topology = solo"
-
-
-def _is_own(question: Question, setup: Setup) -> bool:
-    return any(
-        each.kind == "own run" and (setup, "decode") in getattr(each, "rows", {}) for each in question.evidence.sources
-    )
-
-
-def _why(outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
+def why(question: Question, outlooks: Sequence[Outlook], choice: Choice, load: Load) -> Iterator[str]:
+    """A line each."""
     verdict = choice.verdict
+    chosen = _of(outlooks, choice.setup)
     if verdict.tie:
-        others = " and ".join(str(each) for each in verdict.ahead[1:])
-        reason = "one engine may fail" if choice.setup.topology == "replicas" else "it has more room for long requests"
-        yield f"   A tie with {others} in {_called(load.best)}; of those, {reason}."
+        others = " and ".join(called(each, question.nodes) for each in verdict.ahead if each != choice.setup)
+        near = max(error_between(chosen, _of(outlooks, each)) for each in verdict.ahead)
+        reason = (
+            "one engine may fail" if choice.setup.topology == "replicas" else "there is more room for long requests"
+        )
+        named = called(choice.setup, question.nodes)
+        yield (
+            f"{NAMES[load.best]}: {others} and {named} can't be told apart (figures are good to {near:.0%}); "
+            f"{named}, because {reason}"
+        )
     elif choice.setup == verdict.ahead[0]:
         little = ": too little to trust without runs of your own" if verdict.by < LITTLE else ""
-        yield f"   It is ahead in {_called(load.best)}" + (
-            f", by {verdict.by:.0%} of the next{little}." if verdict.by else "."
+        yield (
+            f"{NAMES[load.best]}: ahead of the next {by(verdict.by)}{little}" if verdict.by else "nothing else is known"
         )
-    parts = []
-    for figure in FIGURES:
+    for figure in ("ttft", "decode"):
         ahead = by_figure([each for each in outlooks if not each.why_not], figure)
-        if ahead:
-            names = " and ".join(str(each) for each in ahead.ahead)
-            parts.append(
-                f"{_called(figure)}: {names}" + (" (tie)" if ahead.tie else f" (+{ahead.by:.0%})" if ahead.by else "")
+        if ahead and figure != load.best and len(outlooks) > 1:
+            names = " and ".join(dict.fromkeys(called(each, question.nodes) for each in ahead.ahead))
+            yield f"{NAMES[figure]}: {names}" + (
+                " (no difference)" if ahead.tie else f", {by(ahead.by)}" if ahead.by else ""
             )
-    yield f"   Ahead in {'; '.join(parts)}."
+    if chosen.waiting:
+        yield (
+            f"{users(chosen.waiting)} of {load.users} wait {seconds(chosen.waited)} on average for their turn: "
+            f"{chosen.at_once} are served at once ({chosen.room.words})"
+        )
+    yield from (f"a row that can't be: {each}" for each in question.evidence.doubts)
 
 
-def sources(question: Question, outlooks: Sequence[Outlook]) -> Iterator[str]:
-    """Each value's own words, and the titles of what they cite."""
+def sources(outlooks: Sequence[Outlook]) -> Iterator[str]:
+    """Where each setup's figures are from, and the titles of what they cite."""
     for outlook in outlooks:
-        told: dict[str, list[str]] = {}
-        for figure in (each for each in FIGURES if each in outlook.values):
-            value = outlook.values[figure]
-            words = value.words if value.words.startswith(value.kind) else f"{value.kind}, {value.words}"
-            told.setdefault(words, []).append(_called(figure))
-        for words, figures in told.items():
-            yield f"   {outlook.setup}: {' and '.join(figures) if len(figures) < 3 else 'all'}: {words}"
-    words = " ".join(value.words for outlook in outlooks for value in outlook.values.values())
+        if outlook.point:
+            yield (
+                f"{outlook.setup}: {outlook.kind}, {outlook.words}"
+                if outlook.words
+                else f"{outlook.setup}: {outlook.kind}"
+            )
+    words = " ".join(each.words for each in outlooks)
     for article in published.articles():
         if f"[{article.letter}]" in words:
             origin = ", ".join(filter(None, (article.publisher, article.date, article.url)))
-            yield f"   [{article.letter}] {article.title} ({origin})"
+            yield f"[{article.letter}] {article.title} ({origin})"
 
 
-def _users(count: int) -> str:
-    return "user" if count == 1 else "users"
+def is_own(question: Question, setup: Setup) -> bool:
+    """Whether it was measured by the owner."""
+    return any(each.kind == "own run" and each.has(setup) for each in question.evidence.sources)
 
 
-def _called(figure: str) -> str:
-    return {"whole": "the whole answer", "ttft": "first token"}.get(figure, figure)
+def _of(outlooks: Sequence[Outlook], setup: Setup) -> Outlook:
+    return next(each for each in outlooks if each.setup == setup)
 
 
-def _target(target: Slo | None) -> str:
-    if target is None:
+def target(wanted: Slo | None) -> str:
+    """As the owner would say it."""
+    if wanted is None:
         return ""
-    parts = {"first token": target.ttft_s, "a token": target.tpot_s, "all": target.e2e_s}
-    return "".join(f", {name} within {seconds(value)}" for name, value in parts.items() if value)
-
-
-def number(value: float | None) -> str:
-    """Tokens a second."""
-    return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def seconds(value: float | None) -> str:
-    """`870 ms`, `2.4 s`, `41 s`."""
-    if value is None:
-        return "-"
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < 20 else f"{value:,.0f} s"
+    parts = []
+    if wanted.ttft_s:
+        parts.append(f"first token within {seconds(wanted.ttft_s)}")
+    if wanted.tpot_s:
+        parts.append(f"{number(1 / wanted.tpot_s)} tokens a second each")
+    if wanted.e2e_s:
+        parts.append(f"whole answer within {seconds(wanted.e2e_s)}")
+    return ", ".join(parts)

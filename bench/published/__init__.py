@@ -61,10 +61,12 @@ class Load(_Strict):
     prompt: int | None = None
     answer: int | None = None
     runs: int | None = None
+    #: Whether all users asked the same: a mixture of experts then reads as for one, and a prefix cache has the prompt.
+    one_prompt: bool = False
 
 
 class Setup(_Strict):
-    """One model as it was served. `recipe`: ours that corresponds; empty: none does."""
+    """One model as it was served. `recipe`: ours that corresponds; empty: none. `load`: where not the article's."""
 
     model: str
     called: str
@@ -72,8 +74,13 @@ class Setup(_Strict):
     release: str
     #: What joined the ranks of the cluster; empty: not said.
     executor: Literal["mp", "ray", ""] = ""
+    #: Nodes of the cluster, and of replicas.
+    nodes: int = 2
+    load: Load | None = None
     #: Bits of a weight outside the experts, where its build had other ones than the checkpoint.
     dense_bits: float | None = None
+    #: Of all weights, where no recipe of ours says it.
+    weights_gib: float | None = None
     #: From how many users on the article has shuffle ahead of the cluster.
     crossing: dict[Figure, int] = {}
     figures: dict[Figure, dict[int, Row]]
@@ -113,6 +120,16 @@ class Cell:
     value: float | None
     #: As it is printed: `OOM`, `13-16`.
     said: str
+
+    @property
+    def load(self) -> Load:
+        """How it was measured."""
+        return self.setup.load or self.article.load
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether several users asked the same."""
+        return self.load.one_prompt and self.users > 1
 
     @property
     def source(self) -> str:

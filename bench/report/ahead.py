@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from bench.noise import compare
+from bench.noise import Usual, compare, more_repeats
 from bench.report.series import Rows
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share."""
+    """`names`: the best and whoever can't be told apart from it; `by`: over the next behind, as a share. `more`:
+    repeats that it takes to tell the best from any other of them; None: no number of them would.
+    """
 
     names: tuple[str, ...]
     by: float | None
+    more: int | None = 0
 
     def __str__(self) -> str:
-        if len(self.names) > 1:
-            return f"tie: {', '.join(self.names)}"
-        return self.names[0] if self.by is None else f"{self.names[0]} ({self.by:+.0%})"
+        if len(self.names) == 1:
+            return self.names[0] if self.by is None else f"{self.names[0]} ({self.by:+.0%})"
+        together = " or ".join(self.names)
+        return f"{together}: no difference" if self.more is None else f"{together}: too few repeats, {self.more} more"
 
 
-def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool) -> Ahead | None:
+def ahead(row: Mapping[str, tuple[float, ...]], less_is_better: bool, of_run: Usual | None = None) -> Ahead | None:
     """None: one alone is there, or nobody has any. `by` has the sign of the figure: less is -20%; None: of nothing."""
     if len(row) < 2 or not any(any(values) for values in row.values()):
         return None
     ordered = sorted(row, key=lambda name: fmean(row[name]), reverse=not less_is_better)
-    best = ordered[0]
-    tied = tuple(name for name in ordered[1:] if _is_tie(row[best], row[name]))
-    behind = [name for name in ordered[1:] if name not in tied]
-    difference = compare(row[best], row[behind[0]]) if behind else None
-    return Ahead((best, *tied), difference.relative if difference else None)
+    best, *others = ordered
+    # Who is behind somebody that is behind is behind as well, whatever his own repeats look like.
+    tied = list(itertools.takewhile(lambda name: _is_tie(row[best], row[name], of_run), others))
+    behind = others[len(tied) :]
+    difference = compare(row[best], row[behind[0]], of_run) if behind else None
+    needed = [more_repeats(row[best], row[name], of_run or Usual()) for name in tied]
+    more = min((count for count in needed if count is not None), default=None) if tied else 0
+    return Ahead((best, *tied), difference.relative if difference else None, more)
 
 
-def _is_tie(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def _is_tie(one: tuple[float, ...], other: tuple[float, ...], of_run: Usual | None) -> bool:
     """What is 0 has no share of which another could be more."""
-    found = compare(one, other)
+    found = compare(one, other, of_run)
     return one == other if found is None else found.tie
 
 
 def each(rows: Rows) -> dict[int, Ahead]:
     """For every number of users that several were measured with."""
-    found = {users: ahead(rows.values[users], rows.figure.less_is_better) for users in rows.users}
+    found = {users: ahead(rows.values[users], rows.figure.less_is_better, rows.usual) for users in rows.users}
     return {users: who for users, who in found.items() if who}
 
 
@@ -64,7 +72,7 @@ def crossings(rows: Rows) -> Iterator[str]:
 
 def _sign(rows: Rows, users: int, one: str, other: str) -> int:
     """1: more, -1: less, 0: a tie."""
-    found = compare(rows.values[users][one], rows.values[users][other])
+    found = compare(rows.values[users][one], rows.values[users][other], rows.usual)
     return 0 if found is None or found.tie else 1 if found.relative > 0 else -1
 
 

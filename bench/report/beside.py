@@ -68,7 +68,7 @@ def note(measured: Measured) -> str:
     cells = published.cells(recipe=measured.run.recipe)
     if not cells:
         return ""
-    load = cells[0].article.load
+    load = cells[0].load
     mine = {(step.prompt_tokens, step.answer_tokens) for step in measured.steps if step.target == PROXY}
     tool = f"They were measured with {load.tool}"
     lengths = f", {load.prompt:,} tokens in and {load.answer:,} out" if load.prompt and load.answer else ""

@@ -53,7 +53,7 @@ def changes(now: Measured, before: Measured) -> list[Change]:
     found = []
     for rows, was, setup, users in _pairs(now, before):
         new, old = rows.values[users][setup], was.values[users][setup]
-        difference = compare(new, old)
+        difference = compare(new, old, rows.usual)
         if difference:
             found.append(Change(rows, setup, users, fmean(old), fmean(new), difference.relative, difference.noise))
     order = list(FIGURES)

@@ -12,8 +12,9 @@ from bench.report import surroundings, words
 from bench.report.ahead import crossings, each
 from bench.report.beside import beside, note, sources
 from bench.report.changed import Change, changes
-from bench.report.plots import over_users, published_points
+from bench.report.plots import PUBLISHED, over_users, published_points
 from bench.report.series import MAIN, PROXY, Measured, Rows
+from bench.report.verdict import Verdict, verdict
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Part:
     rows: Sequence[tuple[str, ...]]
     svg: str = ""
     below: tuple[str, ...] = ()
-    #: The last column says who is ahead, or which way it went.
+    #: The second column says who is ahead, or the last which way it went.
     is_judged: bool = True
     #: So many columns at the left are words.
     words: int = 0
@@ -36,8 +37,11 @@ class Page:
     """A whole report."""
 
     title: str
-    to_do: list[str]
+    verdict: Verdict | None
+    besides: list[str]
     warnings: list[str]
+    #: Whether there are open markers in the plots.
+    has_published: bool
     changes: list[Part]
     parts: list[Part]
     further: list[Part]
@@ -51,12 +55,15 @@ def page(measured: Measured, names: Sequence[str], against: Measured | None) -> 
     """`names`: the figures that are wanted."""
     shown = [rows for rows in _ordered(measured, names) if _says_something(rows)]
     main = [rows for rows in shown if rows.figure.name in MAIN and rows.target == PROXY]
+    parts = [_part(measured, rows, plot=True) for rows in main]
     return Page(
         title=f"{measured.run.recipe}: {', '.join(measured.setups) or 'nothing came up'}",
-        to_do=words.to_do(measured),
+        verdict=verdict(measured),
+        besides=words.besides(measured),
         warnings=list(words.warnings(measured)),
+        has_published=any(PUBLISHED in part.svg for part in parts),
         changes=_changes(measured, against, names) if against else [],
-        parts=[_part(measured, rows, plot=True) for rows in main],
+        parts=parts,
         further=[_part(measured, rows, plot=False) for rows in shown if rows not in main],
         articles=_articles(measured),
         about=surroundings.about(measured),
@@ -86,14 +93,14 @@ def _part(measured: Measured, rows: Rows, plot: bool) -> Part:
     for users in rows.users:
         cells = [cell(rows.values[users].get(name, ())) for name in rows.setups] + ["did not come up"] * len(missing)
         judged = [str(who[users]) if users in who else ""] if rows.figure.is_judged else []
-        body.append((str(users), *cells, *judged))
+        body.append((str(users), *judged, *cells))
     judged_head = ("ahead",) if rows.figure.is_judged else ()
     columns = {setup.name: setup_of(setup) for setup in measured.run.setups}
     theirs = {name: where.how if where.topology == "replicas" else where.topology for name, where in columns.items()}
     points = published_points(rows, theirs, measured.run.recipe) if not rows.prompt else {}
     return Part(
         title=_title(rows),
-        head=("users", *rows.setups, *missing, *judged_head),
+        head=("users", *judged_head, *rows.setups, *missing),
         rows=body,
         svg=over_users(rows, [each.name for each in measured.run.setups], points) if plot else "",
         below=tuple(crossings(rows)) if rows.figure.is_judged and rows.target == PROXY else (),

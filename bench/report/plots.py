@@ -51,7 +51,7 @@ def over_users(rows: Rows, setups: Sequence[str], articles: dict[str, dict[int, 
     """
     salt = {"svg.hashsalt": f"{rows.figure.name}/{rows.target}/{rows.prompt}"}
     with matplotlib.rc_context(_SETTINGS | salt):
-        canvas = Canvas(figsize=(6.4, 3.9), layout="constrained")
+        canvas = Canvas(figsize=(4.6, 3.1), layout="constrained")
         axes = canvas.subplots()
         for name in rows.setups:
             _draw(axes, rows, name, *_STYLES[setups.index(name) % len(_STYLES)])
@@ -64,7 +64,7 @@ def over_users(rows: Rows, setups: Sequence[str], articles: dict[str, dict[int, 
         handles, labels = axes.get_legend_handles_labels()
         order = sorted(range(len(labels)), key=lambda number: labels[number].endswith(PUBLISHED))
         axes.legend([handles[number] for number in order], [labels[number] for number in order],
-                    loc="upper left", bbox_to_anchor=(0, -0.16), ncols=2, borderaxespad=0)  # fmt: skip
+                    loc="upper left", bbox_to_anchor=(0, -0.24), ncols=2, borderaxespad=0)  # fmt: skip
         return _svg(canvas, f"{rows.figure.title} over users")
 
 

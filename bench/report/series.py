@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import folder as folders
 from bench.figures import Figures, Percentiles, figures
+from bench.noise import Usual, usual
 from bench.records import Request, Run, Step
 from bench.slo import Slo
 from operations.plan.refusal import Finding, Refusal, nearest
@@ -83,7 +84,13 @@ class Rows:
 
     @property
     def users(self) -> list[int]:
+        """Numbers of users, the least first."""
         return sorted(self.values)
+
+    @property
+    def usual(self) -> Usual:
+        """How much its repeats differ as a rule."""
+        return usual(values for row in self.values.values() for values in row.values())
 
 
 @dataclass(frozen=True)

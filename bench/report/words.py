@@ -1,4 +1,4 @@
-"""The paragraph that says what to do, and what has to be known of a run before its figures are believed."""
+"""What is said beside the verdict, and what has to be known of a run before its figures are believed."""
 
 from __future__ import annotations
 
@@ -8,67 +8,19 @@ from bench.limit import NEAR
 from bench.profiles import PROFILES, WARM
 from bench.report.ahead import each as each_ahead
 from bench.report.series import PROXY, Measured, Rows
+from bench.report.verdict import joined, ranges
 from bench.resuming import ENDED
 
-#: Where all setups tie.
-NONE = "no difference"
 
-
-def to_do(measured: Measured) -> list[str]:
-    """Sentences. Of several prompts the first is judged."""
-    if len(measured.setups) < 2:
-        only = measured.setups[0] if measured.setups else "nothing"
-        return [f"One setup was measured ({only}): there is nothing to choose between.",
-                'Measure the others beside it: make bench TOPOLOGIES="solo cluster replicas".']  # fmt: skip
-    told = []
-    whole, ttft = (next(iter(measured.of(name)), None) for name in ("whole", "ttft"))
-    if whole:
-        told += [f"For the whole answer soonest: {_ranges(whole)}."]
-    if ttft:
-        told += [f"For the first token soonest: {_ranges(ttft)}."]
-    decode = next(iter(measured.of("decode")), None)
-    if decode:
-        told += [f"For the most tokens a second: {_ranges(decode)}."]
-    if whole and (knobs := _one_answer(measured, whole)):
-        told += [knobs]
-    return told
+def besides(measured: Measured) -> list[str]:
+    """For those to whom something else matters than the whole answer. Of several prompts the first is judged."""
+    wanted = (("ttft", "the first token soonest"), ("decode", "the most tokens a second"))
+    found = [(what, next(iter(measured.of(name)), None)) for name, what in wanted]
+    return [f"For {what}: {_ranges(rows)}." for what, rows in found if rows and len(measured.setups) > 1]
 
 
 def _ranges(rows: Rows) -> str:
-    """`cluster/mp for 1 to 16, no difference for 32`: neighbours of the same winners together."""
-    parts: list[tuple[str, int, int]] = []
-    for users, who in each_ahead(rows).items():
-        # In the order of the run: by their means ties would come in another order each time.
-        tied = sorted(who.names, key=rows.setups.index)
-        name = NONE if len(tied) > 1 and tied == rows.setups else " or ".join(tied)
-        if parts and parts[-1][0] == name:
-            parts[-1] = (name, parts[-1][1], users)
-        else:
-            parts.append((name, users, users))
-    if len(parts) == 1:
-        return f"{parts[0][0]} at {'any' if parts[0][0] == NONE else 'every'} number of users"
-    spans = [f"{low}" if low == high else f"{low} to {high}" for _, low, high in parts]
-    return ", ".join(f"{name} for {span}" for (name, _, _), span in zip(parts, spans, strict=True))
-
-
-def _one_answer(measured: Measured, whole: Rows) -> str:
-    """Which setup loses least over all numbers of users, as knobs."""
-    names = [name for name in whole.setups if all(name in whole.values[users] for users in whole.users)]
-    if not names:
-        return ""
-    lost = {name: max(_behind(whole, users, name) for users in whole.users) for name in names}
-    best = min(lost, key=lambda name: lost[name])
-    setup = next(each for each in measured.run.setups if each.name == best)
-    stages = f", pipeline_parallel = {setup.stages}" if setup.stages > 1 else ""
-    knobs = {"cluster": f", executor = {setup.executor}{stages}", "replicas": f", routing = {setup.routing}"}
-    where = f"topology = {setup.topology}{knobs.get(setup.topology, '')}"
-    rest = "never behind" if lost[best] <= 0 else f"at worst {lost[best]:.0%} behind the best"
-    return f"If the number of users is not known: {where}, {rest}."
-
-
-def _behind(rows: Rows, users: int, name: str) -> float:
-    means = {other: sum(values) / len(values) for other, values in rows.values[users].items()}
-    return means[name] / min(means.values()) - 1
+    return joined(ranges(rows, each_ahead(rows)))
 
 
 def warnings(measured: Measured) -> Iterator[str]:

@@ -11,6 +11,7 @@ from statistics import fmean
 import jinja2
 
 from bench import published
+from bench.report import verdict
 from bench.report.changed import changes
 from bench.report.page import Page, Part
 from bench.report.series import Measured
@@ -84,7 +85,10 @@ def markdown(page: Page) -> str:
 
 
 def _lines(page: Page) -> Iterator[str]:
-    yield from (f"# {page.title}", "", " ".join(page.to_do), "")
+    yield from (f"# {page.title}", "")
+    if page.verdict:
+        yield from verdict.text(page.verdict)
+    yield from ("", " ".join(page.besides), "")
     yield from (f"- {line}" for line in page.warnings)
     for title, parts in (
         ("", page.changes),

@@ -114,6 +114,19 @@ def test_a_deploy_in_the_midst_is_broken_off_with_the_run(two: Nodes) -> None:
     assert two.deploys == ["solo", "replicas"] and two.deployed == "replicas"
 
 
+def test_rounds_go_on_until_all_is_known_or_the_time_is_spent(two: Nodes) -> None:
+    asked = {name: value for name, value in TINY.items() if name != "REPEATS"}
+    done = two.bench(**asked, FOR="30s", TARGETS="proxy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "at most 30 s of measuring (a round takes about " in done.stdout
+    assert "each whole answer is known to 3%, after" in done.stdout or "its time is spent, after" in done.stdout
+    run, steps, _ = read(only(two.runs))
+    rounds = {step.repeat for step in steps if not step.is_known}
+    assert rounds == set(range(len(rounds))) and 2 <= len(rounds) < run.repeats == 30
+    # Whatever the time, the known answers are asked.
+    assert sum(step.is_known for step in steps) == 1 and "ended" in run.environment
+
+
 def test_an_engine_that_dies_of_a_load_is_waited_for_and_not_asked_for_it_again(two: Nodes) -> None:
     two.faults(dies_of=3)
     asked = {**TINY, "TARGETS": "engines", "USERS": "1 4", "PROFILE": "decode200"}

@@ -18,8 +18,12 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "remedy"),
     [
-        ("", "says no number of users", 'e.g. LOAD="users=8'),
-        ("prompt=100", "says no number of users", 'e.g. LOAD="users=8'),
+        ("", "says no number of users", 'e.g. LOAD="8 users chat"'),
+        ("prompt=100", "says no number of users", 'e.g. LOAD="8 users chat"'),
+        ("0 users", "users=`0` is no number of users", "1 to 4096"),
+        ("8 users 1.5 in", "prompt=`1.5` is no number of tokens", "4k is 4,000"),
+        ("8 users cached=120%", "cached=`120%` is no share of a prompt", "0% to 99%"),
+        ("8 users each=0", "each=`0` is no speed", "each=10"),
         ("users=0", "users=`0` is no number of users", "1 to 4096"),
         ("users=-1", "users=`-1` is no number of users", "1 to 4096"),
         ("users=many", "users=`many` is no number of users", "1 to 4096"),
@@ -29,6 +33,8 @@ def test_words() -> None:
         ("users=8 answer=1.5", "answer=`1.5` is no number of tokens", "1 to 1000000"),
         ("users=8 promt=4", "`promt` is no word of a load", "did you mean `prompt`?"),
         ("users=8 x", "`x` is no word of a load", "they are: users, prompt"),
+        ("8 users chatt", "`chatt` is no word of a load", "did you mean `chat`?"),
+        ("users=8 each=10 tpot=1s", "`each` and `tpot` are the same target", "say one of them"),
         ("users=8 users=9", "`users` is there twice", "say it once"),
         ("users=8 ttft=2", "`ttft=2` is no time", "a number above 0 with s or ms"),
         ("users=8 ttft=0s", "`ttft=0s` is no time", "a number above 0 with s or ms"),
@@ -41,6 +47,38 @@ def test_bad_words(text: str, problem: str, remedy: str) -> None:
         read(text)
     (finding,) = refused.value.findings
     assert finding.where == "LOAD" and problem in finding.problem and remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "load"),
+    [
+        ("8 users", Load(8)),
+        ("8 users, 4k in, 300 out", Load(8, 4000, 300)),
+        ("users=8 prompt=1,024 answer=1k", Load(8, 1024, 1000)),
+        ("one user 100k prompt", Load(1, 100_000)),
+        ("12 people chatting", Load(12, 1000, 300)),
+        ("4 coding agents ttft=2s", Load(4, 16_000, 500, Slo(ttft_s=2.0), cached=0.75)),
+        ("2 users long documents prompt=60k", Load(2, 60_000, 500)),
+        ("8 users each=10", Load(8, target=Slo(tpot_s=0.1))),
+        ("3 users cached=50%", Load(3, cached=0.5)),
+    ],
+)
+def test_as_people_say_it(text: str, load: Load) -> None:
+    assert read(text) == load
+
+
+def test_without_users_and_with_a_target_their_number_is_what_is_asked() -> None:
+    assert read("chat ttft=2s").asks_how_many and not read("8 users ttft=2s").asks_how_many
+
+
+def test_a_load_that_was_cut_at_its_first_space_is_noticed() -> None:
+    """What make takes for variables of its own."""
+    made = {"MAKEFLAGS": " -- prompt=4k LOAD=users=8", "prompt": "4k"}
+    with pytest.raises(Refusal, match="was cut at its first space: `prompt=4k`"):
+        read("users=8", made)
+    whole = {"MAKEFLAGS": " -- LOAD=users=8\\ prompt=4k"}
+    assert read("users=8 prompt=4k", whole).prompt == 4000
+    assert read("users=8", {"MAKEFLAGS": "", "prompt": "a shell's own"}).prompt == 1024
 
 
 def test_every_fault_is_said() -> None:

@@ -27,6 +27,9 @@ _FRAME = """<!doctype html><iframe id="f" src="{page}" style="width:{width}px;he
     wide: root.scrollWidth, seen: root.clientWidth, page: style.backgroundColor, text: style.color,
     plots: inside.querySelectorAll("figure svg").length, plot: svg ? svg.getBoundingClientRect().width : 0,
     plot_text: text ? this.contentWindow.getComputedStyle(text).fill : "",
+    answer: inside.getElementById("answer").textContent,
+    verdict: inside.querySelectorAll("#verdict tbody tr").length,
+    below: inside.getElementById("verdict").getBoundingClientRect().bottom,
     tables: inside.querySelectorAll("table").length, say: inside.getElementById("to-do").textContent,
     loads: this.contentWindow.performance.getEntriesByType("resource").map(function (each) {{ return each.name; }})
   }});

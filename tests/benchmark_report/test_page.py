@@ -29,7 +29,9 @@ def test_nothing_has_to_be_scrolled_sideways(page: Path, tmp_path: Path, width: 
     seen = looked_at(page, tmp_path, width)
     assert seen["wide"] <= seen["seen"] <= width
     assert seen["plots"] == len(MAIN) and 250 < seen["plot"] <= width
-    assert seen["tables"] > 15 and "For the whole answer soonest" in seen["say"]
+    assert seen["tables"] > 15 and "For the first token soonest" in seen["say"]
+    # The answer and a row for each number of users are seen before anything is scrolled.
+    assert seen["answer"].startswith("Run ") and seen["verdict"] == 7 and (width < 600 or seen["below"] < 900)
 
 
 @needs_browser

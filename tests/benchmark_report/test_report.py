@@ -16,7 +16,8 @@ from bench.report.beside import beside
 from bench.report.changed import changes
 from bench.report.page import cell, page
 from bench.report.series import FIGURES, Measured, Rows, measured
-from bench.report.words import to_do
+from bench.report.verdict import verdict
+from bench.report.words import besides
 from bench.report.write import markdown, table
 from tests.benchmark_report.made_up import FORMULAS, USERS, made_up_run, setup
 
@@ -49,7 +50,7 @@ def test_who_is_ahead_and_by_how_much() -> None:
     less = ahead({"a": (100.0, 101.0), "b": (80.0, 80.5)}, True)
     assert less and str(less) == "b (-20%)"
     tie = ahead({"a": (100.0, 110.0), "b": (98.0, 109.0), "c": (10.0, 10.1)}, False)
-    assert tie and str(tie) == "tie: a, b"
+    assert tie and tie.names == ("a", "b") and str(tie) == "a or b: no difference"
     assert ahead({"a": (1.0,)}, False) is None
     none = ahead({"a": (50.0, 50.0), "b": (0.0, 0.0)}, False)
     assert none and none.names == ("a",) and str(none) == "a"
@@ -65,12 +66,58 @@ def test_where_lines_cross() -> None:
     assert list(crossings(sooner)) == ["b passes a between 1 and 4 users, at about 2"]
 
 
-def test_what_to_do_is_said_first(run: Measured) -> None:
+def test_the_answer_is_said_first_with_a_row_for_each_number_of_users(run: Measured) -> None:
+    found = verdict(run)
+    assert found and found.headline == (
+        "Run cluster/mp for 1 to 8, replicas from 16 users. "
+        "If you can't say how many: cluster/mp, at worst 29% behind the best."
+    )
+    assert found.command == 'make apply DATA="topology=cluster executor=mp"'
+    assert found.of.startswith("Ahead: cluster/mp for 1 to 8, replicas from 16. Judged by the whole answer")
+    assert [(line.users, line.run) for line in found.lines][-1] == (64, "replicas")
+    first = found.lines[0]
+    assert (first.figures, first.gain, first.sure) == ("5.8 s", "26% sooner than replicas", "sure (3 repeats)")
     seen = page(run, NAMES, None)
-    assert seen.to_do[0] == "For the whole answer soonest: cluster/mp for 1 to 8, replicas for 16 to 64."
-    assert seen.to_do[1] == "For the first token soonest: replicas at every number of users."
-    assert seen.to_do[3].startswith("If the number of users is not known: topology = cluster, executor = mp, at worst")
-    assert seen.warnings == []
+    assert seen.besides[0] == "For the first token soonest: replicas for every number of users."
+    assert seen.warnings == [] and seen.has_published
+
+
+def test_two_repeats_are_enough_for_what_is_far_apart() -> None:
+    """The spread of a run's other cells stands in for what two repeats can't say."""
+    row: dict[str, tuple[float, ...]] = {"a": (100.0, 101.0), "b": (100.5, 99.8)}
+    near = dict.fromkeys((1, 2, 4, 8), row)
+    found = verdict(_of(rows({**near, 16: {"a": (442.0, 448.0), "b": (299.0, 280.0)}}, "decode")))
+    assert found and [line.is_sure for line in found.lines] == [True] * 5
+    assert found.lines[-1].run == "a" and found.lines[-1].sure == "sure (2 repeats)"
+    assert found.lines[0].run == "any of them" and found.lines[0].sure == "no difference to be seen (2 repeats)"
+
+
+def test_too_few_repeats_are_said_as_that_with_how_many_it_takes() -> None:
+    row: dict[str, tuple[float, ...]] = {"a": (100.0, 104.0), "b": (95.0, 99.0)}
+    found = verdict(_of(rows(dict.fromkeys((1, 2), row), "decode")))
+    assert found and not found.lines[0].is_sure
+    assert found.lines[0].sure == "too few repeats to tell: 2 more"
+    again = {name: values * 4 for name, values in row.items()}
+    more = verdict(_of(rows({1: again}, "decode")))
+    assert more and more.lines[0].is_sure and more.lines[0].run == "a"
+
+
+def test_who_is_behind_one_that_is_behind_is_no_winner() -> None:
+    """Whatever its own repeats look like."""
+    found = ahead({"a": (100.0, 100.1, 99.9), "b": (90.0, 90.1, 89.9), "c": (60.0, 140.0, 60.0)}, False)
+    assert found and found.names == ("a",)
+
+
+def test_a_packed_run_opens_and_a_spoilt_one_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = Path(__file__).parents[2] / "docs/gpu/runs/dense-14b-standard"
+    assert main({"RUN": str(example), "OUT": str(tmp_path / "out")}) == 0
+    assert "Run cluster/mp" in (tmp_path / "out/report.md").read_text()
+    folder = made_up_run(tmp_path / "run", users=(1,))
+    (folder / "requests.jsonl").unlink()
+    (folder / "requests.jsonl.xz").write_bytes(b"no xz")
+    capsys.readouterr()
+    assert main({"RUN": str(folder)}) == 1
+    _one_line(capsys.readouterr().err, "requests.jsonl.xz  was cut or changed: it is no whole .xz")
 
 
 def test_what_makes_figures_doubtful(tmp_path: Path) -> None:
@@ -83,8 +130,8 @@ def test_what_makes_figures_doubtful(tmp_path: Path) -> None:
     assert "cluster/mp: 6 requests failed (the first: made up: connection reset)." in told
     assert "The client was near its own limit" in told
     decode = seen.parts[0]
-    assert decode.head == ("users", "cluster/mp", "replicas", "solo", "ahead")
-    assert decode.rows[0][3] == "did not come up"
+    assert decode.head == ("users", "ahead", "cluster/mp", "replicas", "solo")
+    assert decode.rows[0][4] == "did not come up"
 
 
 def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
@@ -99,14 +146,18 @@ def test_what_ties_is_said_in_one_order_and_shortly_where_it_is_all() -> None:
     row = {
         users: {name: (value,) * 3 for name, value in zip("abc", values, strict=True)} for users, values in ties.items()
     }
-    told = "For the whole answer soonest: no difference for 1 to 2, a or b for 4 to 8, b for 16."
-    assert to_do(_of(rows(row, "whole")))[0] == told
-    assert to_do(_of(rows({1: row[1], 2: row[2]}, "whole")))[0].endswith(
-        "soonest: no difference at any number of users."
-    )
+
+    def told(found: Rows) -> str:
+        seen = verdict(_of(found))
+        assert seen
+        return seen.of.removeprefix("Ahead: ").split(". ")[0]
+
+    assert told(rows(row, "whole")) == "any of them for 1 to 2, a or b for 4 to 8, b from 16"
+    assert told(rows({1: row[1], 2: row[2]}, "whole")) == "any of them for every number of users"
     # What did not answer there is no tie.
     del row[1]["c"], row[2]["c"]
-    assert "a or b for 1 to 8" in to_do(_of(rows(row, "whole")))[0]
+    assert told(rows(row, "whole")).startswith("a or b for 1 to 8")
+    assert besides(_of(rows(row, "decode")))[0].startswith("For the most tokens a second: ")
 
 
 def _of(found: Rows) -> Measured:
@@ -152,7 +203,7 @@ def test_a_change_is_told_from_noise(tmp_path: Path) -> None:
 def test_markdown_and_csv_have_the_same_figures(run: Measured) -> None:
     text = markdown(page(run, NAMES, None))
     decode = run.of("decode")[0].values[8]["solo"]
-    assert f"| 8 | {cell(decode)} |" in text
+    assert f"| {cell(decode)} |" in text
     lines = list(csv.DictReader(io.StringIO(table(run, None, NAMES))))
     mine = next(line for line in lines if (line["source"], line["setup"], line["users"], line["figure"]) ==
                 ("made-up", "solo", "8", "decode"))  # fmt: skip
@@ -162,7 +213,10 @@ def test_markdown_and_csv_have_the_same_figures(run: Measured) -> None:
 
 def test_one_setup_alone_is_nothing_to_choose_between(tmp_path: Path) -> None:
     seen = page(measured(made_up_run(tmp_path / "one", names=("solo",), users=(1,))), NAMES, None)
-    assert seen.to_do[0] == "One setup was measured (solo): there is nothing to choose between."
+    assert seen.verdict and seen.verdict.headline.startswith(
+        "One setup was measured (solo): there is nothing to choose"
+    )
+    assert seen.verdict.command == 'make bench TOPOLOGIES="solo cluster replicas"'
 
 
 def test_files_and_a_chosen_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

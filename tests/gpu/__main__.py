@@ -55,6 +55,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--profile", nargs="+", choices=("standard", "agent"), default=["standard", "agent"])
     parser.add_argument("--users", type=int, nargs="+", help="instead of the profile's")
+    parser.add_argument("--prompt", type=int, help="tokens, instead of the profile's")
+    parser.add_argument("--answer", type=int, help="tokens, instead of the profile's")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2, help="requests of each user in a step")
     parser.add_argument("--seconds", type=float, default=3600, help="of a model; what is left out then is not measured")
@@ -104,6 +106,7 @@ def _proxy(setup: str) -> str:
 def _profile(name: str, given: argparse.Namespace) -> Profile:
     """With what is given in place of its own. Conversations are long: one of each user, and fewer users."""
     base = PROFILES[name]
+    base = replace(base, prompts=(given.prompt,) if given.prompt else base.prompts, answer=given.answer or base.answer)
     if name == "agent":
         users = tuple(given.users or (2, 8, 32))
         return replace(base, users=users, repeats=min(given.repeats, 2), direct=())

@@ -1,0 +1,113 @@
+"""Answers over several questions: how many users, which recipe, whether more nodes are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bench.advise.asking import MEASURE, Asked
+from bench.advise.choose import Choice, choose, error_between
+from bench.advise.load import Load
+from bench.advise.options import MOST, Outlook, Question
+from bench.advise.tell import gives, is_own, target
+from bench.advise.words import called, command, folded, number, seconds, sure, users
+from operations.plan.refusal import Finding, Refusal
+
+Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
+    """Up to how many users stay within the target, in each setup. Raises Refusal where nothing is known."""
+    counts = {setup: question.most_in_target(setup, load) for setup in question.setups()}
+    known = {setup: count for setup, count in counts.items() if count is not None}
+    if not known:
+        raise Refusal(Finding("LOAD", f"nothing is known of {question.recipe.name} at such lengths", MEASURE))
+    best = max(known, key=lambda setup: known[setup])
+    if not known[best]:
+        alone = question.outlook(best, load.at(1))
+        yield folded(f"Nobody: {target(load.target)} is missed by one user alone ({gives(alone)}; {sure(alone)}).")
+    else:
+        named = called(best, question.nodes)
+        more = " or more" if known[best] >= MOST else ""
+        run = command(question, best, declared, is_own(question, best))
+        yield folded(f"Up to {users(known[best])}{more} with {named}: {run}")
+        seen = question.outlook(best, load.at(known[best]))
+        yield folded(f"They get: {gives(seen)}. {sure(seen).capitalize()}: {seen.words or 'no table, no run'}.")
+    yield ""
+    asked = f"{load.prompt:,} tokens in, {load.answer:,} out"
+    yield folded(f"{question.recipe.name} on {question.nodes} Sparks; {target(load.target)}; {asked}", "  ")
+    yield ""
+    rows = []
+    for setup, count in sorted(known.items(), key=lambda each: -each[1]):
+        seen = question.outlook(setup, load.at(max(count, 1)))
+        beyond = question.outlook(setup, load.at(count + 1))
+        name = called(setup, question.nodes).removeprefix("the ")
+        name += f", {setup.how}" if setup.topology == "replicas" else ""
+        rows.append((name, users(count), seconds(beyond.first), number(beyond.of("user")), sure(seen)))
+    yield ("", "within it", "with one more: first token", "each tok/s", "how sure"), rows
+    yield "All ask at the same moment, which is the worst that they can do."
+
+
+def lines(told: Asked) -> Iterator[Line]:
+    """Of several recipes, or several numbers of nodes."""
+    if len({question.recipe.name for question in told.questions}) > 1:
+        yield from _recipes(told)
+    else:
+        yield from _nodes(told)
+
+
+def _best(question: Question, load: Load) -> tuple[Choice, Outlook] | None:
+    outlooks = [question.outlook(setup, load) for setup in question.setups()]
+    choice = choose(question, outlooks, load)
+    return (choice, next(each for each in outlooks if each.setup == choice.setup)) if choice else None
+
+
+def _recipes(told: Asked) -> Iterator[Line]:
+    load = told.load
+    found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
+    # Who is within the target comes first, then who has the whole answer soonest.
+    found.sort(key=lambda each: ((each[2].missed or 0.0) > 1, each[2].whole or 0.0))
+    if not found:
+        raise Refusal(Finding("LOAD", "of no recipe anything is known at this load", MEASURE))
+    question, choice, best = found[0]
+    yield folded(f"The fastest is {question.recipe.name}, {called(choice.setup, question.nodes)}:")
+    yield f"  {command(question, choice.setup, told.declared, is_own(question, choice.setup))}"
+    yield folded(
+        f"{users(load.users)}: {gives(best)}; {sure(best)}. Speed alone: how good answers are is not judged here."
+    )
+    yield ""
+    rows = [
+        (question.recipe.name, called(choice.setup, question.nodes).removeprefix("the "), seconds(best.first),
+         number(best.of("user")), seconds(best.whole), sure(best))
+        for question, choice, best in found
+    ]  # fmt: skip
+    yield ("recipe", "best as", "first token", "each tok/s", "whole", "how sure"), rows
+    known = {question.recipe.name for question, _, _ in found}
+    unknown = [question.recipe.name for question in told.questions if question.recipe.name not in known]
+    yield from (folded(f"left out: {each}") for each in told.left_out)
+    if unknown:
+        yield folded(f"left out, nothing is known at this load: {', '.join(unknown)}")
+
+
+def _nodes(told: Asked) -> Iterator[Line]:
+    load = told.load
+    found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
+    if not found:
+        raise Refusal(Finding("LOAD", "nothing is known at this load", MEASURE))
+    (few, _, before), (many, choice, after) = found[0], found[-1]
+    assert before.whole and after.whole
+    gain, error = before.whole / after.whole - 1, error_between(before, after)
+    verdict = "No difference that one could be sure of" if gain < error else "Yes" if gain >= 0.5 else "A little"
+    sooner = f"the whole answer after {seconds(after.whole)} in place of {seconds(before.whole)}"
+    all_ = f"{number(after.together)} in place of {number(before.together)} tokens a second of all"
+    yield folded(f"{verdict}: {many.nodes} Sparks in place of {few.nodes} bring {sooner}, and {all_}.")
+    yield f"  {command(many, choice.setup, told.declared, is_own(many, choice.setup))}"
+    yield folded(f"How sure: {before.setup}: {sure(before)}; {after.setup}: {sure(after)} ({after.words}).")
+    yield ""
+    yield folded(f"{few.recipe.name}; {load}", "  ")
+    yield ""
+    rows = [
+        (f"{question.nodes} Sparks", called(best.setup, question.nodes).removeprefix("the "), seconds(best.first),
+         number(best.of("user")), seconds(best.whole), number(best.together), sure(best))
+        for question, _, best in found
+    ]  # fmt: skip
+    yield ("", "best as", "first token", "each tok/s", "whole", "all tok/s", "how sure"), rows

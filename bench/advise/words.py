@@ -1,0 +1,89 @@
+"""Figures and setups in words, the same on the terminal, in a report and on the page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from bench.advise.choose import ERRORS
+from bench.advise.options import Outlook, Question
+from bench.advise.setups import Kind, Setup
+
+#: Columns of a terminal that everybody has.
+WIDTH = 98
+
+
+def number(value: float | None) -> str:
+    """Tokens a second."""
+    return "-" if value is None else f"{value:,.0f}" if value >= 20 else f"{value:.1f}"
+
+
+def seconds(value: float | None) -> str:
+    """`870 ms`, `2.4 s`, `41 s`, `5 min`."""
+    if value is None:
+        return "-"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 9.95 else f"{value:,.0f} s" if value < 180 else f"{value / 60:,.0f} min"
+
+
+def users(count: int) -> str:
+    """`1 user`."""
+    return f"{count} user{'' if count == 1 else 's'}"
+
+
+def called(setup: Setup, nodes: int = 2) -> str:
+    """A setup in a sentence; `nodes`: how many there are, so that what takes all of them need not be said."""
+    if setup.topology == "solo":
+        return "solo"
+    if setup.group > 1:
+        return "replicas of pairs"
+    all_ = setup.nodes == nodes
+    if setup.topology == "cluster":
+        return "the cluster" if all_ else f"a cluster of {setup.nodes}"
+    return "replicas" if all_ else f"replicas on {setup.nodes}"
+
+
+def sure(outlook: Outlook) -> str:
+    """How sure its figures are, in three words."""
+    kind: Kind = outlook.kind
+    return {
+        "own run": "measured here",
+        "published": "measured by others",
+        "computed": f"computed, off by {ERRORS['computed']:.0%}",
+        "estimate": f"estimated, off by {ERRORS['estimate']:.0%}",
+    }[kind]
+
+
+def command(question: Question, setup: Setup, declared: str, is_own: bool) -> str:
+    """What makes it so. Routing and executor stay as they are declared, unless the owner's own runs have others."""
+    data = [f"recipe={question.recipe.name}"] if question.recipe.name != declared else []
+    data.append(f"topology={setup.topology}")
+    if setup.group > 1:
+        data.append(f"nodes_per_replica={setup.group}")
+    if is_own and setup.how:
+        how, _, stages = setup.how.partition(", pipeline_parallel = ")
+        data.append(f"{'executor' if setup.topology == 'cluster' else 'routing'}={how}")
+        data += [f"pipeline_parallel={stages}"] if stages else []
+    return f'make apply DATA="{" ".join(data)}"'
+
+
+def folded(text: str, indent: str = "") -> str:
+    """Lines of a terminal's width."""
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent or "  ", break_long_words=False)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned, in a terminal's width: what is too long in the last column goes on below."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    before = sum(widths[:-1]) + 2 * (len(columns) - 1)
+    for each in (columns, *rows):
+        start = "".join(f"{cell:<{width}}  " for cell, width in zip(each[:-1], widths[:-1], strict=True))
+        first, *more = textwrap.wrap(each[-1], max(WIDTH - before, 20)) or [""]
+        yield (start + first).rstrip()
+        yield from (" " * before + line for line in more)
+
+
+def by(share: float) -> str:
+    """How far ahead: `by 12%`, `3.9 times`."""
+    return f"by {share:.0%}" if share < 1 else f"{1 + share:.1f} times"
