@@ -49,7 +49,7 @@ def check_survey(
         _machine(survey, head, here),
         _walls(survey),
         _gpu(survey, here),
-        demand.check(survey, here, tuning.kept_gib(survey, knobs)),
+        demand.check(survey, here, tuning.kept_gib(survey, knobs), knobs.memory_floor_gib),
         tuning.check(survey, knobs),
         # The head obtains every model's files and images: the others get them from there.
         _room(node, survey, models if node.is_head else here, knobs),

@@ -148,12 +148,15 @@ class Walls(TypedDict, total=False):
 
 
 class Memory(TypedDict):
-    """MiB; `ollama_mib`: what an engine's start unloads; `min_free_kib`: what the kernel keeps free."""
+    """MiB; `ollama_mib`: what an engine's start unloads; `min_free_kib`: what the kernel keeps free;
+    `swapped_kib`: what is swapped out.
+    """
 
     total_mib: int
     available_mib: int
     ollama_mib: NotRequired[int]
     min_free_kib: NotRequired[int]
+    swapped_kib: NotRequired[int]
 
 
 class Clocks(TypedDict):

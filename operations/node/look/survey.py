@@ -169,6 +169,7 @@ def _memory() -> Memory:
     return {
         "total_mib": int(found["MemTotal"]) // 1024,
         "available_mib": int(found["MemAvailable"]) // 1024,
+        "swapped_kib": int(found.get("SwapTotal", 0)) - int(found.get("SwapFree", 0)),
         "min_free_kib": int(read(Path("/proc/sys/vm/min_free_kbytes")) or 0),
     }
 
