@@ -104,11 +104,21 @@ def test_where_there_is_no_driver_the_script_says_so(tmp_path: Path) -> None:
         assert fault and "gets no nvidia-smi" in fault.problem
 
 
-def test_a_specification_counts_where_docker_takes_such_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpu_trial, "CDI_FOLDERS", (str(tmp_path / "cdi"), str(tmp_path / "none")))
-    on = {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}
+def test_what_engines_have_stays_while_docker_can_do_it(tmp_path: Path) -> None:
+    cdi, hook = "docker run --device nvidia.com/gpu=all x", "docker run --gpus all x"
+    booted: dict[str, Any] = {"CDISpecDirs": [str(tmp_path)], "Runtimes": {"nvidia": {}}, "ServerVersion": "28.2.2"}
+    # The specification is not made yet.
+    assert gpu_trial.by_cdi(booted, [cdi]) and not gpu_trial.by_cdi(booted, [hook])
+    made = booted | {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}
+    assert gpu_trial.by_cdi(made, [cdi]) and not gpu_trial.by_cdi(made, [hook])
+    # Nothing is there, or Docker can no longer do what there is.
+    assert gpu_trial.by_cdi(made, []) and not gpu_trial.by_cdi(booted, [])
+    assert gpu_trial.by_cdi(made | {"Runtimes": {}}, [hook])
+    assert not gpu_trial.by_cdi({"Runtimes": {"nvidia": {}}}, [cdi])
+
+
+def test_a_specification_counts_where_docker_takes_such_devices(tmp_path: Path) -> None:
+    on = {"CDISpecDirs": [str(tmp_path / "cdi"), str(tmp_path / "none")]}
     assert not gpu_trial.is_specified(on)
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi/other.yaml").write_text("kind: vendor.com/nic\n")

@@ -94,7 +94,7 @@ def main(
             "software": software.result(),
             "nvidia": _nvidia(),
             "clocks": clocked.result() if clocked else None,
-            "cdi": gpu_trial.is_specified(info),
+            "cdi": gpu_trial.by_cdi(info, [read(run) for run in Path(ETC).glob("engine*/run.sh")]),
             "gpu": [list(each) for each in taken.result()] if taken else [],
             "saw_gpu": {local: gpu_trial.seen(each["image"].get("id", "")) for local, each in state["images"].items()}
             if gpu
