@@ -114,6 +114,13 @@ def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
         yield "Docker has no NVIDIA runtime", remedy
     # The driver, and who else computes (operations/node/machine/on_gpu.py).
     yield from ((problem, remedy) for problem, remedy in survey["gpu"])
+    if not demand.is_serving(survey):
+        yield from strangers(survey)
+
+
+def strangers(survey: Survey) -> Findings:
+    """Other programs on the GPU: they keep an engine from its start, and are a remark beside one that runs."""
+    yield from ((problem, remedy) for problem, remedy in survey.get("strangers", []))
 
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:

@@ -71,9 +71,8 @@ def check(
         if total_gib < need:
             yield f"has {total_gib:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
             return
-    units = survey["state"]["services"]["units"]
     # A running engine gives its memory back before the next one starts. What the kernel is to keep it takes first.
-    if any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE)):
+    if is_serving(survey):
         left_gib = memory["available_mib"] / 1024 - kept_gib
         if kept_gib and left_gib < floor_gib:
             yield (
@@ -85,6 +84,12 @@ def check(
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
     yield from _missing(models, total_gib, (memory["available_mib"] + ollama_mib) / 1024 - kept_gib, floor_gib)
+
+
+def is_serving(survey: Survey) -> bool:
+    """Whether an engine runs on the node."""
+    units = survey["state"]["services"]["units"]
+    return any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE))
 
 
 def _missing(

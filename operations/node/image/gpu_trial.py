@@ -127,10 +127,16 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
         return None
     told: Json = {}
     try:
-        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"])
+        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"], exports=trial["exports"])
         if done.returncode == 0:
             told = json.loads(done.stdout.splitlines()[-1])
         words = _last(done.stderr) or f"it ends with {done.returncode}"
+    except TimeoutError as error:
+        if trial["serving"]:
+            # A node that computes may be late, and nothing waits for the answer.
+            remark = f"whether the engine's image sees the GPU is not known: {error} beside the engine that runs"
+            return {"problem": "", "remedy": "", "remark": remark}
+        words = str(error)
     except (OSError, ValueError, IndexError) as error:
         words = str(error)
     if fault := judged(told) if told else _not_started(trial, image, words):

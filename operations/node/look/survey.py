@@ -70,6 +70,7 @@ def main(
         state = main_look(**look)
         shut = pool.submit(firewall.shut, firewall.tries(state["links"], office, **inlets) if inlets else [])
         info = docker.result()
+        faults = taken.result() if taken else []
         store = Path(expand(look["store"]))
         return {
             "sudo": True,
@@ -95,7 +96,8 @@ def main(
             "nvidia": _nvidia(),
             "clocks": clocked.result() if clocked else None,
             "cdi": gpu_trial.by_cdi(info, [read(run) for run in Path(ETC).glob("engine*/run.sh")]),
-            "gpu": [list(each) for each in taken.result()] if taken else [],
+            "gpu": [[each.problem, each.remedy] for each in faults if not each.stranger],
+            "strangers": [[each.problem, each.remedy] for each in faults if each.stranger],
             "saw_gpu": {local: gpu_trial.seen(each["image"].get("id", "")) for local, each in state["images"].items()}
             if gpu
             else {},
