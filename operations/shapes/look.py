@@ -189,12 +189,12 @@ class Survey(TypedDict, total=False):
     """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
 
     `management`: the address that the login came in on, `came_in_by` its netdev; `cdi`: engines get the GPU by a CDI
-    specification; `gpu`: [problem, remedy] of what keeps an engine from it,
-    `strangers`: of other programs on it; `saw_gpu`: with what the images'
-    containers have seen it, by their local names; `unwritable`: where the login can't make the store; `deaf`: receivers
-    of alarms that take no connection; `archives` and `source`: what is wrong with them; `clocks`: where they are asked
-    for; `foreign`: places that are not the login's; `vocabulary` and `inside` by the images' local names; `mtp`,
-    `layout` by the models' keys; `main`: repo -> commit; `shut`: what the owner's firewall would not let in.
+    specification; `gpu`: [problem, remedy] of what keeps an engine from it, `strangers`: of other programs on it;
+    `saw_gpu`: with what the images' containers have seen it, by their local names; `unwritable`: where the login can't
+    make the store; `deaf`: receivers of alarms that take no connection; `archives` and `source`: what is wrong with
+    them; `clocks`: where they are asked for; `foreign`: places that are not the login's; `vocabulary` and `inside` by
+    the images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit; `shut`: what the owner's
+    firewall would not let in.
     """
 
     python: bool

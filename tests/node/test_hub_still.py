@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from operations.node.copy import hub, silence
+from operations.node.copy.meter import Meter
 from operations.node.copy.silence import Silence
 from tests.node import test_hub
 from tests.node.models import FOLDER, REVISION
@@ -156,9 +157,9 @@ class Clock:
 def test_a_router_that_restarts_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails at once behind a client that stood still: the pauses grow, and are three minutes together."""
     paused: list[float] = []
-    tries = iter([hub.Try({}, hub.Meter(leg="Hub"), "nothing came", again=True)])
-    later = hub.Try({}, hub.Meter(leg="Hub"), "Name or service not known")
+    tries = iter([hub.Try({}, Meter(leg="Hub"), "nothing came", again=True)])
+    later = hub.Try({}, Meter(leg="Hub"), "Name or service not known")
     monkeypatch.setattr(hub, "_try", lambda *_: next(tries, later))
-    monkeypatch.setattr(hub.time, "sleep", paused.append)
+    monkeypatch.setattr(time, "sleep", paused.append)
     assert "5 times in a row" in alone(tmp_path, monkeypatch)["error"]
     assert paused == sorted(paused) and paused[0] <= 5 and sum(paused) >= 180 and silence.SILENCE_S >= 90
