@@ -51,6 +51,7 @@ _WORDS = Room(
             "environment",
             "files",
             "knob_fields",
+            "spark",
             "knobs",
             "nodes",
             "patterns",

@@ -16,8 +16,9 @@ from operations.plan import holes, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
-from operations.plan.checks import check_survey
+from operations.plan.checks import check_survey, strangers
 from operations.plan.declared import Declared, DeclaredModel, images_of
+from operations.plan.demand import is_serving
 from operations.plan.engines import ENGINES
 from operations.plan.fabric import inlets
 from operations.plan.images import engine_image
@@ -95,6 +96,8 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
                 f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
                 f'sudo chown -R "$USER": {place}'
             )
+        for problem, remedy in strangers(survey) if survey.get("sudo") and is_serving(survey) else ():
+            logger.warning(f"{host.name}: {problem}: the engine would not start again beside it; {remedy}")
         if survey.get("cdi") and survey["software"].get("nvidia-container-toolkit") == "1.19.1":
             logger.warning(
                 f"{host.name}: with CDI and NVIDIA's toolkit 1.19.1 a Spark froze under heavy loads, with 1.19.0 and "

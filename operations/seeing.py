@@ -8,7 +8,8 @@ import gevent
 from pyinfra import logger
 from pyinfra.api.host import Host
 
-from operations.plan.engine_service import gpu_trial
+from operations.plan.demand import is_serving
+from operations.plan.engine_service import gpu_exports, gpu_trial
 from operations.plan.images import Image, without_tag
 from operations.plan.nodes import Node
 from operations.plan.refusal import Finding
@@ -49,9 +50,17 @@ def _owed(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Iterator
     found: dict[str, GpuTrial] = {}
     for model in (each for each in models if each.recipe.needs.gpu):
         flags = gpu_trial(model, model.on(node.name))
+        exports = gpu_exports(model.recipe)
         by = {"flags": flags, "driver": survey["nvidia"], "software": survey["software"]}
+        by |= {"exports": exports} if exports else {}
         if survey["saw_gpu"].get(model.image.local) != by:
-            found[model.image.local] = {"names": _names(model.image), "flags": flags, "by": by}
+            found[model.image.local] = {
+                "names": _names(model.image),
+                "flags": flags,
+                "exports": exports,
+                "serving": is_serving(survey),
+                "by": by,
+            }
     yield from found.values()
 
 

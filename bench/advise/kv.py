@@ -7,10 +7,11 @@ from typing import cast
 
 from bench.advise import models
 from bench.advise.load import Load
-from operations.plan.demand import IDLE_GIB, demand
+from operations.plan.demand import demand
 from operations.plan.engines import ENGINES
 from operations.plan.knobs import Topology
 from operations.plan.recipe import Recipe
+from operations.plan.spark import IDLE_GIB
 
 
 @dataclass(frozen=True)

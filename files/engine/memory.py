@@ -7,7 +7,8 @@ the whole. An engine that finds less ends, and its load was in vain.
 
 `memory.py beside URL [MARK]`: runs beside the engine's container (run.sh). A rank loads when all have met (`met` in
 MARK, meet.py), maybe hours after its start: caches are dropped then once more. Until URL answers, which it does once
-the model is loaded, they are dropped whenever little is free. What is read of the model fills them, the driver then
+the model is loaded, they are dropped whenever little is free
+and much is cached. What is read of the model fills them, the driver then
 finds no large pages, and the node hangs ([Y] in docs/sources.md).
 """
 
@@ -27,6 +28,8 @@ MEMINFO = Path("/proc/meminfo")
 VM = Path("/proc/sys/vm")
 #: What is kept free in a load: a pair that did so got through each ([Y]).
 FLOOR_MIB = 8 * 1024
+#: So much has to be cached that to drop it is worth the compaction.
+WORTH_MIB = 1024
 #: Between two looks at a load, and between two times that caches are dropped in it.
 LOOK_S, PAUSE_S = 1.0, 5.0
 ANSWER_S = 2.0
@@ -39,8 +42,8 @@ def mib(name: str) -> int:
 
 
 def short(need_mib: int, share: int) -> str:
-    """Why to wait for memory; empty: so much is free. What is available only because the kernel could give up its
-    caches, it gives up now: releases of vLLM from 0.24 on count what is free (vLLM #48140).
+    """Why to wait for memory; empty: so much is available. vLLM counts the same on an integrated GPU (psutil's
+    `available`, in its wheels of 0.24 to 0.33).
     """
     need = max(need_mib, mib("MemTotal") * share // 1000)
     available = mib("MemAvailable")
@@ -49,8 +52,6 @@ def short(need_mib: int, share: int) -> str:
             f"MemAvailable is {available} MiB, this recipe needs {need} MiB; `ps aux --sort -rss | head` shows who has "
             "it"
         )
-    if share and mib("MemFree") < need:
-        make_room()
     return ""
 
 
@@ -71,8 +72,9 @@ def answers(url: str) -> bool:
         urllib.request.urlopen(url, timeout=ANSWER_S).close()
     except urllib.error.HTTPError:
         return True
-    except urllib.error.URLError as error:
-        return isinstance(error.reason, TimeoutError)
+    except urllib.error.URLError:
+        # One that takes no connection in time too.
+        return False
     except (TimeoutError, http.client.HTTPException):
         return True
     except OSError:
@@ -86,12 +88,20 @@ def beside(url: str, mark: Path | None) -> None:
         while not _has_met(mark):
             time.sleep(LOOK_S)
         make_room()
-    made = time.monotonic()
+    made, left = time.monotonic(), 0
     while not answers(url):
-        if mib("MemFree") < FLOOR_MIB and time.monotonic() - made >= PAUSE_S:
+        # What was left by the last time is in use: to try it again would only stall a model that serves beside this.
+        left = min(left, cached_mib())
+        is_due = cached_mib() - left >= WORTH_MIB and time.monotonic() - made >= PAUSE_S
+        if is_due and mib("MemFree") < FLOOR_MIB:
             make_room()
-            made = time.monotonic()
+            made, left = time.monotonic(), cached_mib()
         time.sleep(LOOK_S)
+
+
+def cached_mib() -> int:
+    """What the kernel caches of files. It counts memory that processes share as such, and can't drop that."""
+    return max(mib("Cached") - mib("Shmem"), 0)
 
 
 def _has_met(mark: Path) -> bool:

@@ -31,7 +31,8 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     total_mib = min((node.memory_mib for node in model.nodes), default=0)
     if recipe.needs.gpu and counted and total_mib:
         # Rounded down: told a share that is more than was counted, an engine would want more than is there for it.
-        share = math.floor(counted * 1024 / total_mib * 1000) / 1000
+        # In hundredths: a kernel that keeps some MiB more for itself starts no engine anew.
+        share = math.floor(counted * 1024 / total_mib * 100) / 100
         recipe = _told(recipe, ENGINES[recipe.engine].SHARE, share)
     return replace(model, recipe=recipe)
 
@@ -39,7 +40,7 @@ def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
 def _told(recipe: Recipe, name: str, share: float) -> Recipe:
     """The recipe with this share of a node's memory in its flags; one whose engine has no flag for it is as it was."""
     others = tuple(each for each in recipe.flags if each.name != name)
-    words = Flag(name=name, words=(f"--{name}", f"{share:.3f}"))
+    words = Flag(name=name, words=(f"--{name}", f"{share:.2f}"))
     return recipe.model_copy(update={"flags": (*others, words)}) if name else recipe
 
 

@@ -49,7 +49,7 @@ def check_survey(
         _machine(survey, head, here),
         _walls(survey),
         _gpu(survey, here),
-        demand.check(survey, here, tuning.kept_gib(survey, knobs)),
+        demand.check(survey, here, tuning.kept_gib(survey, knobs), knobs.memory_floor_gib),
         tuning.check(survey, knobs),
         # The head obtains every model's files and images: the others get them from there.
         _room(node, survey, models if node.is_head else here, knobs),
@@ -114,6 +114,13 @@ def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
         yield "Docker has no NVIDIA runtime", remedy
     # The driver, and who else computes (operations/node/machine/on_gpu.py).
     yield from ((problem, remedy) for problem, remedy in survey["gpu"])
+    if not demand.is_serving(survey):
+        yield from strangers(survey)
+
+
+def strangers(survey: Survey) -> Findings:
+    """Other programs on the GPU: they keep an engine from its start, and are a remark beside one that runs."""
+    yield from ((problem, remedy) for problem, remedy in survey.get("strangers", []))
 
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:

@@ -13,11 +13,6 @@ from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.shapes.look import Survey
 
-#: GiB of a DGX Spark's memory in all, as its firmwares tell it ([Y] in docs/sources.md).
-SPARK_GIB = (119.7, 121.69)
-#: GiB of it that are free where nothing runs but its system: of the pair that offers least and of the one that offers
-#: most ([Y]).
-IDLE_GIB = (101.0, 110.0)
 #: What is in the way of a start, and how to see it.
 HOLDERS = "end what holds it: ps aux --sort -rss | head"
 
@@ -38,6 +33,14 @@ def of(model: ServedModel) -> Demand:
     return demand(model.recipe, model.knobs.of_an_engine.topology, model.parts)
 
 
+def free_gib(recipe: Recipe, wanted: Demand, total_gib: float, floor_gib: float) -> float:
+    """GiB that have to be free before a start that the guard lets live: a KV cache that is not pinned fills the share,
+    and beside it `floor_gib` have to be left.
+    """
+    fills = wanted.share and not ENGINES[recipe.engine].memory(recipe).cache_bytes
+    return max(wanted.gib, wanted.share * total_gib + (floor_gib if fills else 0.0))
+
+
 def taken_gib(model: ServedModel, total_gib: float) -> float:
     """GiB of a node that its engine has once it serves: what its start demands, or its share of the whole where the
     recipe says no GiB; 0: nobody says.
@@ -48,9 +51,11 @@ def taken_gib(model: ServedModel, total_gib: float) -> float:
     return max(of(model).of(total_gib), share * total_gib)
 
 
-def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0) -> Iterator[tuple[str, str]]:
+def check(
+    survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0, floor_gib: float = 0.0
+) -> Iterator[tuple[str, str]]:
     """What starts on a node demand, against what is there: [problem, remedy]. `models`: those with a part on it;
-    `kept_gib`: what this plan will take from it first (operations/plan/tuning.py).
+    `kept_gib`: what this plan will take from it first (operations/plan/tuning.py); `floor_gib`: the guard's.
 
     Several fit into its memory together, or there is no plan (operations/plan/admission.py).
     """
@@ -66,18 +71,34 @@ def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0) 
         if total_gib < need:
             yield f"has {total_gib:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
             return
-    units = survey["state"]["services"]["units"]
-    # A running engine gives its memory back before the next one starts.
-    if any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE)):
+    # A running engine gives its memory back before the next one starts. What the kernel is to keep it takes first.
+    if is_serving(survey):
+        left_gib = memory["available_mib"] / 1024 - kept_gib
+        if kept_gib and left_gib < floor_gib:
+            yield (
+                f"min_free_kbytes and swap take {kept_gib:.1f} GiB beside the running engine, and leave {left_gib:.1f};"
+                f" below {floor_gib:g} (memory_floor_gib) the guard kills it",
+                f"stop it first (sudo systemctl stop '{ENGINE}*'), or take these back in group_data/all.py",
+            )
         return
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
-    yield from _missing(models, total_gib, (memory["available_mib"] + ollama_mib) / 1024 - kept_gib)
+    yield from _missing(models, total_gib, (memory["available_mib"] + ollama_mib) / 1024 - kept_gib, floor_gib)
 
 
-def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: float) -> Iterator[tuple[str, str]]:
+def is_serving(survey: Survey) -> bool:
+    """Whether an engine runs on the node."""
+    units = survey["state"]["services"]["units"]
+    return any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE))
+
+
+def _missing(
+    models: Sequence[ServedModel], total_gib: float, available_gib: float, floor_gib: float
+) -> Iterator[tuple[str, str]]:
     """Who wants more to be free than is, and what helps."""
-    need = sum(of(each).of(total_gib) for each in models)
+    # The floor counts once, however many fill their shares.
+    more = max(free_gib(each.recipe, of(each), total_gib, floor_gib) - of(each).of(total_gib) for each in models)
+    need = sum(of(each).of(total_gib) for each in models) + more
     if available_gib >= need:
         return
     has = f"has {available_gib:.1f} GiB of memory available"
@@ -85,11 +106,13 @@ def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: flo
         yield f"{has}, its models need {need:.1f} together", f"give them less (memory_gib), or {HOLDERS}"
         return
     (model,), wanted = models, of(models[0])
-    if wanted.gib >= wanted.share * total_gib:
+    if wanted.gib >= need:
         yield f"{has}, the recipe needs {wanted.gib:.4g}", HOLDERS
         return
-    engine, least = ENGINES[model.recipe.engine], math.floor(available_gib / total_gib * 100) / 100
+    engine, above = ENGINES[model.recipe.engine], need - wanted.share * total_gib
+    least = math.floor((available_gib - above) / total_gib * 100) / 100
+    floor = f", and {above:g} left above memory_floor_gib" if above else ""
     yield (
-        f"{has}, {engine.TITLE} wants {need:.1f} ({engine.SHARE} {wanted.share:g} of {total_gib:.1f})",
+        f"{has}, {engine.TITLE} wants {need:.1f} ({engine.SHARE} {wanted.share:g} of {total_gib:.1f}{floor})",
         f"{HOLDERS}; or set {engine.SHARE} to {least:g} in the recipe",
     )

@@ -11,7 +11,7 @@ from operations.plan import demand, environment, nccl
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES, kept
 from operations.plan.engines.named import ATTACHED
-from operations.plan.files import File, as_is, node_program, render
+from operations.plan.files import File, as_is, inside_quotes, node_program, render
 from operations.plan.images import Image
 from operations.plan.nodes import Node, rails_between
 from operations.plan.recipe import Recipe
@@ -208,6 +208,12 @@ def gpu_trial(model: ServedModel, node: Node) -> list[str]:
     env = {name: value for name, value in model.recipe.env.items() if name.startswith(_GPU_ENV)}
     named = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
     return [*_confined(model, node), *_gpu(model.recipe, node), *named]
+
+
+def gpu_exports(recipe: Recipe) -> str:
+    """What the shell of such a start fills in first, as start.sh does: the driver's libraries may hang on it."""
+    named = {name: value for name, value in recipe.exports.items() if name.startswith(_GPU_ENV)}
+    return "".join(f'export {name}="{inside_quotes(value)}"\n' for name, value in named.items())
 
 
 def _gpu(recipe: Recipe, node: Node) -> list[str]:

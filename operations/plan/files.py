@@ -21,18 +21,18 @@ _templates = Environment(
 _templates.filters["shell"] = shlex.quote
 
 
-def _inside_quotes(text: str) -> str:
+def inside_quotes(text: str) -> str:
     """Within double quotes, where variables and nothing else are filled in."""
     return re.sub(r'(["`\\]|\$\()', r"\\\1", text)
 
 
 def _command(words: Iterable[str], filled_in: Collection[str] = ()) -> str:
     """A command line; of the words in `filled_in` the shell replaces the variables."""
-    return " ".join(f'"{_inside_quotes(word)}"' if word in filled_in else shlex.quote(word) for word in words)
+    return " ".join(f'"{inside_quotes(word)}"' if word in filled_in else shlex.quote(word) for word in words)
 
 
 _templates.filters["command"] = _command
-_templates.filters["inside_quotes"] = _inside_quotes
+_templates.filters["inside_quotes"] = inside_quotes
 
 
 @dataclass(frozen=True)

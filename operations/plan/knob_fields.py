@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from operations.plan.spark import FLOOR_GIB
 from operations.shapes import Json
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class KnobFields(BaseModel):
     tokens a second.
     """
 
-    memory_floor_gib: float = Field(4.0, ge=0)
+    memory_floor_gib: float = Field(FLOOR_GIB, ge=0)
     """GiB of available memory below which the engine is killed: with nothing left, unified memory freezes the node."""
 
     gpu_clock_mhz: int = Field(0, ge=0)

@@ -27,9 +27,10 @@ _SAYS = "NCCL INFO Using network "
 BY_RDMA = f"{_SAYS}IB"
 BY_SOCKETS = Forbidden(
     pattern=f"{_SAYS}Socket",
-    meaning="NCCL speaks TCP, and every token is late: it has not found the RDMA devices of the rails. `rdma link` has "
-    "to name one for each rail, and /dev/infiniband to have a uverbs for each; a reboot brings back what an update of "
-    "the driver took; where TCP is meant, set NCCL_IB_DISABLE to '1' in the recipe's env",
+    meaning="NCCL speaks TCP, and every token is late: it has not found the RDMA devices of the rails, or the image "
+    "has no libibverbs. `rdma link` has to name one for each rail, and /dev/infiniband to have a uverbs for each; a "
+    "reboot brings back what an update of the driver took; where TCP is meant, set NCCL_IB_DISABLE to '1' in the "
+    "recipe's env",
 )
 #: The part of NCCL's messages that names the network, and levels at which it says it.
 _PART, _LEVELS = "INIT", ("INFO", "TRACE")

@@ -50,6 +50,10 @@ def check(survey: Survey, knobs: Knobs) -> Iterator[tuple[str, str]]:
 
 
 def kept_gib(survey: Survey, knobs: Knobs) -> float:
-    """GiB by which less memory will be available, once the kernel keeps more free than it does now."""
-    more = knobs.min_free_kbytes - survey["memory"].get("min_free_kib", 0)
-    return KEPT * max(more, 0) / 2**20 if knobs.min_free_kbytes else 0.0
+    """GiB by which less memory will be available, once the kernel keeps more free than it does now, and what is swapped
+    out is back.
+    """
+    memory = survey["memory"]
+    more = knobs.min_free_kbytes - memory.get("min_free_kib", 0) if knobs.min_free_kbytes else 0
+    swapped_kib = memory.get("swapped_kib", 0) if knobs.swap == "off" else 0
+    return (KEPT * max(more, 0) + swapped_kib) / 2**20

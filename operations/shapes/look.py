@@ -148,12 +148,15 @@ class Walls(TypedDict, total=False):
 
 
 class Memory(TypedDict):
-    """MiB; `ollama_mib`: what an engine's start unloads; `min_free_kib`: what the kernel keeps free."""
+    """MiB; `ollama_mib`: what an engine's start unloads; `min_free_kib`: what the kernel keeps free;
+    `swapped_kib`: what is swapped out.
+    """
 
     total_mib: int
     available_mib: int
     ollama_mib: NotRequired[int]
     min_free_kib: NotRequired[int]
+    swapped_kib: NotRequired[int]
 
 
 class Clocks(TypedDict):
@@ -185,12 +188,13 @@ class Disks(TypedDict):
 class Survey(TypedDict, total=False):
     """What a node is and has (operations/node/look/survey.py). One without python3 or sudo says that, and nothing else.
 
-    `management`: the address that the login came in on, `came_in_by` its netdev; `cdi`: Docker gives containers the GPU
-    by a CDI specification; `gpu`: [problem, remedy] of what keeps an engine from it; `saw_gpu`: with what the images'
-    containers have seen it, by their local names; `unwritable`: where the login can't make the store; `deaf`: receivers
-    of alarms that take no connection; `archives` and `source`: what is wrong with them; `clocks`: where they are asked
-    for; `foreign`: places that are not the login's; `vocabulary` and `inside` by the images' local names; `mtp`,
-    `layout` by the models' keys; `main`: repo -> commit; `shut`: what the owner's firewall would not let in.
+    `management`: the address that the login came in on, `came_in_by` its netdev; `cdi`: engines get the GPU by a CDI
+    specification; `gpu`: [problem, remedy] of what keeps an engine from it, `strangers`: of other programs on it;
+    `saw_gpu`: with what the images' containers have seen it, by their local names; `unwritable`: where the login can't
+    make the store; `deaf`: receivers of alarms that take no connection; `archives` and `source`: what is wrong with
+    them; `clocks`: where they are asked for; `foreign`: places that are not the login's; `vocabulary` and `inside` by
+    the images' local names; `mtp`, `layout` by the models' keys; `main`: repo -> commit; `shut`: what the owner's
+    firewall would not let in.
     """
 
     python: bool
@@ -213,6 +217,7 @@ class Survey(TypedDict, total=False):
     cdi: bool
     clocks: Clocks | None
     gpu: list[list[str]]
+    strangers: list[list[str]]
     saw_gpu: dict[str, Json]
     unwritable: str
     memory: Memory

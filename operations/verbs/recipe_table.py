@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from operations.plan.demand import IDLE_GIB, SPARK_GIB, demand
+from operations.plan.demand import demand, free_gib
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.recipe import Figure, Recipe
+from operations.plan.spark import FLOOR_GIB, IDLE_GIB, SPARK_GIB
 
 PAGE = Path(__file__).parents[2] / "docs/recipes.md"
 HEAD = """# The recipes
@@ -21,7 +22,8 @@ compared with their sources word by word (`tests/plan/test_golden.py`), their wo
 """
 COLUMNS = ("recipe", "what for", "release", "runs in", "GiB free", "published", "known against the release")
 FOOT = f"""
-`GiB free`: what a start demands of each node, as its engine counts it ([models.md](models.md#memory)). Of a Spark with
+`GiB free`: what a start demands of each node, as its engine counts it, with what the guard wants left
+([models.md](models.md#memory)). Of a Spark with
 nothing but its system {IDLE_GIB[0]:g} to {IDLE_GIB[1]:g} of {SPARK_GIB[1]:g} GiB are free [Y].
 
 What is known was looked for on 2026-11-23 in public lists [Q]; an empty field says that nothing was found there.
@@ -55,7 +57,7 @@ def free(recipe: Recipe) -> list[str]:
     wanted: dict[str, list[str]] = {}
     for topology in recipe.topologies:
         parts = max(recipe.min_nodes, 2) if topology == "cluster" else 1
-        gib = f"{demand(recipe, topology, parts).of(max(SPARK_GIB)):.0f}"
+        gib = f"{free_gib(recipe, demand(recipe, topology, parts), max(SPARK_GIB), FLOOR_GIB):.0f}"
         wanted.setdefault(gib, []).append(topology)
     order = sorted(wanted, key=int, reverse=True)
     return order if len(order) == 1 else [f"{', '.join(wanted[gib])}: {gib}" for gib in order]

@@ -14,7 +14,13 @@ import pytest
 from operations.node.image import gpu_trial
 
 FLAGS = ["--cap-drop", "ALL", "--gpus", "all"]
-TRIAL: Any = {"names": ["tandem/engine:1", "vllm:x"], "flags": FLAGS, "by": {"flags": FLAGS, "driver": "580.95"}}
+TRIAL: Any = {
+    "names": ["tandem/engine:1", "vllm:x"],
+    "flags": FLAGS,
+    "exports": "",
+    "serving": False,
+    "by": {"flags": FLAGS, "driver": "580.95"},
+}
 SEEN = {"smi": [0, "GPU 0: NVIDIA GB10 (UUID: GPU-1)"], "nvml": [1, ""], "cuda": [1, ""]}
 #: Docker's words, less the name of the image.
 NO_DRIVER = 'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
@@ -104,11 +110,21 @@ def test_where_there_is_no_driver_the_script_says_so(tmp_path: Path) -> None:
         assert fault and "gets no nvidia-smi" in fault.problem
 
 
-def test_a_specification_counts_where_docker_takes_such_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpu_trial, "CDI_FOLDERS", (str(tmp_path / "cdi"), str(tmp_path / "none")))
-    on = {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}
+def test_what_engines_have_stays_while_docker_can_do_it(tmp_path: Path) -> None:
+    cdi, hook = "docker run --device nvidia.com/gpu=all x", "docker run --gpus all x"
+    booted: dict[str, Any] = {"CDISpecDirs": [str(tmp_path)], "Runtimes": {"nvidia": {}}, "ServerVersion": "28.2.2"}
+    # The specification is not made yet.
+    assert gpu_trial.by_cdi(booted, [cdi]) and not gpu_trial.by_cdi(booted, [hook])
+    made = booted | {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}
+    assert gpu_trial.by_cdi(made, [cdi]) and not gpu_trial.by_cdi(made, [hook])
+    # Nothing is there, or Docker can no longer do what there is.
+    assert gpu_trial.by_cdi(made, []) and not gpu_trial.by_cdi(booted, [])
+    assert gpu_trial.by_cdi(made | {"Runtimes": {}}, [hook])
+    assert not gpu_trial.by_cdi({"Runtimes": {"nvidia": {}}}, [cdi])
+
+
+def test_a_specification_counts_where_docker_takes_such_devices(tmp_path: Path) -> None:
+    on = {"CDISpecDirs": [str(tmp_path / "cdi"), str(tmp_path / "none")]}
     assert not gpu_trial.is_specified(on)
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi/other.yaml").write_text("kind: vendor.com/nic\n")
@@ -123,3 +139,20 @@ def test_a_specification_counts_where_docker_takes_such_devices(
     assert gpu_trial.is_specified(on | {"ServerVersion": "27.5.1"})
     # Docker 28.1 without the feature, and one that is too old to know of it.
     assert not gpu_trial.is_specified({"CDISpecDirs": []}) and not gpu_trial.is_specified({})
+
+
+def test_late_beside_an_engine_that_runs_is_a_remark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_trial, "PATIENCE_S", 0.3)
+    (tmp_path / "cat").write_text("#!/bin/sh\nexec sleep 5\n")
+    (tmp_path / "cat").chmod(0o755)
+    assert "nothing came in 0.3 s" in gpu_trial.main([TRIAL])["tandem/engine:1"]["problem"]
+    told = gpu_trial.main([TRIAL | {"serving": True}])["tandem/engine:1"]
+    assert told["problem"] == "" and "is not known: nothing came in 0.3 s" in told["remark"]
+    # It is tried again by the next deploy.
+    assert gpu_trial.seen("sha256:aa") == {}
+
+
+def test_the_shell_fills_in_what_the_recipe_exports(tmp_path: Path) -> None:
+    gpu_trial.main([TRIAL | {"exports": 'export LD_LIBRARY_PATH="/x:$LD_LIBRARY_PATH"\n'}])
+    asked = (tmp_path / "asked").read_text()
+    assert '--entrypoint sh vllm:x -c export LD_LIBRARY_PATH="/x:$LD_LIBRARY_PATH"\nexec python3 -' in asked

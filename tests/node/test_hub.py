@@ -96,7 +96,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A worker's empty store, and a Hub with a model."""
     monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     monkeypatch.setattr(hub, "command", lambda argv, settings: ["env", *settings, sys.executable, "-", *argv])
-    monkeypatch.setattr(hub, "PAUSE_S", 0)
+    monkeypatch.setattr(hub, "PAUSES_S", (0, 0))
     monkeypatch.setattr(hub, "remove", lambda: None)
     for name, value in {
         "HF_ENDPOINT": f"http://127.0.0.1:{PORT}",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from operations.node.copy import hub, silence
+from operations.node.copy.meter import Meter
 from operations.node.copy.silence import Silence
 from tests.node import test_hub
 from tests.node.models import FOLDER, REVISION
@@ -38,6 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seconds of silence are enough."""
     monkeypatch.setattr(hub, "SILENCE_S", 2)
     monkeypatch.setattr(hub, "START_S", 4)
+    monkeypatch.setattr(hub, "PAUSES_S", (0, 0))
 
 
 @pytest.fixture
@@ -81,7 +83,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *how: str) -> Any:
     client.write_text(STILL)
     repo = tmp_path / FOLDER
     monkeypatch.setattr(hub, "remove", lambda: None)
-    monkeypatch.setattr(hub, "PAUSE_S", 0)
     monkeypatch.setattr(hub, "command", lambda argv, settings: [sys.executable, str(client), str(repo), *how])
     return hub.main([], "", str(tmp_path), FOLDER, REVISION, str(tmp_path))
 
@@ -151,3 +152,14 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+
+def test_a_router_that_restarts_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails at once behind a client that stood still: the pauses grow, and are three minutes together."""
+    paused: list[float] = []
+    tries = iter([hub.Try({}, Meter(leg="Hub"), "nothing came", again=True)])
+    later = hub.Try({}, Meter(leg="Hub"), "Name or service not known")
+    monkeypatch.setattr(hub, "_try", lambda *_: next(tries, later))
+    monkeypatch.setattr(time, "sleep", paused.append)
+    assert "5 times in a row" in alone(tmp_path, monkeypatch)["error"]
+    assert paused == sorted(paused) and paused[0] <= 5 and sum(paused) >= 180 and silence.SILENCE_S >= 90

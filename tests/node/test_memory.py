@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -36,9 +38,10 @@ class Kernel:
         self.says(total=121.69, free=110, available=110)
         self.forget()
 
-    def says(self, *, total: float, free: float, available: float) -> None:
-        """GiB in all, free, and available."""
+    def says(self, *, total: float, free: float, available: float, cached: float = 0) -> None:
+        """GiB in all, free, available, and cached of files; half a GiB more is shared memory."""
         told = {"MemTotal": total, "MemFree": free, "MemAvailable": available}
+        told |= {"Cached": cached + 0.5, "Shmem": 0.5}
         text = "".join(f"{name}:    {round(gib * GIB)} kB\n" for name, gib in told.items())
         # As a whole: the program reads it all the time.
         (self.home / "new").write_text(text)
@@ -92,17 +95,27 @@ def test_the_greater_of_gib_and_share_has_to_be_free(
     assert (f"this recipe needs {wants} MiB" in said) if wants else said == ""
 
 
-def test_what_is_available_alone_is_made_free_for_an_engine_that_counts_what_is_free(kernel: Kernel) -> None:
+def test_to_ask_for_memory_changes_nothing(kernel: Kernel) -> None:
+    # It is asked once a second while another model loads.
     kernel.says(total=121.69, free=40, available=110)
     assert program(kernel).short(100, 820) == ""
-    assert kernel.has_room
-    kernel.forget()
-    kernel.says(total=121.69, free=105, available=110)
-    assert program(kernel).short(100, 820) == ""
-    # Without a share nobody counts what is free.
-    kernel.says(total=121.69, free=40, available=110)
-    assert program(kernel).short(1024, 0) == ""
-    assert not kernel.has_room
+    assert program(kernel).short(1 << 20, 820)
+    assert [(kernel.home / name).read_text() for name in ("drop_caches", "compact_memory")] == ["", ""]
+
+
+def test_what_takes_no_connection_in_time_has_not_loaded(kernel: Kernel) -> None:
+    memory = program(kernel)
+    memory.ANSWER_S = 0.3
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/metrics"
+        # It takes the question, and is slow to answer it.
+        assert memory.answers(url)
+        with ExitStack() as held:
+            for _ in range(4):
+                client = held.enter_context(socket.socket())
+                client.setblocking(False)
+                client.connect_ex(server.getsockname())
+            assert not memory.answers(url)
 
 
 def test_a_kernel_without_compaction_is_no_reason_not_to_start(
@@ -146,11 +159,18 @@ def test_caches_are_dropped_in_a_load_that_leaves_little_free_and_no_more_when_i
     process = beside(kernel, url)
     try:
         assert not kernel.comes_to_room(0.5)
-        kernel.says(total=121.69, free=3, available=60)
+        # Nothing is cached: nothing would be won.
+        kernel.says(total=121.69, free=3, available=4, cached=0.9)
+        assert not kernel.comes_to_room(0.5)
+        kernel.says(total=121.69, free=3, available=60, cached=57)
         assert kernel.comes_to_room()
+        # What could not be dropped is in use.
+        time.sleep(0.3)
         kernel.forget()
+        assert not kernel.comes_to_room(0.5)
+        kernel.says(total=121.69, free=3, available=62, cached=59)
         assert kernel.comes_to_room()
-        kernel.says(total=121.69, free=20, available=60)
+        kernel.says(total=121.69, free=20, available=60, cached=62)
         time.sleep(0.3)
         kernel.forget()
         assert not kernel.comes_to_room(0.5)

@@ -49,7 +49,7 @@ def test_desktops_small_programs_and_who_gives_back_are_let_be(apps: str, monkey
 )
 def test_what_is_in_the_way_is_named_with_its_memory(app: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOUBLE_APPS", f"{DESKTOP}\n{app}")
-    assert on_gpu.main([]) == [(f"another program computes on the GPU: {said}", "end it: sudo kill 4711")]
+    assert on_gpu.main([]) == [(f"another program computes on the GPU: {said}", "end it: sudo kill 4711", True)]
 
 
 def test_an_engine_of_tandems_is_not_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

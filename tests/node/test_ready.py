@@ -7,16 +7,18 @@ import re
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from operations.node.model import proof as on_node
 from operations.plan.files import render
+from operations.plan.formats import load_recipe
 from tests.node import models
 from tests.node.shipped import FILES, load
 from tests.node.spaces import Space
-from tests.plan.samples import engine_of, plan
+from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 proof = load("engine/proof.py")
 
@@ -146,3 +148,29 @@ def test_a_rank_names_the_netdev_that_went_with_its_cable() -> None:
         assert subprocess.check_output(say, text=True) == ""
     finally:
         net.close()
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["it-says-what-it-found", "it-names-its-folders"])
+def test_docker_is_asked_for_the_specification_wherever_it_lies(tmp_path: Path, found: bool) -> None:
+    wanted = knobs(topology="solo")
+    planned = make_plan(load_recipe(wanted.recipe), wanted, [replace(nodes(1, wanted)[0], cdi=True)])
+    ready = next(file.content for file in engine_of(planned.head).files if file.path.endswith("ready.sh"))
+    function = re.search(r"^gpu_is_not_specified.*?^}$", ready, re.MULTILINE | re.DOTALL)
+    assert function
+    specified = tmp_path / "own"
+    specified.mkdir()
+    # A stand-in for Docker, with a folder of the owner's.
+    docker = f"""case "$3" in *json*) cat {tmp_path}/info ;; *) echo "{specified} " ;; esac"""
+    environment = tools(tmp_path, docker=docker)
+
+    def said() -> str:
+        argv = ["sh", "-euc", f"{function.group()}\ngpu_is_not_specified"]
+        return subprocess.run(argv, capture_output=True, text=True, env=environment, check=True).stdout
+
+    (tmp_path / "info").write_text("{}\n")
+    assert said().startswith(f"Docker finds no CDI specification of nvidia.com/gpu (in {specified} )")
+    if found:
+        (tmp_path / "info").write_text('{"DiscoveredDevices":[{"Source":"cdi","ID":"nvidia.com/gpu=all"}]}\n')
+    else:
+        (specified / "nvidia.yaml").write_text("kind: nvidia.com/gpu\n")
+    assert said() == ""

@@ -74,9 +74,22 @@ def test_what_nvidia_smi_refuses_fails(node: Node) -> None:
     (node.home / "bin/nvidia-smi").unlink()
     (node.home / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 3\n")
     (node.home / "bin/nvidia-smi").chmod(0o755)
-    with pytest.raises(subprocess.CalledProcessError):
-        node.run("set", clock=2100, min_free=1_048_576)
-    assert node.min_free.read_text() == "67584\n"
+    with pytest.raises(subprocess.CalledProcessError, match="status 3"):
+        node.run("set", clock=2100, no_swap=True, min_free=1_048_576)
+    # The others are set all the same, and what was not set is not taken back.
+    assert node.min_free.read_text() == "1048576\n" and node.log.read_text() == "swapoff --all\n"
+    assert node.run("undo") == ["swapon --all"]
+
+
+def test_nvidia_smi_is_not_waited_for_where_the_driver_hangs(node: Node) -> None:
+    # A stand-in for timeout, with less patience.
+    (node.home / "bin/timeout").write_text('#!/bin/sh\n[ "$1" = 30 ] && shift && exec /usr/bin/timeout 0.2 "$@"\n')
+    (node.home / "bin/timeout").chmod(0o755)
+    (node.home / "bin/nvidia-smi").unlink()
+    (node.home / "bin/nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    (node.home / "bin/nvidia-smi").chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError, match="status 124"):
+        node.run("set", clock=2100)
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,15 @@ def test_models_that_share_nodes_are_told_the_shares_that_were_counted() -> None
     of = planned(BESIDE, count=2)
     for node in ("spark-1", "spark-2"):
         # 51 and 47 of 122 GiB, in the place of each recipe's own.
-        assert share(of, node, "chat") == ["0.418"]
-        assert share(of, node, "coder") == ["0.385"]
-    assert f'memory.py" {51 * 1024} 418' in text(of.head, "tandem-engine-chat", "ready.sh")
+        assert share(of, node, "chat") == ["0.41"]
+        assert share(of, node, "coder") == ["0.38"]
+    assert f'memory.py" {51 * 1024} 410' in text(of.head, "tandem-engine-chat", "ready.sh")
 
 
 def test_all_engines_of_a_model_have_one_share_where_one_of_them_shares_its_node() -> None:
     coder = {"recipe": QWEN, "topology": "replicas", "nodes": ["spark-1", "spark-2"]}
     of = planned({"coder": coder, "small": SMALL}, count=2)
-    assert share(of, "spark-1", "coder") == share(of, "spark-2", "coder") == ["0.475"]
+    assert share(of, "spark-1", "coder") == share(of, "spark-2", "coder") == ["0.47"]
 
 
 def test_a_share_that_was_counted_by_the_recipe_s_own_flag_stays() -> None:
@@ -147,9 +147,9 @@ def test_a_tiny_model_without_a_gpu_may_have_little() -> None:
 
 
 def test_an_engine_is_never_told_more_than_was_counted_for_it() -> None:
-    # 40 of 122 GiB are 0.32787: told 0.328, vLLM would want some MiB more than are there for it.
+    # 40 of 122 GiB are 0.32787: told 0.33, vLLM would want some MiB more than are there for it.
     of = planned({"coder": {"recipe": QWEN, "topology": "cluster", "nodes": ["spark-1", "spark-2"], "memory_gib": 40}})
-    assert share(of, "spark-1", "coder") == ["0.327"]
+    assert share(of, "spark-1", "coder") == ["0.32"]
 
 
 def test_a_word_that_demands_more_than_it_gives_is_refused() -> None:
@@ -161,6 +161,16 @@ def test_a_word_that_demands_more_than_it_gives_is_refused() -> None:
         finding = refused({"coder": {**coder, "memory_gib": 30}})
         assert planned({"coder": {**coder, "memory_gib": 60}}, count=2)
     assert finding.problem == (
-        "memory_gib=30, and told so SGLang wants 89.8 GiB free: its share is one of what it finds"
+        "memory_gib=30, and told so SGLang wants 91.7 GiB free: its share is one of what it finds"
     )
     assert finding.remedy.startswith("give it more, or nodes of its own")
+
+
+def test_a_kernel_that_keeps_some_mib_more_for_itself_changes_no_share() -> None:
+    recipe = {"recipe": QWEN, "topology": "solo", "nodes": ["spark-1"], "memory_gib": 60}
+    told = []
+    for mib in (124_928, 124_868):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tests.plan.test_models.MIB", mib)
+            told.append(text(planned({"coder": recipe}, count=2).head, "tandem-engine-coder", "start.sh"))
+    assert told[0] == told[1]

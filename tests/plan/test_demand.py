@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from operations.plan.demand import IDLE_GIB, SPARK_GIB, check, demand
+from operations.plan.demand import check, demand, free_gib
 from operations.plan.engines.base import Demand
 from operations.plan.formats import load_recipe
 from operations.plan.lint.room import known_gib
 from operations.plan.recipe import Flag, Recipe
+from operations.plan.spark import FLOOR_GIB, IDLE_GIB, MOST_SHARE, SPARK_GIB
 from operations.verbs import recipe_table
 from tests.plan.samples import engine_of, plan, survey
 from tests.plan.test_checks import findings
@@ -47,7 +48,7 @@ def parts(recipe: Recipe, topology: Any) -> int:
 def test_no_shipped_recipe_asks_for_what_an_idle_spark_does_not_give(recipe: Recipe, topology: Any) -> None:
     wanted = demand(recipe, topology, parts(recipe, topology))
     for total in SPARK_GIB:
-        assert 0 < wanted.of(total) <= min(IDLE_GIB)
+        assert 0 < free_gib(recipe, wanted, total, FLOOR_GIB) <= min(IDLE_GIB)
 
 
 @pytest.mark.parametrize(("recipe", "topology"), STARTS)
@@ -104,13 +105,32 @@ def test_the_preflight_asks_for_what_the_engine_will_look_for(monkeypatch: pytes
     assert findings(spark(101.3)) == ""
     before = says(told(AUTO, gpu_memory_utilization="0.85"), solo=100, cluster=100)
     monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: before)
-    assert findings(spark(104)) == ""
-    assert findings(spark(101.3)) == (
-        "has 101.3 GiB of memory available, vLLM wants 103.4 (gpu-memory-utilization 0.85 of 121.7) -> end what holds "
-        "it: ps aux --sort -rss | head; or set gpu-memory-utilization to 0.83 in the recipe"
+    assert findings(spark(107.5)) == ""
+    # It would start, and the guard would end it: the cache fills the share.
+    assert findings(spark(104)) == (
+        "has 104.0 GiB of memory available, vLLM wants 107.4 (gpu-memory-utilization 0.85 of 121.7, and 4 left above "
+        "memory_floor_gib) -> end what holds it: ps aux --sort -rss | head; or set gpu-memory-utilization to 0.82 in "
+        "the recipe"
     )
-    monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: says(before, solo=105, cluster=105))
-    assert "available, the recipe needs 105 -> end what holds it" in findings(spark(104))
+    assert findings(spark(104), memory_floor_gib=0) == ""
+    # What is pinned fills nothing.
+    pinned = told(before, gpu_memory_utilization="0.85", kv_cache_memory_bytes="8G")
+    monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: pinned)
+    assert findings(spark(104)) == ""
+    assert "vLLM wants 103.4 (gpu-memory-utilization 0.85 of 121.7) -> end" in findings(spark(103))
+    monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: says(before, solo=110, cluster=110))
+    assert "available, the recipe needs 110 -> end what holds it" in findings(spark(108))
+
+
+def test_what_the_remedy_says_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = says(told(AUTO, gpu_memory_utilization=f"{MOST_SHARE}"), solo=0, cluster=0)
+    monkeypatch.setattr("tests.plan.test_checks.load_recipe", lambda _name: recipe)
+    assert MOST_SHARE == 0.79
+    assert findings(spark(min(IDLE_GIB))) == ""
+    assert not any("freezes" in each for each in remarks(error=False, flags={"gpu-memory-utilization": "0.79"}))
+    assert any(
+        "set it to 0.79 or less" in each for each in remarks(error=False, flags={"gpu-memory-utilization": "0.8"})
+    )
 
 
 def test_a_need_below_its_share_is_told() -> None:
@@ -136,8 +156,10 @@ def shipped(name: str, **changes: Any) -> str:
 
 def test_memory_is_made_free_before_a_start_and_beside_the_container_behind_the_meeting() -> None:
     ready = shipped("ready.sh", topology="cluster")
-    assert ready.index('python3 "${0%/*}/memory.py"\n') < ready.index("\nwait_while memory_is_short")
-    assert 'memory.py" 102400 820\n' in ready
+    # Once, when nothing is waited for any more.
+    assert ready.count('python3 "${0%/*}/memory.py"\n') == 1
+    assert ready.index('python3 "${0%/*}/memory.py"\n') > ready.rindex("\nwait_while ")
+    assert 'memory.py" 102400 790\n' in ready
     beside = "(until python3 /etc/tandem/engine/memory.py beside http://"
     mark = "/metrics /run/tandem/engine/meeting.json; do sleep 1; done &)"
     assert f"{beside}192.168.177.11:8001{mark}" in shipped("run.sh", topology="cluster")

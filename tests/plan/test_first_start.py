@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import check_survey
-from operations.plan.engine_service import gpu_trial
+from operations.plan.engine_service import gpu_exports, gpu_trial
 from operations.plan.formats import load_recipe
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, survey
 from tests.plan.test_checks import findings, models
@@ -51,7 +51,7 @@ def test_an_engine_without_a_gpu_waits_for_none() -> None:
     ("found", "said"),
     [
         (survey(gpu=[["nvidia-smi ends with 18 (x): the driver was updated", "reboot it"]]), "updated -> reboot it"),
-        (survey(gpu=[["another program computes on the GPU: comfyui", "end it"]]), "GPU: comfyui -> end it"),
+        (survey(strangers=[["another program computes on the GPU: comfyui", "end it"]]), "GPU: comfyui -> end it"),
         (
             survey(unwritable="/home/spark/.cache/huggingface"),
             "/home/spark/.cache/huggingface is not the login's, so it can't make the model store "
@@ -106,3 +106,18 @@ def test_an_image_that_is_built_by_buildkit_wants_buildx(recipe: str, there: boo
     assert ("docker-buildx" in told) == bool(said) and said in told
     # The others get it from the head.
     assert "buildx" not in findings(found, index=1, recipe=recipe, engine_image_from=image.source)
+
+
+def test_another_program_is_in_the_way_of_a_start_and_not_of_an_engine_that_runs() -> None:
+    found = survey(strangers=[["another program computes on the GPU: comfyui", "end it"]])
+    assert "comfyui" in findings(found)
+    found["state"]["services"]["units"]["tandem-engine"] = {"ActiveState": "active"}
+    assert findings(found) == ""
+    # A driver that fails is in everybody's way.
+    assert "hangs" in findings(found | {"gpu": [["the driver hangs", "reboot it"]]})
+
+
+def test_what_the_recipe_exports_for_the_driver_is_tried_too() -> None:
+    exports = {"LD_LIBRARY_PATH": "/opt/lib:$LD_LIBRARY_PATH", "OTHER": "$HOME"}
+    recipe = load_recipe(knobs().recipe).model_copy(update={"exports": exports})
+    assert gpu_exports(recipe) == 'export LD_LIBRARY_PATH="/opt/lib:$LD_LIBRARY_PATH"\n'

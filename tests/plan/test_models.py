@@ -199,7 +199,7 @@ def test_ranks_take_their_turns_in_an_order_of_the_nodes_that_is_every_model_s()
 def test_its_share_of_memory_is_said_to_an_engine_on_a_gpu() -> None:
     recipe = "qwen3.6-35b-a3b-nvfp4"
     of = planned({"chat": {"recipe": recipe, "topology": "solo", "nodes": ["spark-1"], "memory_gib": 61}})
-    assert "--gpu-memory-utilization 0.500" in text(of.head, "tandem-engine-chat", "start.sh")
+    assert "--gpu-memory-utilization 0.50" in text(of.head, "tandem-engine-chat", "start.sh")
     assert 'memory.py" 62464 500' in text(of.head, "tandem-engine-chat", "ready.sh")
 
 

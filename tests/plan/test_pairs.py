@@ -72,6 +72,11 @@ REFUSED = [
     Case("--no-enable-chunked-prefill --max-num-batched-tokens 8K --max-model-len 32k", "without chunked prefill"),
     Case("--max-model-len 4096 --long-prefill-token-threshold 8192", "long-prefill-token-threshold is more"),
     Case(
+        "--max-model-len 4096 --long-prefill-token-threshold 8192 --max-num-partial-prefills 2",
+        "long-prefill-token-threshold is more",
+        version="0.26.0",
+    ),
+    Case(
         f"--enable-lora --lora-modules a=b/c --max-num-seqs 64 --max-num-batched-tokens 128 {MTP}",
         "num_speculative_tokens + 1",
     ),
@@ -171,6 +176,7 @@ SEEN = [
     Case("", "a table of 48", False, repo=FLASH, version=None),
 ]
 FINE = [
+    Case("--max-model-len 4096 --long-prefill-token-threshold 8192", "threshold is more", version="0.26.0"),
     Case("--mamba-block-size 256", "unless it is asked for", repo=NEMOTRON),
     Case(DSPARK, "mode all", repo=NEMOTRON, version="0.25.0"),
     Case("--max-num-batched-tokens 8192 --max-num-seqs 128", "less than max-num-seqs"),
@@ -240,3 +246,9 @@ def test_the_recipe_that_no_pair_is_about_is_the_shipped_one() -> None:
     recipe: Recipe = load_recipe("nemotron-3-super-nvfp4-auto")
     of = Subject(recipe, knobs(), shipped(recipe), False, title="vLLM")
     assert not [pair.problem for pair in EVERY if pair.is_of(of.version) and pair.when(Said(of))]
+
+
+def test_a_configuration_is_read_under_its_short_name_too() -> None:
+    for flag in ("--speculative-config", "-sc"):
+        of = Case(f"""{flag} '{{"method":"mtp","num_speculative_tokens":3}}'""", "").subject
+        assert Said(of).part("speculative-config", "method") == "mtp"

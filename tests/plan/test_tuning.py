@@ -29,7 +29,7 @@ def test_each_knob_sets_its_own_thing_and_no_other() -> None:
     said = {
         "--lock-gpu-clocks=0,2100": script(gpu_clock_mhz=2100),
         "swapoff --all": script(swap="off"),
-        '1048576 >"$vm/min_free_kbytes"': script(min_free_kbytes=1_048_576),
+        "keep_free 1048576": script(min_free_kbytes=1_048_576),
     }
     for words, text in said.items():
         assert [other for other in said if other in text] == [words]
@@ -41,6 +41,7 @@ def test_it_holds_over_boots_and_comes_before_the_first_engine() -> None:
     program = plan(gpu_clock_mhz=2100).head.tuning
     assert program
     unit = next(file.content for file in program.files if file.path == "/etc/systemd/system/tandem-tuning.service")
+    assert "\nProtectHome=" not in unit
     assert "WantedBy=multi-user.target" in unit and "Before=docker.service" in unit
     assert "After=nvidia-persistenced.service" in unit and "ExecStop=/etc/tandem/tuning/tuning.sh undo" in unit
 
@@ -86,9 +87,25 @@ def test_what_can_t_be_is_refused(changes: dict[str, Any], said: str) -> None:
 def test_what_the_kernel_is_to_keep_is_missed_at_the_start() -> None:
     memory = {"total_mib": 124_610, "available_mib": 104_000, "min_free_kib": 65_536}
     assert findings(survey(memory=memory)) == ""
-    assert "has 95.7 GiB of memory available, the recipe needs 100" in findings(
+    assert "has 95.7 GiB of memory available, vLLM wants 100.1" in findings(
         survey(memory=memory), min_free_kbytes=4_194_304
     )
     # What it keeps already is missed already.
     assert kept_gib(survey(memory=memory | {"min_free_kib": 4_194_304}), knobs(min_free_kbytes=4_194_304)) == 0
     assert kept_gib(survey(memory=memory), knobs()) == 0
+
+
+def test_what_the_kernel_takes_under_a_running_engine_leaves_the_guard_s_floor() -> None:
+    found = survey(
+        memory={"total_mib": 124_610, "available_mib": 8_192, "min_free_kib": 65_536, "swapped_kib": 5 << 20}
+    )
+    found["state"]["services"]["units"]["tandem-engine"] = {"ActiveState": "active"}
+    assert findings(found) == ""
+    said = findings(found, min_free_kbytes=4_194_304)
+    assert said.startswith(
+        "min_free_kbytes and swap take 5.9 GiB beside the running engine, and leave 2.1; below 4 (memory_floor_gib) "
+        "the guard kills it -> stop it first"
+    )
+    # What is swapped out comes back.
+    assert "take 5.0 GiB" in findings(found, swap="off")
+    assert findings(found, min_free_kbytes=1_048_576) == ""

@@ -26,10 +26,9 @@ from operations.shapes.model import Copied, ModelFile
 #: #4520), and without it files come over plain HTTP.
 FIRST: tuple[str, ...] = ()
 AGAIN = ("HF_HUB_DISABLE_XET=1",)
-#: In a row, without one more file that is whole, after which it is left to the owner.
-TRIES = 3
-#: Seconds between two tries: a router that restarts takes more than one.
-PAUSE_S = 20
+#: Seconds before each try behind the first, while no more file becomes whole: a router that restarts takes three
+#: minutes. Behind the last one it is left to the owner.
+PAUSES_S = (5, 15, 60, 120)
 #: Seconds between two looks at how much has arrived.
 LOOK_EVERY_S = 1
 #: Seconds until the client says what will come: the container has to start, and the Hub to list the files.
@@ -74,12 +73,11 @@ def main(
         if not one.again and settings == FIRST:
             return {"error": one.error}
         idle = 0 if _whole(repo) > had else idle + 1
-        if idle == TRIES:
+        if idle > len(PAUSES_S):
             left = "what is whole stays, the next run goes on from there"
-            return {"error": f"{one.error}, {TRIES} times in a row, also without xet; {left}"}
+            return {"error": f"{one.error}, {idle} times in a row, also without xet; {left}"}
         print(json.dumps({"said": f"{one.error}; begun anew without xet, what is whole stays"}), flush=True)
-        if settings == AGAIN:
-            time.sleep(PAUSE_S)
+        time.sleep(PAUSES_S[max(idle, 1) - 1])
         settings = AGAIN
     proof.expect_only(snapshot, one.files)
     if wrong := _unlike(one.files, snapshot) or _bad(store, folder, revision, kind):

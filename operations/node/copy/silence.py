@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-#: Seconds in which neither a file changes nor the node's links bring anything, until it is given up.
-SILENCE_S = 30
+#: Seconds in which neither a file changes nor the node's links bring anything, until it is given up: one that
+#: roams to another access point is silent for half a minute, and what a client has of a file is lost with it.
+SILENCE_S = 90
 #: Seconds in which no file changes, whatever moves on the node: it may be somebody else's.
 LONGEST_S = 600
 #: Bytes that come in all the same: others speak to the node.

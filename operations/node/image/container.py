@@ -13,16 +13,23 @@ PAUSE_S = 0.2
 
 
 def run(
-    image: str, script: str, patience_s: float, options: Sequence[str] = (), meanwhile: Callable[[], object] = str
+    image: str,
+    script: str,
+    patience_s: float,
+    options: Sequence[str] = (),
+    meanwhile: Callable[[], object] = str,
+    exports: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """What Python said to a script in an image that is here; `meanwhile` is called again and again until it has ended.
+    """What Python said to a script in an image that is here; `meanwhile` is called again and again until it has ended;
+    `exports`: lines of shell before it.
 
     Raises OSError, and TimeoutError after `patience_s` seconds.
     """
     # Somebody else's look at this node has a container of its own, and this one's end must not be that one's.
     name = f"tandem-doctor-{secrets.token_hex(4)}"
     argv = ["docker", "run", "--rm", "--interactive", "--network", "none", "--pull", "never", *options]
-    argv += ["--name", name, "--entrypoint", "python3", image, "-"]
+    entry = ["sh", image, "-c", f"{exports}exec python3 -"] if exports else ["python3", image, "-"]
+    argv += ["--name", name, "--entrypoint", *entry]
     end, pipe = time.monotonic() + patience_s, subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin and process.stdout and process.stderr

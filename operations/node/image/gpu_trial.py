@@ -17,8 +17,6 @@ from operations.shapes.model import GpuTold, GpuTrial
 KEPT = Path(VAR) / "gpu-trials"
 #: All GPUs of a node, as NVIDIA's toolkit names them in its CDI specification.
 ALL_GPUS = "nvidia.com/gpu=all"
-#: Where Docker looks for CDI specifications unless it is told otherwise.
-CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 #: Seconds for a container, Python and the driver's first call in it.
 PATIENCE_S = 90
 #: Says what nvidia-smi, NVML and CUDA tell: {"smi": [status, words]}, the others [GPUs, what went wrong]. vLLM finds
@@ -71,6 +69,18 @@ def seen(image_id: str) -> Json:
     return remembered.read(KEPT, image_id) if image_id else {}
 
 
+def by_cdi(info: Json, runs: Sequence[str]) -> bool:
+    """Whether engines get the GPU by a CDI specification. `info`: `docker info`, as JSON; `runs`: run.sh of those here.
+
+    What they have stays while Docker can do it: right after a boot the specification may not be made yet, and a deploy
+    then would start every engine anew, and the next one again.
+    """
+    if info.get("CDISpecDirs") and any(ALL_GPUS in text for text in runs):
+        return True
+    hooked = "nvidia" in (info.get("Runtimes") or {}) and any("--gpus all" in text for text in runs)
+    return not hooked and is_specified(info)
+
+
 def is_specified(info: Json) -> bool:
     """Whether Docker gives containers NVIDIA's GPUs by a CDI specification. `info`: `docker info`, as JSON.
 
@@ -82,7 +92,9 @@ def is_specified(info: Json) -> bool:
     version = re.match(r"(\d+)\.(\d+)", info.get("ServerVersion", ""))
     if version and (int(version[1]), int(version[2])) >= (28, 2):
         return any(each.get("ID") == ALL_GPUS for each in info.get("DiscoveredDevices") or ())
-    files = [file for folder in CDI_FOLDERS for file in Path(folder).glob("*") if file.suffix in (".yaml", ".json")]
+    files = [
+        file for folder in info["CDISpecDirs"] for file in Path(folder).glob("*") if file.suffix in (".yaml", ".json")
+    ]
     return any("nvidia.com/gpu" in read(file) for file in files)
 
 
@@ -115,10 +127,16 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
         return None
     told: Json = {}
     try:
-        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"])
+        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"], exports=trial["exports"])
         if done.returncode == 0:
             told = json.loads(done.stdout.splitlines()[-1])
         words = _last(done.stderr) or f"it ends with {done.returncode}"
+    except TimeoutError as error:
+        if trial["serving"]:
+            # A node that computes may be late, and nothing waits for the answer.
+            remark = f"whether the engine's image sees the GPU is not known: {error} beside the engine that runs"
+            return {"problem": "", "remedy": "", "remark": remark}
+        words = str(error)
     except (OSError, ValueError, IndexError) as error:
         words = str(error)
     if fault := judged(told) if told else _not_started(trial, image, words):

@@ -70,6 +70,7 @@ def main(
         state = main_look(**look)
         shut = pool.submit(firewall.shut, firewall.tries(state["links"], office, **inlets) if inlets else [])
         info = docker.result()
+        faults = taken.result() if taken else []
         store = Path(expand(look["store"]))
         return {
             "sudo": True,
@@ -94,8 +95,9 @@ def main(
             "software": software.result(),
             "nvidia": _nvidia(),
             "clocks": clocked.result() if clocked else None,
-            "cdi": gpu_trial.is_specified(info),
-            "gpu": [list(each) for each in taken.result()] if taken else [],
+            "cdi": gpu_trial.by_cdi(info, [read(run) for run in Path(ETC).glob("engine*/run.sh")]),
+            "gpu": [[each.problem, each.remedy] for each in faults if not each.stranger],
+            "strangers": [[each.problem, each.remedy] for each in faults if each.stranger],
             "saw_gpu": {local: gpu_trial.seen(each["image"].get("id", "")) for local, each in state["images"].items()}
             if gpu
             else {},
@@ -169,6 +171,7 @@ def _memory() -> Memory:
     return {
         "total_mib": int(found["MemTotal"]) // 1024,
         "available_mib": int(found["MemAvailable"]) // 1024,
+        "swapped_kib": int(found.get("SwapTotal", 0)) - int(found.get("SwapFree", 0)),
         "min_free_kib": int(read(Path("/proc/sys/vm/min_free_kbytes")) or 0),
     }
 

@@ -33,6 +33,8 @@ class Fault(NamedTuple):
 
     problem: str
     remedy: str
+    #: Whether it is another program: in the way of a start, and of nothing that serves.
+    stranger: bool = False
 
 
 def main(own: Sequence[str]) -> list[Fault]:
@@ -107,7 +109,7 @@ def _is_in_the_way(pid: str, program: str, mib: float | None, own: Sequence[str]
 def _taken(pid: str, program: str, mib: float | None) -> Fault:
     memory = "with an unknown part of the memory" if mib is None else f"with {mib / 1024:.1f} GiB"
     problem = f"another program computes on the GPU: {program[:80]} (pid {pid}) {memory}"
-    return Fault(problem, f"end it: sudo kill {pid}")
+    return Fault(problem, f"end it: sudo kill {pid}", stranger=True)
 
 
 def _name(program: str) -> str:

@@ -21,6 +21,7 @@ from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
 from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
 from operations.plan.refusal import Remark
+from operations.plan.spark import MOST_SHARE
 
 #: Flags that name something to load; a template may also be a word of SGLang's own.
 _NAMING: dict[str, Kind | Literal["file"]] = {
@@ -288,10 +289,12 @@ class SgLang:
         part = share(said)
         if said is not None and (part is None or not 0 < part < 1):
             yield Remark(True, f"mem-fraction-static is {said}", "write a share of memory between 0 and 1")
-        elif part is not None and part > 0.85 and of.recipe.needs.gpu:
+        elif part is not None and part > MOST_SHARE and of.recipe.needs.gpu:
             problem = f"mem-fraction-static is {said}: what is computed of weights and KV cache comes on top of them"
             yield Remark(
-                False, f"{problem}, and unified memory that runs out freezes the node", "set it to 0.85 or less"
+                False,
+                f"{problem}, and unified memory that runs out freezes the node",
+                f"set it to {MOST_SHARE} or less",
             )
         yield from room.fits(of, flag="mem-fraction-static" if part else "", share=part or 1.0)
         eager = any("cuda-graph" in each.name and "bs" not in each.name for each in of.recipe.flags)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from operations.plan.lint.subject import Subject
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
+from operations.plan.spark import MOST_SHARE
 
 #: GiB of a GB10 that programs can have, and what an engine takes beside weights and KV cache.
 NODE_GIB = 119.0
@@ -39,5 +40,7 @@ def fits(of: Subject, kv_gib: float = 0.0, flag: str = "", share: float = 1.0) -
         yield Remark(False, problem, "raise it (of one of several models `memory_gib` says it), or pin fewer KV bytes")
     elif flag and not kv_gib and share * NODE_GIB < known:
         problem = f"{flag} {share:g} leaves no KV cache beside {weights / parts:.0f} GiB of weights"
-        remedy = "raise it (0.85 at most; of one of several models `memory_gib` says it), or take another topology"
+        remedy = (
+            f"raise it ({MOST_SHARE} at most; of one of several models `memory_gib` says it), or take another topology"
+        )
         yield Remark(True, problem, remedy)

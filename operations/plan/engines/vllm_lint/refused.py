@@ -29,6 +29,12 @@ def _is_cut_unevenly(said: Said) -> bool:
     return bool(parts) and alone and bool(said.tensors % int(parts or 1))
 
 
+def _is_long_only(said: Said) -> bool:
+    """Up to 0.26 the threshold was held against the length where several prompts are read at once alone."""
+    several = (said.number("max-num-partial-prefills") or 1) > 1
+    return said.less("max-model-len", "long-prefill-token-threshold") and (several or said.of.since("0.27.0"))
+
+
 PAIRS: tuple[Pair, ...] = (
     refusal(
         lambda said: said.less("max-num-batched-tokens", "max-num-seqs"),
@@ -45,7 +51,7 @@ PAIRS: tuple[Pair, ...] = (
         _SCHEDULER,
     ),
     refusal(
-        lambda said: said.less("max-model-len", "long-prefill-token-threshold"),
+        _is_long_only,
         "long-prefill-token-threshold is more than max-model-len",
         "lower it",
         _SCHEDULER,

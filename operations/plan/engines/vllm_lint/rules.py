@@ -9,6 +9,7 @@ from operations.plan.engines import vllm_flags
 from operations.plan.lint import room
 from operations.plan.lint.subject import Subject, parse
 from operations.plan.refusal import Remark
+from operations.plan.spark import MOST_SHARE
 
 #: Reasoning parsers that are in no release: they come from a plugin file in the model's repository.
 PLUGIN_PARSERS = ("super_v3", "nano_v3")
@@ -38,11 +39,13 @@ def memory(of: Subject) -> Iterator[Remark]:
         return
     share = share_of(of)
     pinned = of.recipe.flag("kv-cache-memory-bytes") is not None
-    if not pinned and share > 0.85:
+    if not pinned and share > MOST_SHARE:
         said = of.recipe.flag("gpu-memory-utilization")
         problem = f"gpu-memory-utilization is {said if said is not None else f'{share:g} (the default)'}"
         yield Remark(
-            False, f"{problem}: on unified memory what is above 0.85 freezes the node", "set it to 0.85 or less"
+            False,
+            f"{problem}: on unified memory what is above {MOST_SHARE} freezes the node",
+            f"set it to {MOST_SHARE} or less",
         )
     if speculative(of) is not None and not pinned:
         problem = "with speculative decoding the CUDA-graph estimate comes out negative, and the KV cache too large"

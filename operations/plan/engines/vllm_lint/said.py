@@ -12,7 +12,7 @@ from operations.plan.lint.subject import Subject
 from operations.shapes import Json
 
 #: Short names of flags that are configurations.
-_SHORT = {"compilation-config": "cc", "attention-config": "ac"}
+_SHORT = {"compilation-config": "cc", "attention-config": "ac", "speculative-config": "sc"}
 _FALSE = ("false", "0", "no", "off", "none", "null")
 #: By the name alone: no more is known of a model before it is there.
 _MAMBA = r"nemotron-?h|nemotron-?3|nemotron-nano-(?:9|12)b-v2|jamba|bamba|zamba|falcon-h1|granite-?4|codestral-mamba"
