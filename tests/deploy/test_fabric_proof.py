@@ -79,3 +79,9 @@ def test_a_door_that_is_shut_is_a_remark_and_rails_that_are_shut_a_refusal(tmp_p
     refused = deploy(tmp_path, states, "-y", *flags(**WANTED), shut=[rail])
     assert refused.code == 1 and refused.commands == []
     assert "ufw lets no connection in over `enp1s0f0np0`" in refused.text and "Traceback" not in refused.text
+
+
+def test_a_stranger_that_is_a_node_s_own_port_is_named(tmp_path: Path) -> None:
+    line = "enp1s0f0np0 -> spark-1 (192.168.177.11): 30:c5:99:00:00:01 answers, its netdev is 30:c5:99:00:00:00"
+    outcome = run(tmp_path, strangers=[line])
+    assert "30:c5:99:00:00:01 (enP2p1s0f0np0 of @fake/spark-1) answers" in " ".join(outcome.text.split())

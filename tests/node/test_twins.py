@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import ARP
+from operations.paths import ARP, NIC_NETDEVS
 from operations.plan.fabric import fabric_files, inlets, proof_ports
 from operations.plan.nodes import Node
 from tests.node.spaces import Space, wire
@@ -63,7 +63,8 @@ NFT_RULES = """table inet filter {
 class Pair:
     """Two nodes on one cable: four netdevs on one L2."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.cable, *self.nodes = (Space() for _ in range(3))
         self.planned = [
             Node(f"spark-{i + 1}", i, "10.0.0.1", "/root", rails=RAILS, subnets=knobs().rail_subnets) for i in (0, 1)
@@ -82,14 +83,11 @@ class Pair:
         return str(found[0]["address"])
 
     def set_arp(self) -> None:
-        """What systemd-sysctl and udev do with the file of the plan."""
+        """What a deploy does with the file of the plan."""
         for space, node in zip(self.nodes, self.planned, strict=True):
-            text = next(file.content for file in fabric_files(knobs(), node) if file.path.endswith(".conf"))
             (sysctl,) = (file for file in fabric_files(knobs(), node) if "/sysctl.d/" in file.path)
-            assert text != sysctl.content
-            for line in (line for line in sysctl.content.splitlines() if not line.startswith("#")):
-                name, value = line.split(" = ")
-                space.run("sh", "-c", f"echo {value} >/proc/sys/{name}")
+            self.folder.joinpath("arp.conf").write_text(sysctl.content)
+            space.run("/usr/lib/systemd/systemd-sysctl", str(self.folder / "arp.conf"))
 
     def looked_up(self, times: int) -> int:
         """How many look-ups of the other node's rails, by the kernel itself, end at the right netdev."""
@@ -127,8 +125,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    found = Pair()
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    found = Pair(tmp_path)
     yield found
     found.close()
 
@@ -252,5 +250,28 @@ def test_the_file_of_the_plan_names_every_setting_of_every_rail() -> None:
     node = Node("spark-1", 0, "10.0.0.1", "/root", rails=("enp1s0f0np0.100", RAILS[1]), subnets=knobs().rail_subnets)
     (sysctl,) = (file.content for file in fabric_files(knobs(), node) if "/sysctl.d/" in file.path)
     assert [line for line in sysctl.splitlines() if not line.startswith("#")] == [
-        f"net/ipv4/conf/{rail}/{name} = {value}" for rail in node.rails for name, value in ARP.items()
+        f"net/ipv4/conf/{each}/{name} = {value}" for each in (NIC_NETDEVS, *node.rails) for name, value in ARP.items()
     ]
+
+
+def test_a_second_port_in_the_same_switch_answers_for_no_rail(pair: Pair) -> None:
+    """It has a link-local address, as NVIDIA's guide for two Sparks gives it, or none of Tandem's."""
+    second, far = "enp1s0f1np1", "second"
+    wire(pair.nodes[1], second, pair.cable, far)
+    pair.cable.run("ip", "link", "set", far, "master", "l2", "up")
+    pair.nodes[1].address(second, "169.254.7.7/16")
+    (link,) = json.loads(pair.nodes[1].run("ip", "-j", "link", "show", second))
+    assert all(link["address"] in line for line in pair.prove()[0]["strangers"])
+    pair.set_arp()
+    assert pair.prove() == [FINE, FINE]
+    assert pair.nodes[1].run("cat", "/proc/sys/net/ipv4/conf/all/arp_ignore") == "0\n"
+
+
+def test_udev_sets_it_for_a_netdev_that_appears_whatever_port_it_is(pair: Pair) -> None:
+    pair.set_arp()
+    for device in ("enP2p1s0f1np1", "enP7s7"):
+        pair.nodes[0].run("ip", "link", "add", device, "type", "bridge")
+        conf = str(pair.folder / "arp.conf")
+        pair.nodes[0].run("/usr/lib/systemd/systemd-sysctl", f"--prefix=/net/ipv4/conf/{device}", conf)
+    assert pair.nodes[0].run("cat", "/proc/sys/net/ipv4/conf/enP2p1s0f1np1/arp_ignore") == "1\n"
+    assert pair.nodes[0].run("cat", "/proc/sys/net/ipv4/conf/enP7s7/arp_ignore") == "0\n"
