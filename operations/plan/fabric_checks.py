@@ -62,13 +62,13 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
             yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
     if survey["came_in_by"] in node.rails:
         yield (
-            f"the login comes in over `{survey['came_in_by']}` ({node.management}), which is a rail: a deploy sets its "
-            "addresses anew",
+            f"the login goes to {node.management}, an address of the rail `{survey['came_in_by']}`: a deploy sets "
+            "those anew",
             "name its address in the office's network: `ssh_hostname` in inventory.py",
         )
-    elif on_fabric(_v4(node.management), node.subnets):
+    elif taken := _of_the_rails(node, survey, knobs):
         yield (
-            f"the login comes in on {node.management}, which is in `fabric_subnets`",
+            f"the interface of the login has {' and '.join(taken)}, which is in `fabric_subnets`",
             "set `fabric_subnets` in group_data/all.py to others: they are the rails' alone",
         )
     if not node.rails and not lost:
@@ -93,9 +93,15 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
                 )
 
 
-def _v4(address: str) -> list[str]:
-    """The address where it is IPv4; a name or IPv6 is in no subnet of the rails."""
-    return [address] if re.fullmatch(r"[\d.]+", address) else []
+def _of_the_rails(node: Node, survey: Survey, knobs: Knobs) -> list[str]:
+    """IPv4 addresses of the login's interface that are in a subnet of the rails. Both subnets count, with one rail too:
+    the walls drop what comes for either over another interface.
+    """
+    office = survey.get("office") or {}
+    beside = [each for each, device in office.get("addresses", {}).items() if device == office["device"]]
+    # The login may go to a name, or by IPv6.
+    own = dict.fromkeys([*re.findall(r"^[\d.]+$", node.management), *beside])
+    return [each for each in own if on_fabric([each], knobs.rail_subnets)]
 
 
 def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:

@@ -9,7 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,10 @@ class Pair:
                 right += entry["lladdr"] == self.mac(1, half)
         return right
 
-    def prove(self, *alone: int) -> list[Any]:
-        """What both nodes say, or those that are named."""
+    def prove(self, *, patience_s: float = 0, meanwhile: Callable[[], None] = lambda: None) -> list[Any]:
+        """What both nodes say; `meanwhile`: what happens while they ask."""
         running = []
-        for number in alone or (0, 1):
+        for number in (0, 1):
             mine, other = self.planned[number], self.planned[1 - number]
             arguments: dict[str, Any] = {
                 "peers": {other.name: [list(way) for way in mine.toward(other)]},
@@ -111,8 +112,10 @@ class Pair:
                 "own": dict(zip(RAILS, mine.rail_addresses, strict=True)),
                 "macs": {address: self.mac(1 - number, half) for half, address in enumerate(other.rail_addresses)},
                 "ports": PORTS,
+                "patience_s": patience_s,
             }
             running.append(self.start(number, "prove", **arguments))
+        meanwhile()
         return [json.loads(each.communicate(timeout=60)[0]) for each in running]
 
     def start(self, number: int, program: str, ufw: str = "/nowhere", **arguments: Any) -> subprocess.Popen[str]:
@@ -275,3 +278,27 @@ def test_udev_sets_it_for_a_netdev_that_appears_whatever_port_it_is(pair: Pair) 
         pair.nodes[0].run("/usr/lib/systemd/systemd-sysctl", f"--prefix=/net/ipv4/conf/{device}", conf)
     assert pair.nodes[0].run("cat", "/proc/sys/net/ipv4/conf/enP2p1s0f1np1/arp_ignore") == "1\n"
     assert pair.nodes[0].run("cat", "/proc/sys/net/ipv4/conf/enP7s7/arp_ignore") == "0\n"
+
+
+def test_arp_that_is_set_while_the_proof_asks_is_waited_for(pair: Pair) -> None:
+    def soon() -> None:
+        time.sleep(3)
+        pair.set_arp()
+
+    assert pair.prove(patience_s=20, meanwhile=soon) == [FINE, FINE]
+
+
+def test_seventeen_nodes_that_take_no_connection_are_named_and_not_waited_for(pair: Pair) -> None:
+    """More calls than threads for frames: each goes on until all frames are through."""
+    own = dict(zip(RAILS, pair.planned[0].rail_addresses, strict=True))
+    peers = {
+        f"spark-{i}": [[rail, f"192.168.{net}.{10 + i}"] for rail, net in zip(RAILS, (177, 178), strict=True)]
+        for i in range(2, 19)
+    }
+    macs = {address: "" for ways in peers.values() for _, address in ways}
+    proof = pair.start(0, "prove", peers=peers, mtu=1500, own=own, macs=macs, ports=PORTS)
+    try:
+        told = json.loads(proof.communicate(timeout=90)[0])
+    finally:
+        proof.kill()
+    assert len(told["problems"]) == 32 and len(told["silent"]) == 2
