@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from operations.node.network import firewall
 from operations.paths import ARP, NIC_NETDEVS
 from operations.plan.fabric import fabric_files, inlets, proof_ports
 from operations.plan.nodes import Node
@@ -34,7 +35,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from operations.node.network import firewall, proof
-firewall.UFW = Path(sys.argv[3])
+firewall.UFW, firewall.OPEN = Path(sys.argv[3]), Path(sys.argv[4])
 program = {"prove": proof.prove, "shut": firewall.shut, "tries": firewall.tries}[sys.argv[1]]
 print(json.dumps(program(**json.loads(sys.argv[2]))))
 """
@@ -119,7 +120,7 @@ class Pair:
         return [json.loads(each.communicate(timeout=60)[0]) for each in running]
 
     def start(self, number: int, program: str, ufw: str = "/nowhere", **arguments: Any) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-c", PROGRAM, program, json.dumps(arguments), ufw]
+        argv = [sys.executable, "-c", PROGRAM, program, json.dumps(arguments), ufw, str(self.folder / "open")]
         return subprocess.Popen(self.nodes[number].argv(*argv), stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
     def close(self) -> None:
@@ -302,3 +303,44 @@ def test_seventeen_nodes_that_take_no_connection_are_named_and_not_waited_for(pa
     finally:
         proof.kill()
     assert len(told["problems"]) == 32 and len(told["silent"]) == 2
+
+
+def test_rules_that_let_all_in_are_tried_once_until_they_change(pair: Pair, tmp_path: Path) -> None:
+    """What is kept is written after each try: one that has not been made leaves it as it is."""
+    kept = pair.folder / "open"
+    fire(pair, "-A INPUT -p tcp -j ACCEPT\n")
+    assert found_shut(pair, tmp_path) == []
+    first = (kept.read_text(), kept.stat().st_mtime_ns)
+    assert found_shut(pair, tmp_path) == [] and (kept.read_text(), kept.stat().st_mtime_ns) == first
+    fire(pair, "-A INPUT -p tcp -j ACCEPT\n-A INPUT -p udp -j ACCEPT\n")
+    assert found_shut(pair, tmp_path) == [] and kept.read_text() != first[0]
+    fire(pair)
+    assert len(found_shut(pair, tmp_path)) == 5
+    # What has shut something is tried each time.
+    assert len(found_shut(pair, tmp_path)) == 5
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("-A INPUT -s 10.99.0.77/32 -p tcp -m tcp --dport 8000 -j ACCEPT\n", 0),
+        ("-A INPUT -s 10.99.0.77/32 -p tcp -m multiport --dports 443,8000 -j ACCEPT\n", 0),
+        ("-A INPUT -s 10.99.0.77/32 -p tcp -m tcp --dport 18000 -j ACCEPT\n", 1),
+        ("-A FORWARD -p tcp -m tcp --dport 8000 -j ACCEPT\n", 1),
+    ],
+    ids=["a rule for some", "among ports", "another port", "forwarded"],
+)
+def test_a_door_that_is_open_for_some_is_no_news(pair: Pair, tmp_path: Path, rule: str, said: int) -> None:
+    fire(pair, rule)
+    doors = [each for each in found_shut(pair, tmp_path) if each["is_door"]]
+    assert [each["peer"] for each in doors] == ["10.99.0.1/24"] * said
+
+
+def test_what_a_firewall_has_counted_is_no_change_of_its_rules() -> None:
+    iptables = "# Generated on {}\n*filter\n:INPUT DROP [{}:{}]\n-A INPUT -p tcp -j {}\nCOMMIT\n"
+    nft = "table inet filter {{\n  counter packets {} bytes {} accept\n}}\n"
+    marks = [
+        firewall._mark([], (iptables.format(day, day, day * 60, target), nft.format(day, day * 60)))
+        for day, target in ((1, "ACCEPT"), (2, "ACCEPT"), (2, "DROP"))
+    ]
+    assert marks[0] == marks[1] != marks[2]
