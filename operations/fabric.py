@@ -32,6 +32,7 @@ PATIENCE_S = 20
 #: renders, `netplan apply` ends every connection that netplan has, Wi-Fi's too, which looks for its access point and
 #: for an address then.
 BACK_S = GUARD_S - 10
+SLOW = "a node that is reached over Wi-Fi can be slow to come back: give it a cable"
 
 MAC = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b")
 
@@ -76,6 +77,8 @@ def _set_arp(file: File) -> Iterator[PyinfraCommand]:
 
 def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
+        # The guard's time runs from within this call, which may break only when its connection is given up.
+        deadline = gevent.get_hub().loop.now() + BACK_S
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
             answer, broken = ask(host, "network.rails", action="apply", paths=paths), ""
@@ -83,7 +86,6 @@ def _apply(paths: list[str]) -> Any:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
-        deadline = gevent.get_hub().loop.now() + BACK_S
         while True:
             try:
                 host.disconnect()
@@ -95,7 +97,7 @@ def _apply(paths: list[str]) -> Any:
                     raise RuntimeError(
                         f"the node is out of reach since netplan was applied ({error}); it restores the old files "
                         f"by itself after {GUARD_S} s. Look at what shares an interface with the management network; "
-                        "one that is reached over Wi-Fi can be slow to come back: give it a cable"
+                        f"{SLOW}"
                     ) from None
                 gevent.sleep(2)
                 continue
@@ -105,7 +107,7 @@ def _apply(paths: list[str]) -> Any:
                 raise RuntimeError(f"the change of the network was not made on the node{broken}. Run the deploy again")
             raise RuntimeError(
                 "the network's old files are in force: management was gone for too long, and the node's guard has "
-                "restored them. Run the deploy again"
+                f"restored them. Run the deploy again; {SLOW}"
             )
 
     return apply
