@@ -21,7 +21,7 @@ from operations.node.network.links import NET
 from operations.shapes.fabric import Links, Office, Shut, Tried
 
 UFW = Path("/etc/ufw/ufw.conf")
-#: Of rules and connections that all came in when they were last tried: a try costs a second or two.
+#: Of rules and connections of which nothing was to be said when they were last tried: a try costs a second or two.
 OPEN = Path("/run/tandem/firewall.open")
 #: Seconds for all of it: what takes longer is not known.
 LIMIT_S = 20
@@ -121,9 +121,6 @@ def shut(wanted: Sequence[Tried]) -> list[Shut]:
         by_device.setdefault(each["device"], []).append(each)
     with ThreadPoolExecutor() as pool:
         told = list(pool.map(lambda tried: _kept_out(tried, rules), by_device.values()))
-    if not any(told) and None not in told:
-        OPEN.parent.mkdir(parents=True, exist_ok=True)
-        OPEN.write_text(mark)
     found: list[Shut] = []
     for each in (each for kept_out in told for each in kept_out or []):
         if each["is_door"] and _lets_some_in(rules, each["ports"][0]):
@@ -139,6 +136,9 @@ def shut(wanted: Sequence[Tried]) -> list[Shut]:
                 "remedy": remedy,
             }
         )
+    if not found and None not in told:
+        OPEN.parent.mkdir(parents=True, exist_ok=True)
+        OPEN.write_text(mark)
     return found
 
 
