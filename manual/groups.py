@@ -32,6 +32,7 @@ BEFORE = Group(
         ),
         "The nodes themselves": (
             "operations/plan/checks.py",
+            "operations/plan/fabric_checks.py",
             "operations/plan/demand.py",
             "operations/plan/tuning.py",
             "operations/preflight.py",

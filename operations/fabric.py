@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,9 @@ PATIENCE_S = 20
 #: renders, `netplan apply` ends every connection that netplan has, Wi-Fi's too, which looks for its access point and
 #: for an address then.
 BACK_S = GUARD_S - 10
+SLOW = "a node that is reached over Wi-Fi can be slow to come back: give it a cable"
+
+MAC = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b")
 
 
 @step
@@ -73,6 +77,8 @@ def _set_arp(file: File) -> Iterator[PyinfraCommand]:
 
 def _apply(paths: list[str]) -> Any:
     def apply(state: State, host: Host) -> bool:
+        # The guard's time runs from within this call, which may break only when its connection is given up.
+        deadline = gevent.get_hub().loop.now() + BACK_S
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
             answer, broken = ask(host, "network.rails", action="apply", paths=paths), ""
@@ -80,7 +86,6 @@ def _apply(paths: list[str]) -> Any:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
             raise RuntimeError(answer["problem"])
-        deadline = gevent.get_hub().loop.now() + BACK_S
         while True:
             try:
                 host.disconnect()
@@ -92,7 +97,7 @@ def _apply(paths: list[str]) -> Any:
                     raise RuntimeError(
                         f"the node is out of reach since netplan was applied ({error}); it restores the old files "
                         f"by itself after {GUARD_S} s. Look at what shares an interface with the management network; "
-                        "one that is reached over Wi-Fi can be slow to come back: give it a cable"
+                        f"{SLOW}"
                     ) from None
                 gevent.sleep(2)
                 continue
@@ -102,7 +107,7 @@ def _apply(paths: list[str]) -> Any:
                 raise RuntimeError(f"the change of the network was not made on the node{broken}. Run the deploy again")
             raise RuntimeError(
                 "the network's old files are in force: management was gone for too long, and the node's guard has "
-                "restored them. Run the deploy again"
+                f"restored them. Run the deploy again; {SLOW}"
             )
 
     return apply
@@ -129,14 +134,14 @@ def _drift(run: Run) -> list[str]:
 
 
 def _arp_drift(run: Run) -> list[str]:
-    """Settings of the kernel that are another hand's, or gone with a netdev that has come back."""
-    links = run.look(host)["links"]
+    """Settings of the kernel that are another hand's, or gone with a netdev that has come back: of rails, and of the
+    other ports, which answer on the rails' switch where they are in it.
+    """
     return [
-        f"{rail} has {name} {found or 'not set'}, not {wanted}"
-        for rail in run.plan.of(host.name).node.rails
-        if rail in links
+        f"{device} has {name} {found or 'not set'}, not {wanted}"
+        for device, link in run.look(host)["links"].items()
         for name, wanted in ARP.items()
-        if (found := links[rail]["arp"][name]) != wanted
+        if (found := link["arp"][name]) != wanted
     ]
 
 
@@ -177,8 +182,10 @@ def _problems(run: Run, told: FabricTold) -> Iterator[tuple[str, str]]:
             "Check both cables and the switch's MTU, or set fabric_mtu to what it carries",
         )
     if strangers := told.get("strangers"):
+        netdevs = _netdevs(run)
+        lines = [re.sub(MAC, lambda found: found[0] + netdevs.get(found[0], ""), line) for line in strangers]
         yield (
-            f"another netdev answers on the fabric: {'; '.join(strangers)}",
+            f"another netdev answers on the fabric: {'; '.join(lines)}",
             "Run the deploy again, which sets arp_ignore; if it stays, another host has that address: set "
             "fabric_subnets to others",
         )
@@ -208,6 +215,15 @@ def _macs(plan: Plan, mine: Node) -> dict[str, str]:
         for address, mac in zip(other.rail_addresses, other.macs, strict=False)
     }
     return {address: macs.get(address, "") for other in _others(plan, mine) for _, address in mine.toward(other)}
+
+
+def _netdevs(run: Run) -> dict[str, str]:
+    """MAC -> ` (enp1s0f1np1 of spark-2)`, for all ports of all nodes."""
+    return {
+        link["mac"]: f" ({device} of {each.name})"
+        for each in run.answering
+        for device, link in run.look(each)["links"].items()
+    }
 
 
 def _ways(mine: Node, other: Node) -> list[tuple[str, str]]:

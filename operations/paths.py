@@ -18,8 +18,11 @@ NETWORK_MANAGER = "/etc/NetworkManager/conf.d/90-tandem-fabric.conf"
 SYSCTL = "/etc/sysctl.d/90-tandem-fabric.conf"
 #: What says how the rails are to be.
 FABRIC = (NETPLAN, NETWORK_MANAGER, SYSCTL)
-#: The kernel's settings of a rail (net.ipv4.conf.RAIL): it answers ARP for its own address alone, and asks from the
-#: address of the subnet that it asks in (Documentation/networking/ip-sysctl.rst).
+#: The netdevs of a multi-port NIC by their names, as a pattern of systemd-sysctl's: all ports of a ConnectX, be they
+#: rails or not. Two of them in one switch hear each other.
+NIC_NETDEVS = "en[pP]*s*f*np*"
+#: The kernel's settings of these and of the rails (net.ipv4.conf.NETDEV): it answers ARP for its own address alone, and
+#: asks from the address of the subnet that it asks in (Documentation/networking/ip-sysctl.rst).
 ARP = {"arp_ignore": "1", "arp_announce": "2"}
 
 #: The engine; of a model among several its name begins so (operations/plan/served_model.py).

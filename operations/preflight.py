@@ -109,8 +109,9 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     for host, survey in surveys.items():
         for each in (each for each in survey.get("shut", []) if each["is_door"]):
             logger.warning(
-                f"{host.name}: {each['by']} lets no client in to the proxy's port {knobs.proxy_port} over "
-                f"{each['device']}: {each['remedy']}"
+                f"{host.name}: {each['by']} does not let {each['peer'].partition('/')[0]} in to the proxy's port "
+                f"{knobs.proxy_port} over {each['device']}, nor other clients that no rule of yours names: "
+                f"{each['remedy']}"
             )
     for node in nodes:
         if node.name in in_clusters and not node.engine_group:

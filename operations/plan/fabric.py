@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operations.paths import ARP, NETPLAN, NETWORK_MANAGER, SYSCTL
+from operations.paths import ARP, NETPLAN, NETWORK_MANAGER, NIC_NETDEVS, SYSCTL
 from operations.plan import ring
 from operations.plan.files import File, render
 from operations.plan.knobs import PORTS_EACH, Knobs
@@ -73,7 +73,8 @@ def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
 
     The two netdevs of a port are one L2, on which Linux answers ARP for any address of its own from any netdev. Half of
     the look-ups then end at the twin: no packet is lost, and one PCIe half carries both rails. No renderer knows these
-    settings, systemd-sysctl does: at a boot, and by udev for each netdev that appears.
+    settings, systemd-sysctl does: at a boot, and by udev for each netdev that appears. A second port in the same switch
+    answers as well, whatever its own address is, so all ports of the NIC are set, known by their names.
     """
     if not node.rails:
         return ()
@@ -81,5 +82,5 @@ def fabric_files(knobs: Knobs, node: Node) -> tuple[File, ...]:
     return (
         File(NETPLAN, render("fabric/90-tandem-fabric.yaml.j2", rails=rails, mtu=knobs.fabric_mtu), "600"),
         File(NETWORK_MANAGER, render("fabric/90-tandem-fabric.conf.j2", rails=rails)),
-        File(SYSCTL, render("fabric/90-tandem-fabric.sysctl.j2", rails=rails, arp=ARP)),
+        File(SYSCTL, render("fabric/90-tandem-fabric.sysctl.j2", devices=(NIC_NETDEVS, *node.rails), arp=ARP)),
     )

@@ -107,10 +107,11 @@ class Tried(TypedDict):
 
 
 class Shut(TypedDict):
-    """One that it does not let in: by what, and what lets it in."""
+    """One that it does not let in: by what, and what lets it in. Addresses have their prefixes."""
 
     device: str
     own: str
+    peer: str
     is_door: bool
     by: str
     remedy: str

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import ALONE, ALONE_SINCE, ENGINE, LITELLM, NETPLAN, NETWORK_MANAGER, PROXY, SYSCTL
+from operations.paths import ALONE, ALONE_SINCE, ARP, ENGINE, LITELLM, NETPLAN, NETWORK_MANAGER, PROXY, SYSCTL
 from operations.plan.litellm import Behind
 from operations.plan.litellm_service import config_of, litellm_service
 from operations.plan.plan import Plan
@@ -399,6 +399,15 @@ def test_arp_on_the_rails_is_set_without_netplan(tmp_path: Path, lost: str) -> N
     assert ("enP2p1s0f0np0 has arp_ignore 0, not 1" in outcome.text) == (lost == "a setting")
     (written, applied) = [command for node, command in outcome.commands if node == "spark-2"]
     assert SYSCTL in written and "systemd-sysctl" in applied and len(outcome.commands) == 2
+
+
+def test_arp_is_set_on_the_ports_that_are_no_rails_as_well(tmp_path: Path) -> None:
+    states = as_planned(topology="replicas")
+    links = states[1]["links"]
+    links["enp1s0f1np1"] = links["enp1s0f0np0"] | {"addresses": ["169.254.7.7/16"], "arp": dict.fromkeys(ARP, "0")}
+    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
+    assert outcome.code == 0 and "enp1s0f1np1 has arp_ignore 0, not 1" in outcome.text, outcome.text
+    assert [command for node, command in outcome.commands if "systemd-sysctl" in command]
 
 
 def test_rails_do_not_move_to_another_port_when_their_cable_is_out(tmp_path: Path) -> None:

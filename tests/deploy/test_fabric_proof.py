@@ -70,12 +70,28 @@ def test_each_node_is_told_the_other_s_macs_and_addresses(tmp_path: Path) -> Non
 def test_a_door_that_is_shut_is_a_remark_and_rails_that_are_shut_a_refusal(tmp_path: Path) -> None:
     states = [look(planned(**WANTED), name) for name in NAMES]
     said = "sudo ufw allow in on enP7s7 to any port 8000 proto tcp"
-    door = {"device": "enP7s7", "own": "10.0.0.11/24", "is_door": True, "by": "ufw", "remedy": said}
+    door = {
+        "device": "enP7s7",
+        "own": "10.0.0.11/24",
+        "peer": "10.0.0.1/24",
+        "is_door": True,
+        "by": "ufw",
+        "remedy": said,
+    }
     outcome = deploy(tmp_path, states, "-y", *flags(**WANTED), shut=[door])
     assert outcome.code == 0, outcome.text
-    line = f"@fake/spark-2: ufw lets no client in to the proxy's port 8000 over enP7s7: {said}"
+    line = (
+        "@fake/spark-2: ufw does not let 10.0.0.1 in to the proxy's port 8000 over enP7s7, nor other clients that no "
+        f"rule of yours names: {said}"
+    )
     assert line in " ".join(outcome.text.split())
     rail = door | {"device": "enp1s0f0np0", "own": "192.168.177.11/24", "is_door": False}
     refused = deploy(tmp_path, states, "-y", *flags(**WANTED), shut=[rail])
     assert refused.code == 1 and refused.commands == []
     assert "ufw lets no connection in over `enp1s0f0np0`" in refused.text and "Traceback" not in refused.text
+
+
+def test_a_stranger_that_is_a_node_s_own_port_is_named(tmp_path: Path) -> None:
+    line = "enp1s0f0np0 -> spark-1 (192.168.177.11): 30:c5:99:00:00:01 answers, its netdev is 30:c5:99:00:00:00"
+    outcome = run(tmp_path, strangers=[line])
+    assert "30:c5:99:00:00:01 (enP2p1s0f0np0 of @fake/spark-1) answers" in " ".join(outcome.text.split())

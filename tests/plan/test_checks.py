@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from operations.node.network import netplan
-from operations.plan.checks import check_survey, is_for
+from operations.plan.checks import check_survey
+from operations.plan.fabric_checks import is_for
 from operations.plan.formats import load_recipe
 from operations.plan.knobs import Knobs
 from operations.plan.plan import served_models

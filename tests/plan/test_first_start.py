@@ -59,8 +59,8 @@ def test_an_engine_without_a_gpu_waits_for_none() -> None:
         ),
         (
             survey(came_in_by="enp1s0f0np0"),
-            "the login comes in over `enp1s0f0np0` (10.0.0.11), which is a rail: a deploy sets its addresses anew "
-            "-> name its address in the office's network: `ssh_hostname` in inventory.py",
+            "the login goes to 10.0.0.11, an address of the rail `enp1s0f0np0`: a deploy sets those anew -> name its "
+            "address in the office's network: `ssh_hostname` in inventory.py",
         ),
     ],
     ids=["driver", "taken", "store", "way in"],
@@ -82,6 +82,21 @@ def test_the_office_has_no_address_of_the_rails(management: str, clashes: bool) 
     node = replace(nodes(2, wanted)[0], management=management)
     said = check_survey(node, survey(), survey(), models(wanted, 2), wanted, 2)
     assert bool([each for each in said if "which is in `fabric_subnets`" in each.problem]) == clashes
+
+
+@pytest.mark.parametrize(("device", "clashes"), [("enP7s7", True), ("enP2p1s0f0np0", False)])
+def test_nor_has_it_one_of_the_rail_that_a_node_lacks(device: str, clashes: bool) -> None:
+    """A Fritz!Box gives out 192.168.178.0/24, the second rail's; the walls would drop it with one rail as well."""
+    wanted = knobs()
+    rails = {"rails": ("enp1s0f0np0",), "subnets": wanted.rail_subnets[:1]}
+    office = {"device": "enP7s7", "addresses": {"10.0.0.11": "enP7s7", "192.168.178.40": device}}
+    node = replace(nodes(2, wanted)[0], **rails)
+    told = check_survey(node, survey(office=office), survey(), models(wanted, 2), wanted, 2)
+    said = [f"{each.problem} -> {each.remedy}" for each in told if "fabric_subnets" in each.problem]
+    line = "the interface of the login has 192.168.178.40, which is in `fabric_subnets` -> set `fabric_subnets` in "
+    assert [each.startswith(line) for each in said] == [True] * clashes
+    direct = check_survey(replace(node, management="192.168.178.41"), survey(), survey(), models(wanted, 2), wanted, 2)
+    assert any("has 192.168.178.41, which" in each.problem for each in direct)
 
 
 def test_solo_has_no_rails_that_the_login_could_come_in_over() -> None:

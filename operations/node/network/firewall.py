@@ -6,6 +6,7 @@ address; nobody's rules are touched. Tandem's walls are left out: they follow th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -20,6 +21,8 @@ from operations.node.network.links import NET
 from operations.shapes.fabric import Links, Office, Shut, Tried
 
 UFW = Path("/etc/ufw/ufw.conf")
+#: Of rules and connections of which nothing was to be said when they were last tried: a try costs a second or two.
+OPEN = Path("/run/tandem/firewall.open")
 #: Seconds for all of it: what takes longer is not known.
 LIMIT_S = 20
 #: Reads rules and what is to come in over one netdev; says for each whether it does. The peer is a network of its own
@@ -72,7 +75,8 @@ try:
         sys.exit("no connection comes through without rules either")
     enter(here)
     if told["iptables"]:
-        run("iptables-restore", given=told["iptables"])
+        # iptables' lock is one for all networks: Docker, or the owner's tools, may have it just now.
+        run("iptables-restore", "--wait", "10", given=told["iptables"])
     if told["nft"]:
         run("nft", "--file", "-", given=told["nft"])
     enter(there)
@@ -110,26 +114,50 @@ def shut(wanted: Sequence[Tried]) -> list[Shut]:
     how it lets them in. Empty as well where its rules can't be copied: what the wire says comes later.
     """
     rules = _rules()
-    if not wanted or not _may_drop(rules):
+    if not wanted or not _may_drop(rules) or read(OPEN) == (mark := _mark(wanted, rules)):
         return []
     by_device: dict[str, list[Tried]] = {}
     for each in wanted:
         by_device.setdefault(each["device"], []).append(each)
     with ThreadPoolExecutor() as pool:
-        kept_out = [
-            each for found in pool.map(lambda tried: _kept_out(tried, rules), by_device.values()) for each in found
-        ]
+        told = list(pool.map(lambda tried: _kept_out(tried, rules), by_device.values()))
     found: list[Shut] = []
-    for each in kept_out:
+    for each in (each for kept_out in told for each in kept_out or []):
+        if each["is_door"] and _lets_some_in(rules, each["ports"][0]):
+            continue
         by, remedy = _known(rules, [each["device"]], each["ports"] if each["is_door"] else [])
         found.append(
-            {"device": each["device"], "own": each["own"], "is_door": each["is_door"], "by": by, "remedy": remedy}
+            {
+                "device": each["device"],
+                "own": each["own"],
+                "peer": each["peer"],
+                "is_door": each["is_door"],
+                "by": by,
+                "remedy": remedy,
+            }
         )
+    if not found and None not in told:
+        OPEN.parent.mkdir(parents=True, exist_ok=True)
+        OPEN.write_text(mark)
     return found
 
 
-def _kept_out(tried: Sequence[Tried], rules: tuple[str, str]) -> list[Tried]:
-    """Of connections over one netdev."""
+def _mark(wanted: Sequence[Tried], rules: tuple[str, str]) -> str:
+    """Of these connections and rules; what rules have counted, and when they were read, is none of it."""
+    counted = r"\[\d+:\d+\]|packets \d+ bytes \d+|^#.*$"
+    plain = [re.sub(counted, "", text, flags=re.MULTILINE) for text in rules]
+    return hashlib.sha256(json.dumps([wanted, plain]).encode()).hexdigest()
+
+
+def _lets_some_in(rules: tuple[str, str], port: int) -> bool:
+    """Whether a rule names this port and lets in whom it is for: then the others are kept out on purpose."""
+    iptables = rf"^-A (?!DOCKER|FORWARD|OUTPUT).* --dports? \S*\b{port}\b.* -j (?!DROP|REJECT|LOG|DNAT)"
+    nft = rf"dport (\{{[^}}]*)?\b{port}\b.*\b(accept|jump|goto)"
+    return bool(re.search(iptables, rules[0], re.MULTILINE) or re.search(nft, rules[1]))
+
+
+def _kept_out(tried: Sequence[Tried], rules: tuple[str, str]) -> list[Tried] | None:
+    """Of connections over one netdev; None: the rules could not be tried."""
     others = sorted(folder.name for folder in NET.iterdir() if folder.name != "lo")
     given = json.dumps({"iptables": rules[0], "nft": rules[1], "tries": list(tried), "others": others})
     try:
@@ -137,7 +165,7 @@ def _kept_out(tried: Sequence[Tried], rules: tuple[str, str]) -> list[Tried]:
         done = subprocess.run(argv, input=given + "\n", capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return [each for each, comes in zip(tried, json.loads(done.stdout), strict=True) if not comes]
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return []
+        return None
 
 
 def known(devices: Sequence[str]) -> tuple[str, str]:

@@ -44,9 +44,14 @@ def prove(
     ways: list[Way] = [(peer, device, address) for peer, each in peers.items() for device, address in each]
     direct = [way for way in ways if way[2] in macs] if ports else []
     deadline = time.monotonic() + patience_s
-    with Door([own[device] for _, device, _ in direct], ports) as door, ThreadPoolExecutor(64) as pool:
-        over = threading.Event()
-        dialled = {(way, port): pool.submit(_dial, way, port, over) for way in direct for port in ports}
+    over, calls = threading.Event(), [(way, port) for way in direct for port in ports]
+    with (
+        Door([own[device] for _, device, _ in direct], ports) as door,
+        # Its own, with room for all: a call ends with the frames' end, and those would wait for a free thread.
+        ThreadPoolExecutor(len(calls) or 1) as dialling,
+        ThreadPoolExecutor(64) as pool,
+    ):
+        dialled = {call: dialling.submit(_dial, *call, over) for call in calls}
         told = list(pool.map(lambda way: _carried(mtu, deadline, way, own.get(way[1], ""), macs.get(way[2], "")), ways))
         end = time.monotonic() + GRACE_S
         wait(dialled.values(), GRACE_S)
@@ -64,16 +69,16 @@ def prove(
 
 
 def _carried(mtu: int, deadline: float, way: Way, own: str, mac: str) -> tuple[str, str]:
-    """What does not get through, tried again until the deadline, and who answers that should not. Two empty words: all
-    is well. `mac`: the right one, empty where it is not known.
+    """What does not get through, and who answers that should not, both tried again until the deadline. Two empty words:
+    all is well. `mac`: the right one, empty where it is not known.
     """
     while True:
-        # First: a frame that goes to the other half of a port may be answered there, or be lost.
-        if mac and (strange := _strangers(way, own, mac)):
-            return "", strange
-        lost = _lost(mtu - 28, *way)
-        if not lost or time.monotonic() > deadline:
-            return lost, ""
+        # First: a frame that goes to the other half of a port may be answered there, or be lost. The other node may
+        # have set its netdevs' ARP a moment ago.
+        strange = _strangers(way, own, mac) if mac else ""
+        lost = "" if strange else _lost(mtu - 28, *way)
+        if not (strange or lost) or time.monotonic() > deadline:
+            return lost, strange
         time.sleep(1)
 
 
