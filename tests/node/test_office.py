@@ -116,6 +116,31 @@ def test_an_address_that_changes_while_it_has_the_virtual_one(network: Network) 
     assert known == ["10.0.0.78"]
 
 
+_SAY = """
+import json, socket, sys
+wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wire.bind((sys.argv[1], 0))
+for text in (json.dumps({"name": sys.argv[3], "own": [sys.argv[4]]}), "[" * 60000):
+    wire.sendto(text.encode(), (sys.argv[2], 26012))
+"""
+
+
+def test_whoever_has_a_login_on_a_node_says_nothing_to_the_others(network: Network) -> None:
+    holder, other = network.settle()
+    known = holder.folder / "known.json"
+    until(lambda: "10.0.0.1" in known.read_text())
+    before = known.read_text()
+    (name,) = json.loads(before)
+    fabric = [f"192.168.177.{11 + network.hosts.index(each)}" for each in (other, holder)]
+    other.space.run(sys.executable, "-c", _SAY, *fabric, name, "10.0.0.66")
+    time.sleep(1)
+    assert known.read_text() == before
+    # It still listens.
+    move(other, "10.0.0.79")
+    until(lambda: "10.0.0.79" in known.read_text())
+    assert not list(holder.folder.glob("**/*.new"))
+
+
 class Door:
     """A node whose proxy listens on the office's interface, and a client beside it."""
 
@@ -146,7 +171,8 @@ class Door:
     def asks(self, address: str) -> subprocess.Popen[str]:
         """A stream of forty pieces."""
         body = json.dumps({"pieces": 40})
-        argv = ("curl", "-sS", "-m", "20", f"http://{address}:8000/v1/chat", "-d", body)
+        key = "Authorization: Bearer sk-key"
+        argv = ("curl", "-sS", "-m", "20", "-H", key, f"http://{address}:8000/v1/chat", "-d", body)
         return subprocess.Popen(self.client.argv(*argv), stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT)
 
     def answers(self, address: str) -> bool:
@@ -194,17 +220,29 @@ def test_the_proxy_listens_where_the_interface_is_and_streams_of_another_address
 def test_a_start_waits_for_no_address_that_is_gone_and_says_which_interface_has_none(door: Door) -> None:
     door.node.run("ip", "addr", "flush", "dev", DEVICE)
     now = (sys.executable, str(door.folder / "office.py"), "now")
-    assert door.node.run(*now) == f"{DEVICE} has no address\n"
+    none = f"{DEVICE} has no IPv4 address in the network of proxy_address {WANTED}\n"
+    assert door.node.run(*now) == none
     # What was told last stays.
     assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
-    # As a machine has that asked for an address and got none.
+    # As a machine has that asks for an address and has got none yet: of the cable's own, and by IPv6's router.
     door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
-    assert door.node.run(*now) == ""
-    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
-    door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "2001:db8::7/64", "dev", DEVICE, "nodad")
     door.node.run("ip", "addr", "add", "172.16.0.1/24", "dev", DEVICE)
+    assert door.node.run(*now) == none
+    time.sleep(1)
+    assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
+    door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
     assert door.node.run(*now) == ""
     assert (door.folder / "office/haproxy.cfg").read_text().endswith("OFFICE 10.0.0.12:8000,172.16.0.1:8000\n")
+    # Without a virtual address any network will do, and a cable's own where there was no router at the deploy either.
+    spec = door.folder / "office.json"
+    alone = json.loads(spec.read_text()) | {"moving": ""}
+    door.node.run("ip", "addr", "flush", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
+    for routerless, said in ((False, f"{DEVICE} has no IPv4 address\n"), (True, "")):
+        spec.write_text(json.dumps(alone | {"routerless": routerless}))
+        assert door.node.run(*now) == said
+    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
 
 
 def test_what_outlives_an_address_is_told_with_the_one_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
