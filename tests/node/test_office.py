@@ -269,3 +269,17 @@ def test_whoever_asks_for_the_endpoint_is_told_the_address_of_now(
     for address in ("10.0.0.11", "10.0.0.77"):
         (tmp_path / "addresses").write_text(f"{address}\n")
         assert services.main(["tandem-proxy"])["units"]["tandem-proxy"]["url"] == f"http://{address}:8000"
+
+
+def test_before_nodes_told_each_other_the_peers_are_in_keepalived_s_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "RUN", tmp_path)
+    monkeypatch.setattr(told, "KNOWN", tmp_path / "known.json")
+    monkeypatch.setattr(told, "CONFIG", tmp_path / "keepalived.conf")
+    assert told.state()["known"] == {}
+    old = "vrrp_instance tandem {\n    unicast_peer {\n        10.0.0.12\n        10.0.0.13\n    }\n}\n"
+    (tmp_path / "keepalived.conf").write_text(old)
+    assert told.state()["known"] == {"10.0.0.12": ["10.0.0.12"], "10.0.0.13": ["10.0.0.13"]}
+    (tmp_path / "known.json").write_text('{"spark-2": ["10.0.0.12"]}')
+    assert told.state()["known"] == {"spark-2": ["10.0.0.12"]}
