@@ -132,7 +132,11 @@ class Office:
         self.wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         if wanted["others"]:
             self.wire.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-            self.wire.bind(tuple(wanted["fabric"]))
+            try:
+                self.wire.bind(tuple(wanted["fabric"]))
+            except OSError as error:
+                address, port = wanted["fabric"]
+                sys.exit(f"tandem: UDP port {port} of {address} can't be had: {error.strerror} (`ss -ulnp`)")
 
     def look(self) -> None:
         """Look once, and tell everybody."""
