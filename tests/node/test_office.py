@@ -21,7 +21,7 @@ import pytest
 
 from operations.node.network import office as told
 from operations.node.unit import services
-from operations.paths import OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
+from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
 from tests.node.addressed import DEVICE, WANTED, Host, Network
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
@@ -115,6 +115,31 @@ def test_an_address_that_changes_while_it_has_the_virtual_one(network: Network) 
     network.settle()
     (known,) = json.loads((other.folder / "known.json").read_text()).values()
     assert known == ["10.0.0.78"]
+
+
+#: In the place of office.py: what it knows after each call is more than before.
+_NOW_DOUBLE = """
+from pathlib import Path
+conf = Path(__file__).parent / "run/unicast.conf"
+conf.write_text((conf.read_text() if conf.exists() else "") + "heard ")
+"""
+
+
+def test_keepalived_waits_for_a_word_of_the_others_after_a_boot_and_at_no_other_start(tmp_path: Path) -> None:
+    """Both may have other addresses then: each would speak to nobody, and take the virtual one."""
+    mine = plan(topology="replicas", proxy_address=WANTED).head
+    assert mine.address
+    (text,) = (file.content for file in mine.address.files if file.path.endswith("/ready.sh"))
+    moved = {OFFICE_RUN: f"{tmp_path}/run", folder_of(OFFICE): str(tmp_path), folder_of(ADDRESS): str(tmp_path)}
+    (tmp_path / "ready.sh").write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "office.py").write_text(_NOW_DOUBLE)
+    (tmp_path / "greet.py").write_text("")
+    for heard, least, most in (("heard heard ", 2.5, 20.0), ("heard heard heard ", 0.0, 2.5)):
+        begun = time.monotonic()
+        subprocess.run(["sh", str(tmp_path / "ready.sh"), "spec"], check=True, timeout=30)
+        assert least < time.monotonic() - begun < most
+        assert (tmp_path / "run/unicast.loaded").read_text() == heard
 
 
 _SAY = """
