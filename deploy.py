@@ -65,7 +65,7 @@ engine.retire(run, name="Engine | stop what is not the plan's")
 # What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
 walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
 started = engine.start(run, name="Engine | start")
-beside = (GUARD, CANARY, OFFICE, FALLBACK)
+beside = (GUARD, CANARY, FALLBACK)
 upkeep.watch(run, *beside, leaving=False, name="Upkeep | fallback, and nothing where no engine is")
 proxy.keys(run, name="Proxy | the same keys on all nodes")
 tls.certificates(run, name="Proxy | a certificate for each")
@@ -78,6 +78,8 @@ for served, node in host.loop(run.plan.turns):
     engine.renew(run, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(run, name="Engine | a token from each")
 proxy.serve(run, name="Proxy | run")
+# The one before reads what it writes, at each of its starts.
+upkeep.watch(run, OFFICE, leaving=False, name="Upkeep | nothing follows the office's addresses where no proxy does")
 verify.proxy(run, name="Verify | a token through the proxy")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)

@@ -26,6 +26,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, engine_group
 from operations.plan.plan import as_a_whole, check_topology, make_plan, served_models
 from operations.plan.prometheus import monitoring_remarks
+from operations.plan.proxy import check_named
 from operations.plan.ranks import check_model
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
@@ -134,6 +135,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
     findings += check_alarms(knobs.alarms) if knobs.keeps else []
+    findings += check_named(knobs, nodes[0], (head.get("office") or {}).get("addresses", {}))
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
         raise Refusal(*dict.fromkeys(findings))

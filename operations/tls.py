@@ -32,7 +32,7 @@ def certificates(run: Run) -> Iterator[PyinfraCommand]:
         return
     head = run.node(run.plan.head.node.name)
     wanted = tls.names(run.plan.knobs, run.plan.of(host.name).node)
-    if why := tls.is_due(here, wanted, run.look(head)["certificate"]["own"], time.time()):
+    if why := tls.is_due(here, wanted, run.look(head)["certificate"], time.time()):
         host.log(f"the proxy here gets a certificate: {why}")
         yield quietly(partial(_sign, head, wanted))
     host.noop("it is valid")

@@ -1,18 +1,18 @@
 """The certificate of this node's proxy, for the addresses that it has now; on the head those of the others too.
 
 The head signs for keys that a deploy has given a certificate, and for the names that the plan has for their nodes; what
-it is told over the fabric are addresses. So whoever speaks there in another's name gets what is of no use without the
-key, and a node takes only what is for its own key and addresses.
+it is told over the fabric are addresses, and none that another node has. So whoever speaks there in another's name gets
+what is of no use without the key, and a node takes only what is for its own key and addresses.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import authority
+import heard
 
 TLS, AUTHORITY = Path("/etc/tandem/tls"), Path("/etc/tandem/ca")
 #: Written whenever HAProxy has read its files.
@@ -32,6 +32,7 @@ class Certified:
         #: The question to the head; empty: none is needed.
         self.asks = ""
         self._seen: tuple[list[str], float] | None = None
+        self._refused = dict[str, str]()
 
     def see(self, own: list[str]) -> None:
         """Ask for another one where this one is not for all of these addresses; on the head it is made at once."""
@@ -61,17 +62,28 @@ class Certified:
             return False
         return self.pem.stat().st_mtime > LOADED.stat().st_mtime
 
-    def sign(self, name: str, own: Sequence[str], asks: str) -> str:
-        """The chain for another node with these addresses; empty: the key is not known to be its."""
-        try:
-            for each in own:
-                ipaddress.ip_address(each)
-            if name not in self.signs or authority.owner(AUTHORITY, asks) != name:
-                return ""
-            return authority.signed(AUTHORITY, asks, [*self.signs[name], *own])
-        except (RuntimeError, ValueError, OSError) as error:
-            print(f"tandem: no certificate for {name}: {error}", file=sys.stderr, flush=True)
+    def sign(self, name: str, own: Sequence[str], asks: str, others: Collection[str] = ()) -> str:
+        """The chain for a node with these addresses; empty: the key is not known to be its, or one is no address, or
+        of `others`: those of the other nodes.
+        """
+        clean = heard.addresses(own)
+        if bad := [each for each in own if each not in clean or each in others]:
+            self._refuse(name, f"{bad[0][:60]!r} is no address, or another node's")
             return ""
+        try:
+            # The first of its names is what the authority has written down.
+            if name not in self.signs or authority.owner(AUTHORITY, asks) != self.signs[name][0]:
+                return ""
+            return authority.signed(AUTHORITY, asks, [*self.signs[name], *clean])
+        except (RuntimeError, OSError) as error:
+            self._refuse(name, str(error))
+            return ""
+
+    def _refuse(self, name: str, why: str) -> None:
+        """Say it once: a node asks again every few seconds."""
+        if self._refused.get(name) != why:
+            self._refused[name] = why
+            print(f"tandem: no certificate for {name}: {why}", file=sys.stderr, flush=True)
 
     def take(self, chain: str, own: Sequence[str]) -> None:
         """A chain becomes this node's, where it is for its key and these addresses, and of the authority that clients

@@ -8,8 +8,10 @@ nobody must not take an address that another one has.
 Runs on the node as `office.py SPEC`; `office.py now` says once what there is, and prints why it can't; `office.py know
 NAME=ADDRESS ...` is what a deploy says of the other nodes. office.json beside it has
 
-- `device`: that interface; `port`: the proxy's; `moving`: the virtual address, which is nobody's own, or empty
-- `fabric`: [address, port] where this node is told; `others`: name -> address on the fabric, of those that are told
+- `device`: that interface; `routerless`: no router had given it an address; `port`: the proxy's; `moving`: the virtual
+  address, which is nobody's own, or empty
+- `fabric`: [address, port] where this node is told; `others`: name -> address on the fabric, of those that are told;
+  `rails`: subnets that no address in the office is of
 - `name`: of this node; `names`: for its certificate, beside its addresses; none: it is not from our authority. `head`:
   who signs; `signs`: on the head the names of each other node
 """
@@ -17,6 +19,7 @@ NAME=ADDRESS ...` is what a deploy says of the other nodes. office.json beside i
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import subprocess
@@ -27,6 +30,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import heard
 from certified import Certified
 
 if TYPE_CHECKING:
@@ -52,18 +56,23 @@ READERS = {"haproxy.cfg": "tandem-proxy", "unicast.conf": "tandem-address"}
 HERE = Path(__file__).parent
 
 
-def addresses(device: str, moving: str = "") -> list[str]:
-    """Those of an interface that others can use: IPv4, of its cable's alone where no router has given one, or IPv6."""
-    done = subprocess.run(["ip", "-j", "addr", "show", "dev", device], capture_output=True, text=True, check=False)
+def addresses(wanted: OfficeSpec) -> list[str]:
+    """Those of the interface that others can use, IPv4 alone: IPv6 ones, and what a cable's own (169.254.0.0/16) is,
+    are there before the router gives an address. Beside a virtual address none, unless one is of its network.
+    """
+    argv = ["ip", "-j", "-4", "addr", "show", "dev", wanted["device"]]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     links: list[dict[str, Any]] = json.loads(done.stdout or "[]") if done.returncode == 0 else []
-    infos = [info for link in links for info in link.get("addr_info", [])]
-    own = [info for info in infos if info["family"] == "inet" and info["local"] != moving]
-    found = [info for info in own if info["scope"] == "global"] or [info for info in own if info["scope"] == "link"]
-    # First the one by which the virtual address' network is reached: keepalived speaks from it.
-    found.sort(key=lambda info: bool(moving) and IPv4Address(moving) not in _network(info))
-    others = [info for info in infos if (info["family"], info["scope"]) == ("inet6", "global")]
-    lasting = [info for info in others if not info.get("temporary") and not info.get("deprecated")]
-    return [info["local"] for info in found or lasting]
+    own = [info for link in links for info in link.get("addr_info", []) if info["local"] != wanted["moving"]]
+    found = [info for info in own if info["scope"] == "global"]
+    if wanted["routerless"]:
+        found = found or [info for info in own if info["scope"] == "link"]
+    if wanted["moving"]:
+        # First the one by which its network is reached: keepalived speaks from it.
+        found.sort(key=lambda info: IPv4Address(wanted["moving"]) not in _network(info))
+        if found and IPv4Address(wanted["moving"]) not in _network(found[0]):
+            return []
+    return [info["local"] for info in found]
 
 
 def _network(info: dict[str, Any]) -> IPv4Network:
@@ -73,10 +82,9 @@ def _network(info: dict[str, Any]) -> IPv4Network:
 def known() -> dict[str, list[str]]:
     """The other nodes' addresses in the office, as they were heard last."""
     try:
-        found = json.loads(KNOWN.read_text())
+        return heard.by_name(json.loads(KNOWN.read_text()))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def say(text: str) -> None:
@@ -89,7 +97,8 @@ def write(path: Path, text: str) -> None:
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".new")
+    # The proxy's start, keepalived's and what follows may write at once.
+    aside = path.with_suffix(f".{os.getpid()}")
     aside.write_text(text)
     # HAProxy reads it, as a user of its own.
     aside.chmod(0o644)
@@ -99,7 +108,7 @@ def write(path: Path, text: str) -> None:
 
 def tell(wanted: OfficeSpec, own: list[str], others: dict[str, list[str]]) -> None:
     """Write what HAProxy and keepalived read."""
-    binds = [f"{f'[{each}]' if ':' in each else each}:{wanted['port']}" for each in own]
+    binds = [f"{each}:{wanted['port']}" for each in own]
     write(RUN / "haproxy.cfg", f"global\n    setenv OFFICE {','.join(binds)}\n")
     write(RUN / "addresses", "".join(f"{each}\n" for each in own))
     peers = sorted({each for name in others for each in others[name] if ":" not in each} - set(own))
@@ -123,11 +132,15 @@ class Office:
         self.wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         if wanted["others"]:
             self.wire.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-            self.wire.bind(tuple(wanted["fabric"]))
+            try:
+                self.wire.bind(tuple(wanted["fabric"]))
+            except OSError as error:
+                address, port = wanted["fabric"]
+                sys.exit(f"tandem: UDP port {port} of {address} can't be had: {error.strerror} (`ss -ulnp`)")
 
     def look(self) -> None:
         """Look once, and tell everybody."""
-        own = addresses(self.wanted["device"], self.wanted["moving"])
+        own = addresses(self.wanted)
         if own and own != self.own:
             say(f"{self.wanted['device']} has {', '.join(own)}")
             self.own = own
@@ -151,12 +164,12 @@ class Office:
     def hear(self) -> None:
         """One word of another node's; of anybody else, or that says nothing, it is let be."""
         try:
-            data, (source, *_) = self.wire.recvfrom(_MOST)
-            word = json.loads(data)
-            name, own = str(word["name"]), [str(each) for each in word["own"]]
-        except (OSError, ValueError, TypeError, KeyError):
+            data, source = self.wire.recvfrom(_MOST)
+        except OSError:
             return
-        if self.wanted["others"].get(name) != source or not own:
+        name, word = heard.word(data, source, self.wanted["others"], self.wanted["fabric"][1])
+        own = heard.addresses(word.get("own"), self.wanted["rails"])
+        if not name or not own:
             return
         if self.others.get(name) != own:
             say(f"{name} has {', '.join(own)}")
@@ -165,9 +178,11 @@ class Office:
             if self.own:
                 tell(self.wanted, self.own, self.others)
                 self.have_taken_up()
-        if (asks := str(word.get("asks", ""))) and (chain := self.certified.sign(name, own, asks)):
-            self.greet(name, chain=chain)
-        if chain := str(word.get("chain", "")):
+        if asks := str(word.get("asks", "")):
+            taken = {each for other in self.others if other != name for each in self.others[other]}
+            if chain := self.certified.sign(name, own, asks, {*self.own, *taken}):
+                self.greet(name, chain=chain)
+        if name == self.wanted["head"] and (chain := str(word.get("chain", ""))):
             self.certified.take(chain, self.own)
 
     def have_taken_up(self) -> None:
@@ -180,7 +195,7 @@ class Office:
             elif now - self.told.get(unit, -AGAIN_S) >= AGAIN_S:
                 self.told[unit] = now
                 # One that does not run reads it when it starts.
-                argv = ["systemctl", "try-reload-or-restart", f"{unit}.service"]
+                argv = ["systemctl", "--no-block", "try-reload-or-restart", f"{unit}.service"]
                 with suppress(OSError, subprocess.TimeoutExpired):
                     subprocess.run(argv, capture_output=True, timeout=WORD_S, check=False)
 
@@ -213,10 +228,11 @@ def main(argv: list[str]) -> None:
         given = dict(each.split("=", 1) for each in argv[1:])
         write(KNOWN, json.dumps({name: each.split(",") for name, each in given.items()}, indent=1) + "\n")
     elif argv[0] == "now":
-        if own := addresses(wanted["device"], wanted["moving"]):
+        if own := addresses(wanted):
             tell(wanted, own, known())
         else:
-            print(f"{wanted['device']} has no address")
+            beside = f" in the network of proxy_address {wanted['moving']}" if wanted["moving"] else ""
+            print(f"{wanted['device']} has no IPv4 address{beside}")
     else:
         Office(wanted).forever()
 

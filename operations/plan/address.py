@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
@@ -81,13 +81,18 @@ def vrid(knobs: Knobs) -> int:
 
 
 def to_be_told(
-    own: str, nodes: Iterable[Node], absent: Collection[str], heard: Mapping[str, Sequence[str]]
+    own: str, nodes: Sequence[Node], absent: Collection[str], heard: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
     """Where all others are in the office, by their names, when a node does not know it yet: keepalived has to speak
-    with them from its first word. `heard`: what it knows, which stands for those that are `absent`. Empty: it knows.
+    with them from its first word. `heard`: what it knows, which stands for those that are `absent`, be it that an
+    address is known and not whose (operations/node/network/office.py). Empty: it knows.
     """
     here = {each.name: [each.management] for each in nodes if each.name != own and ":" not in each.management}
-    wanted = {name: list(heard[name]) for name in absent if name in heard} | here
+    kept = {*absent}
+    if not kept <= heard.keys():
+        present = {address for each in nodes for address in (each.name, each.management)}
+        kept |= heard.keys() - present
+    wanted = {name: list(heard[name]) for name in heard if name in kept} | here
     # A node may have told of more addresses than the one that its login came in on.
     is_known = wanted.keys() == heard.keys() and all(set(wanted[name]) <= {*heard[name]} for name in wanted)
     return {} if is_known else wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 from operations.paths import AUTHORITY, OFFICE, PROXY_USER, TLS, folder_of, unit_file
@@ -15,7 +16,7 @@ from operations.plan.proxy import is_followed, talks
 from operations.plan.service import SPEC, Program, seal_program
 from operations.shapes.specs import OfficeSpec
 
-_PARTS = ("office", "certified")
+_PARTS = ("office", "certified", "heard")
 #: It signs as a deploy does.
 _SIGNING = Path(__file__).parents[1] / "node/door/authority.py"
 
@@ -30,10 +31,12 @@ def office(knobs: Knobs, node: Node, serving: Sequence[Node]) -> Program | None:
     wanted: OfficeSpec = {
         "name": node.name,
         "device": node.office_device,
+        "routerless": IPv4Interface(node.office).is_link_local,
         "port": knobs.proxy_port,
         "moving": knobs.proxy_address,
-        "fabric": [node.fabric, knobs.port("office")],
+        "fabric": (node.fabric, knobs.port("office")),
         "others": {each.name: each.fabric for each in others},
+        "rails": [str(subnet) for subnet in knobs.rail_subnets],
         "names": tls.lasting_names(knobs, node) if knobs.tls == "self" else [],
         "head": next((each.name for each in serving if each.is_head), ""),
         "signs": signed,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address
+from collections.abc import Collection, Iterator
+from ipaddress import IPv6Address, ip_address
 
 from operations.paths import AT_OFFICE, LITELLM
 from operations.plan.knobs import Knobs
@@ -85,3 +86,15 @@ def check_bind(knobs: Knobs, node: Node) -> None:
     problem = f"proxy_bind={knobs.proxy_bind!r}: the login to {node.name} goes to {address}, {why}"
     remedy = "set proxy_bind to an IPv4 address of the head (`ip -4 addr` there lists them)"
     raise Refusal(Finding("data", problem, remedy))
+
+
+def check_named(knobs: Knobs, head: Node, has: Collection[str]) -> Iterator[Finding]:
+    """What speaks against a named address: none of the head's interfaces has it. HAProxy would listen there all the
+    same, and nobody would come. `has`: the head's IPv4 addresses; empty: they are not known.
+    """
+    named = knobs.proxy_bind
+    if named in ("loopback", "all", "management") or not has or named in (*has, *head.rail_addresses):
+        return
+    if not (ip_address(named).is_loopback or ip_address(named).is_unspecified):
+        remedy = "set proxy_bind to an address that `ip -4 addr` lists there, or to management"
+        yield Finding(head.name, f"proxy_bind={named!r}: no interface here has this address", remedy)

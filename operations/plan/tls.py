@@ -89,14 +89,16 @@ def remarks(knobs: Knobs, nodes: Sequence[Node], now: datetime | None = None) ->
         yield f"{key} can be read by others: chmod 600 {key}"
 
 
-def is_due(found: Certificate, wanted: Sequence[str], authority: str, now: float) -> str:
-    """Why a node needs another certificate of our authority (`authority`: the hash of its own), by what it has
-    (operations/node/door/certificate.py); empty: it does not.
+def is_due(found: Certificate, wanted: Sequence[str], head: Certificate, now: float) -> str:
+    """Why a node needs another certificate of our authority, by what it has and what the head has
+    (operations/node/door/certificate.py); empty: it does not. `wanted`: its names, its own first.
     """
     if not found["hash"]:
         return "it has none"
-    if not authority or found["authority"] != authority:
+    if not head["own"] or found["authority"] != head["own"]:
         return "the one that it has is of another authority"
+    if wanted[0] not in head["owners"]:
+        return "the authority does not know its key, and could not follow its addresses"
     if found["ends"] - now < RENEW_DAYS * _DAY_S:
         return "the one that it has ends soon"
     missing = [each for each in wanted if each not in found["names"]]

@@ -61,6 +61,7 @@ class Certificate(TypedDict, total=False):
     ends: float
     authority: str
     own: str
+    owners: list[str]
     newer: bool
     asks: str
     chain: str

@@ -66,10 +66,12 @@ class OfficeSpec(TypedDict):
 
     name: str
     device: str
+    routerless: bool
     port: int
     moving: str
-    fabric: list[str | int]
+    fabric: tuple[str, int]
     others: dict[str, str]
+    rails: list[str]
     names: list[str]
     head: str
     signs: dict[str, list[str]]

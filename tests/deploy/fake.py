@@ -36,7 +36,7 @@ nodes = [
 ]
 """
 #: What a node without one says of its proxy's certificate.
-NO_CERTIFICATE = {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False}
+NO_CERTIFICATE = {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "owners": [], "newer": False}
 #: Data of a node in place of its state: reached over ssh, where nobody listens.
 OFF = {"ssh_hostname": "127.0.0.1", "ssh_port": 1, "ssh_user": "spark"}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import ADDRESS, PROXY
+from operations.paths import OFFICE as OFFICE_UNIT
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 
 WANTED = "10.0.0.50"
@@ -74,3 +75,15 @@ def test_a_solo_leaves_it_to_the_head(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.text
     assert outcome.position(2, f"systemctl --no-reload disable --now --quiet {ADDRESS}.service") >= 0
     assert outcome.position(1, START) >= 0
+
+
+def test_what_follows_the_addresses_goes_behind_the_proxy_that_reads_it(tmp_path: Path) -> None:
+    """Until then the proxy of before would find nothing to start from."""
+    before = [look(planned(topology="solo"), name) for name in NAMES]
+    units = before[0]["services"]["units"]
+    units[OFFICE_UNIT] = {"ActiveState": "active", "UnitFileState": "enabled"}
+    units[PROXY]["spec"] = "another bind"
+    outcome = deploy(tmp_path, before, "-y", "--data", "topology=solo")
+    assert outcome.code == 0, outcome.text
+    gone = outcome.position(1, f"systemctl --no-reload disable --now --quiet {OFFICE_UNIT}.service")
+    assert 0 <= outcome.position(1, f"systemctl start --no-block {PROXY}.service") < gone

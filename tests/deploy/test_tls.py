@@ -30,7 +30,8 @@ def valid() -> dict[str, Any]:
     """What the head says when all is well."""
     mine = planned(topology="solo", tls="self", proxy_bind="management")
     names = [*tls.names(mine.knobs, mine.head.node), "10.0.0.11"]
-    return {"hash": "h", "names": names, "ends": time.time() + 90 * 86400, "authority": "ours", "own": "ours"}
+    ends = time.time() + 90 * 86400
+    return {"hash": "h", "names": names, "ends": ends, "authority": "ours", "own": "ours", "owners": names[:1]}
 
 
 def reloads(outcome: Outcome) -> bool:

@@ -55,6 +55,7 @@ def test_a_node_without_one() -> None:
         "names": [],
         "ends": 0.0,
         "authority": "",
+        "owners": [],
         "newer": False,
     }
     assert certificate.authority() == ""
@@ -150,7 +151,7 @@ def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: t
     # Its own node asks it without, and knows it by what it shows.
     assert status(f"http://127.0.0.1:{asked}/health/liveliness") in (200, 503)
     with pytest.raises(urllib.error.HTTPError, match="503"):
-        probe.ask(f"https://127.0.0.1:{port}/v1/models", None, "", 5)
+        probe.ask(f"https://127.0.0.1:{port}/v1/models", None, "sk-key", 5)
 
 
 def test_what_the_authority_keeps_is_root_s_alone(node: Path) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import pytest
 
 from operations.node.network import office as told
 from operations.node.unit import services
-from operations.paths import OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
+from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
 from tests.node.addressed import DEVICE, WANTED, Host, Network
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
@@ -116,6 +117,59 @@ def test_an_address_that_changes_while_it_has_the_virtual_one(network: Network) 
     assert known == ["10.0.0.78"]
 
 
+#: In the place of office.py: what it knows after each call is more than before.
+_NOW_DOUBLE = """
+from pathlib import Path
+conf = Path(__file__).parent / "run/unicast.conf"
+conf.write_text((conf.read_text() if conf.exists() else "") + "heard ")
+"""
+
+
+def test_keepalived_waits_for_a_word_of_the_others_after_a_boot_and_at_no_other_start(tmp_path: Path) -> None:
+    """Both may have other addresses then: each would speak to nobody, and take the virtual one."""
+    mine = plan(topology="replicas", proxy_address=WANTED).head
+    assert mine.address
+    (text,) = (file.content for file in mine.address.files if file.path.endswith("/ready.sh"))
+    moved = {OFFICE_RUN: f"{tmp_path}/run", folder_of(OFFICE): str(tmp_path), folder_of(ADDRESS): str(tmp_path)}
+    (tmp_path / "ready.sh").write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "office.py").write_text(_NOW_DOUBLE)
+    (tmp_path / "greet.py").write_text("")
+    for heard, least, most in (("heard heard ", 2.5, 20.0), ("heard heard heard ", 0.0, 2.5)):
+        begun = time.monotonic()
+        subprocess.run(["sh", str(tmp_path / "ready.sh"), "spec"], check=True, timeout=30)
+        assert least < time.monotonic() - begun < most
+        assert (tmp_path / "run/unicast.loaded").read_text() == heard
+
+
+_SAY = """
+import json, socket, sys
+wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wire.bind((sys.argv[1], 0))
+for text in (json.dumps({"name": sys.argv[3], "own": [sys.argv[4]]}), "[" * 60000):
+    wire.sendto(text.encode(), (sys.argv[2], 26012))
+"""
+
+
+def test_whoever_has_a_login_on_a_node_says_nothing_to_the_others(network: Network) -> None:
+    holder, other = network.settle()
+    known = holder.folder / "known.json"
+    until(lambda: "10.0.0.1" in known.read_text())
+    before = known.read_text()
+    (name,) = json.loads(before)
+    fabric = [f"192.168.177.{11 + network.hosts.index(each)}" for each in (other, holder)]
+    other.space.run(sys.executable, "-c", _SAY, *fabric, name, "10.0.0.66")
+    # What the node itself says, every two seconds, would put it right.
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        assert known.read_text() == before
+        time.sleep(0.01)
+    # It still listens.
+    move(other, "10.0.0.79")
+    until(lambda: "10.0.0.79" in known.read_text())
+    assert not list(holder.folder.glob("**/*.new"))
+
+
 class Door:
     """A node whose proxy listens on the office's interface, and a client beside it."""
 
@@ -146,7 +200,8 @@ class Door:
     def asks(self, address: str) -> subprocess.Popen[str]:
         """A stream of forty pieces."""
         body = json.dumps({"pieces": 40})
-        argv = ("curl", "-sS", "-m", "20", f"http://{address}:8000/v1/chat", "-d", body)
+        key = "Authorization: Bearer sk-key"
+        argv = ("curl", "-sS", "-m", "20", "-H", key, f"http://{address}:8000/v1/chat", "-d", body)
         return subprocess.Popen(self.client.argv(*argv), stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT)
 
     def answers(self, address: str) -> bool:
@@ -194,17 +249,29 @@ def test_the_proxy_listens_where_the_interface_is_and_streams_of_another_address
 def test_a_start_waits_for_no_address_that_is_gone_and_says_which_interface_has_none(door: Door) -> None:
     door.node.run("ip", "addr", "flush", "dev", DEVICE)
     now = (sys.executable, str(door.folder / "office.py"), "now")
-    assert door.node.run(*now) == f"{DEVICE} has no address\n"
+    none = f"{DEVICE} has no IPv4 address in the network of proxy_address {WANTED}\n"
+    assert door.node.run(*now) == none
     # What was told last stays.
     assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
-    # As a machine has that asked for an address and got none.
+    # As a machine has that asks for an address and has got none yet: of the cable's own, and by IPv6's router.
     door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
-    assert door.node.run(*now) == ""
-    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
-    door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "2001:db8::7/64", "dev", DEVICE, "nodad")
     door.node.run("ip", "addr", "add", "172.16.0.1/24", "dev", DEVICE)
+    assert door.node.run(*now) == none
+    time.sleep(1)
+    assert (door.folder / "office/addresses").read_text() == "10.0.0.11\n"
+    door.node.run("ip", "addr", "add", "10.0.0.12/24", "dev", DEVICE)
     assert door.node.run(*now) == ""
     assert (door.folder / "office/haproxy.cfg").read_text().endswith("OFFICE 10.0.0.12:8000,172.16.0.1:8000\n")
+    # Without a virtual address any network will do, and a cable's own where there was no router at the deploy either.
+    spec = door.folder / "office.json"
+    alone = json.loads(spec.read_text()) | {"moving": ""}
+    door.node.run("ip", "addr", "flush", "dev", DEVICE)
+    door.node.run("ip", "addr", "add", "169.254.3.4/16", "dev", DEVICE, "scope", "link")
+    for routerless, said in ((False, f"{DEVICE} has no IPv4 address\n"), (True, "")):
+        spec.write_text(json.dumps(alone | {"routerless": routerless}))
+        assert door.node.run(*now) == said
+    assert (door.folder / "office/addresses").read_text() == "169.254.3.4\n"
 
 
 def test_what_outlives_an_address_is_told_with_the_one_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,3 +298,32 @@ def test_whoever_asks_for_the_endpoint_is_told_the_address_of_now(
     for address in ("10.0.0.11", "10.0.0.77"):
         (tmp_path / "addresses").write_text(f"{address}\n")
         assert services.main(["tandem-proxy"])["units"]["tandem-proxy"]["url"] == f"http://{address}:8000"
+
+
+def test_before_nodes_told_each_other_the_peers_are_in_keepalived_s_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "RUN", tmp_path)
+    monkeypatch.setattr(told, "KNOWN", tmp_path / "known.json")
+    monkeypatch.setattr(told, "CONFIG", tmp_path / "keepalived.conf")
+    assert told.state()["known"] == {}
+    old = "vrrp_instance tandem {\n    unicast_peer {\n        10.0.0.12\n        10.0.0.13\n    }\n}\n"
+    (tmp_path / "keepalived.conf").write_text(old)
+    assert told.state()["known"] == {"10.0.0.12": ["10.0.0.12"], "10.0.0.13": ["10.0.0.13"]}
+    (tmp_path / "known.json").write_text('{"spark-2": ["10.0.0.12"]}')
+    assert told.state()["known"] == {"spark-2": ["10.0.0.12"]}
+
+
+def test_a_port_that_another_program_holds_is_said_in_one_line(tmp_path: Path) -> None:
+    with place(tmp_path) as folder:
+        mine = plan(topology="replicas", proxy_address=WANTED).head
+        assert mine.office
+        for file in mine.office.files:
+            text = file.content.replace("192.168.177.11", "127.0.0.1")
+            (folder / Path(file.path).name).write_text(text)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:
+            held.bind(("127.0.0.1", 26012))
+            argv = (sys.executable, "-B", str(folder / "office.py"), "spec")
+            done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("tandem: UDP port 26012 of 127.0.0.1 can't be had: Address already in use")

@@ -23,6 +23,7 @@ NAMES = {name: [name, "localhost", "127.0.0.1"] for name in ("spark-1", "spark-2
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """files/office/certified.py, beside which the deploy's own module lies on a node."""
     monkeypatch.setitem(sys.modules, "authority", authority)
+    monkeypatch.setitem(sys.modules, "heard", load("office/heard.py"))
     found: Any = load("office/certified.py")
     monkeypatch.setattr(found, "AUTHORITY", tmp_path / "ca")
     monkeypatch.setattr(found, "LOADED", tmp_path / "proxy.loaded")
@@ -119,3 +120,44 @@ def test_an_owner_s_own_and_none_at_all_are_let_be(program: Any, tmp_path: Path)
     head.pem.unlink()
     head.see(["10.0.0.72"])
     assert not head.pem.exists() and not head.asks
+
+
+def test_nothing_but_names_and_addresses_gets_into_a_certificate(program: Any, tmp_path: Path) -> None:
+    """With a line of its own in openssl's file a node would be an authority itself."""
+    head, other = (node(program, tmp_path, each, "10.0.0.9") for each in NAMES)
+    other.see(["10.0.0.77"])
+    for bad in ("fe80::1%x\nbasicConstraints=critical,CA:TRUE", "fe80::1%eth0", "10.0.0.77\nkeyUsage=keyCertSign"):
+        assert head.sign("spark-2", ["10.0.0.77", bad], other.asks) == ""
+        with pytest.raises(RuntimeError, match="is no host name and no address"):
+            authority.signed(tmp_path / "ca", other.asks, ["spark-2", bad])
+    with pytest.raises(RuntimeError):
+        authority.signed(tmp_path / "ca", other.asks, ["spark-2", "a,DNS:b"])
+
+
+def test_the_head_signs_no_address_of_another_node_s_and_says_so_once(
+    program: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, other = (node(program, tmp_path, each, "10.0.0.9") for each in NAMES)
+    other.see(["10.0.0.13"])
+    for _ in range(3):
+        assert head.sign("spark-2", ["10.0.0.13"], other.asks, {"10.0.0.11", "10.0.0.13"}) == ""
+    assert (
+        capsys.readouterr().err == "tandem: no certificate for spark-2: '10.0.0.13' is no address, or another node's\n"
+    )
+    assert head.sign("spark-2", ["10.0.0.12"], other.asks, {"10.0.0.11", "10.0.0.13"})
+
+
+def test_the_head_says_whose_keys_it_knows(program: Any, tmp_path: Path) -> None:
+    assert authority.owners(tmp_path / "ca") == []
+    for each in NAMES:
+        node(program, tmp_path, each, "10.0.0.9")
+    assert authority.owners(tmp_path / "ca") == ["spark-1", "spark-2"]
+
+
+def test_a_node_that_is_called_by_its_connector_has_the_name_that_the_authority_knows(
+    program: Any, tmp_path: Path
+) -> None:
+    other = node(program, tmp_path, "spark-2", "10.0.0.12")
+    head = program.Certified("spark-1", NAMES["spark-1"], {"@spark-2": NAMES["spark-2"]}, os.geteuid())
+    other.see(["10.0.0.77"])
+    assert head.sign("@spark-2", ["10.0.0.77"], other.asks)

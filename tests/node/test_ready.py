@@ -174,3 +174,19 @@ def test_docker_is_asked_for_the_specification_wherever_it_lies(tmp_path: Path, 
     else:
         (specified / "nvidia.yaml").write_text("kind: nvidia.com/gpu\n")
     assert said() == ""
+
+
+def test_a_port_of_an_ipv6_address_is_waited_for() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as held:
+        port = held.getsockname()[1]
+        assert f"port {port} is taken by" in waits(f"port_is_taken ::1 {port}")
+        assert waits(f"port_is_taken ::2 {port}") == ""
+
+
+def test_a_command_that_fails_is_no_leave_to_go_on() -> None:
+    """It may have written half of what the start reads."""
+    waiting = render("waiting.sh.j2")
+    for command, code, said in (("true", 0, "on\n"), ("false", 1, ""), ("no-such-command", 1, "")):
+        argv = ["sh", "-euc", f"{waiting}\nwait_while {command}\necho on"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (code, said)

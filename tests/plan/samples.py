@@ -149,7 +149,15 @@ def survey(**changes: Any) -> Any:
             "office": {"own": [], "known": {}},
             "missing": [],
             "refused": False,
-            "certificate": {"hash": "", "names": [], "ends": 0.0, "authority": "", "own": "", "newer": False},
+            "certificate": {
+                "hash": "",
+                "names": [],
+                "ends": 0.0,
+                "authority": "",
+                "own": "",
+                "owners": [],
+                "newer": False,
+            },
         },
     }
     return found | changes

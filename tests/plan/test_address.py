@@ -11,6 +11,7 @@ import pytest
 from operations.paths import ADDRESS, PROXY_CONFIG
 from operations.plan.address import check_address, to_be_told, vrid
 from operations.plan.formats import load_recipe
+from operations.plan.proxy import check_named
 from operations.plan.refusal import Refusal
 from tests.plan.samples import knobs, make_plan, nodes, plan
 
@@ -184,3 +185,28 @@ def test_a_node_is_told_where_the_others_are_when_it_does_not_know_it() -> None:
     assert to_be_told("spark-1", [first, second], ["spark-3"], theirs) == {}
     assert to_be_told("spark-1", [first, second], [], theirs) == {"spark-2": ["10.0.0.12"]}
     assert to_be_told("spark-1", [first, second], ["spark-3"], {}) == {"spark-2": ["10.0.0.12"]}
+
+
+def test_whom_keepalived_spoke_with_is_kept_while_a_node_is_away_whose_address_nobody_has_written_down() -> None:
+    """As an upgrade finds it: without it the node that comes back is alone, and takes the address a second time."""
+    first, second, _ = nodes(3, knobs())
+    before = {each: [each] for each in ("10.0.0.12", "10.0.0.13")}
+    told = to_be_told("spark-1", [first, second], ["spark-3"], before)
+    assert told == {"10.0.0.13": ["10.0.0.13"], "spark-2": ["10.0.0.12"]}
+    assert to_be_told("spark-1", [first, second], ["spark-3"], told) == {}
+    # Nobody is away, or the one that is has spoken.
+    assert to_be_told("spark-1", [first, second], [], told) == {"spark-2": ["10.0.0.12"]}
+    now = {"spark-2": ["10.0.0.12"], "spark-3": ["10.0.0.14"]}
+    assert to_be_told("spark-1", [first, second], ["spark-3"], told | now) == now
+
+
+def test_a_named_address_that_the_head_does_not_have_is_said() -> None:
+    has = ["127.0.0.1", "10.0.0.11"]
+    head = nodes(2, knobs(topology="cluster"))[0]
+    (found,) = check_named(knobs(proxy_bind="10.0.0.71"), head, has)
+    assert (found.where, found.problem) == ("spark-1", "proxy_bind='10.0.0.71': no interface here has this address")
+    assert "ip -4 addr" in found.remedy
+    # On loopback any is there; a rail's is given by the deploy; and a login by IPv6 says of none.
+    for bind in ("10.0.0.11", "127.0.0.5", "0.0.0.0", "loopback", "all", "management", head.fabric):
+        assert not list(check_named(knobs(proxy_bind=bind), head, has))
+    assert not list(check_named(knobs(proxy_bind="10.0.0.71"), head, []))

@@ -128,8 +128,8 @@ def test_names_of_a_node_s_own() -> None:
 
 
 def test_when_a_node_needs_another_one() -> None:
-    here: Any = {"hash": "h", "names": ["a", "b"], "ends": 40 * 86400.0, "authority": "ours", "own": "", "newer": False}
-    for changes, authority, why in (
+    here: Any = {"hash": "h", "names": ["a", "b"], "ends": 40 * 86400.0, "authority": "ours"}
+    for changes, own, why in (
         ({}, "ours", ""),
         ({"hash": ""}, "ours", "it has none"),
         ({}, "other", "the one that it has is of another authority"),
@@ -137,4 +137,7 @@ def test_when_a_node_needs_another_one() -> None:
         ({"ends": 29 * 86400.0}, "ours", "the one that it has ends soon"),
         ({"names": ["a"]}, "ours", "the one that it has is not for b"),
     ):
-        assert tls.is_due(here | changes, ["a", "b"], authority, 0.0) == why
+        assert tls.is_due(here | changes, ["a", "b"], {"own": own, "owners": ["a"]}, 0.0) == why
+    # As after an upgrade from where nothing was written down: it could not follow the node's addresses.
+    unknown = tls.is_due(here, ["a", "b"], {"own": "ours", "owners": ["c"]}, 0.0)
+    assert unknown == "the authority does not know its key, and could not follow its addresses"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 #: Days that each is valid: clients take 397 at most, and the authority should outlive the machines.
 DAYS, AUTHORITY_DAYS = 397, 7300
+_NAME = re.compile(r"[A-Za-z0-9._:-]+")
 _CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -50,8 +51,12 @@ def request(key: Path, user: int) -> str:
 
 def signed(folder: Path, asks: str, names: Sequence[str]) -> str:
     """The certificate for a question, and the authority's, which lies in `folder` and is made where it does not.
-    Whose key it is, the first of the names, is kept there: see `owner`.
+    Whose key it is, the first of the names, is kept there: see `owner`. Raises RuntimeError for a name that is none.
     """
+    for each in names:
+        # It goes into a file of openssl's, where any other sign may say something else.
+        if not _NAME.fullmatch(each):
+            raise RuntimeError(f"{each[:60]!r} is no host name and no address")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(folder / "lock", "w", opener=_for_root_alone) as lock, tempfile.TemporaryDirectory() as scratch:
         # Two nodes may ask at once.
@@ -79,6 +84,11 @@ def owner(folder: Path, asks: str) -> str:
     where it is no question.
     """
     return _owners(folder).get(_key_of(asks), "")
+
+
+def owners(folder: Path) -> list[str]:
+    """Those for whose keys the authority has signed: it signs for them again without a deploy."""
+    return sorted({*_owners(folder).values()})
 
 
 def fits(chain: str, key: Path, authority: str) -> bool:

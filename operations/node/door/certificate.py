@@ -43,10 +43,11 @@ def main(
 def found() -> Certificate:
     """`hash`: of what HAProxy reads, empty: nothing, or nothing that can be read as such; `names` and `ends` (seconds
     since 1970) of its certificate; `authority`: the hash of the last certificate in it; `own`: of the authority that
-    lies here; `newer`: HAProxy has not read it yet.
+    lies here, `owners`: for whose keys it has signed; `newer`: HAProxy has not read it yet.
     """
     own = AUTHORITY / "ca.crt"
     here: Certificate = {"own": _hash(own.read_text()) if own.exists() else "", "hash": "", "names": [], "ends": 0.0}
+    here["owners"] = signing.owners(AUTHORITY)
     text = PEM.read_text() if PEM.exists() else ""
     certificates = signing.certificates(text)
     names, ends = signing.described(certificates[0]) if certificates else ([], 0.0)
