@@ -127,7 +127,7 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory lab-down
 	@# Side by side: downloads, copies and boots leave half of the machine to the tests that need no lab.
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
-	@$(BIN)/pytest -m "lab and not long" --durations=12
+	@$(BIN)/pytest -m "lab and not long" --durations=12 tests/e2e
 
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual ## the tests that need no lab
 	@# File by file: tests of one file share ports.
