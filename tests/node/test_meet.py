@@ -74,7 +74,7 @@ def has_started(tmp_path: Path, *ranks: int, within_s: float = 10) -> bool:
     return comes(lambda: all((tmp_path / f"rank-{number}/started").exists() for number in ranks), within_s)
 
 
-def comes(condition: Callable[[], bool], within_s: float = 10) -> bool:
+def comes(condition: Callable[[], bool], within_s: float = 30) -> bool:
     """Whether it comes true in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
