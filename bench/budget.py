@@ -24,6 +24,6 @@ def is_enough(steps: Iterable[Step], requests: Mapping[str, list[Request]]) -> b
 
 
 def _noise(values: list[float], of_run: Usual) -> float:
-    """Of a mean: of a difference between two such it is the root of two times as much."""
+    """The error of a mean; of a difference between two it is the root of two times as much."""
     found = compare(values, values, of_run)
     return found.noise / 2**0.5 if found else 1.0

@@ -131,7 +131,7 @@ def _interval(one: Sequence[float], other: Sequence[float], of_run: Usual) -> fl
 
 
 def _variance(values: Sequence[float], of_run: Usual) -> tuple[float, int]:
-    """Of repeats, and its degrees of freedom: their own, and the run's for what they lack."""
+    """Variance of repeats, and its degrees of freedom: their own, and the run's for what they lack."""
     own = len(values) - 1
     expected = of_run.variance * fmean(values) ** 2
     if not of_run.freedom:

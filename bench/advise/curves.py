@@ -82,7 +82,7 @@ class Ratio:
 
     @property
     def mean(self) -> tuple[float, float]:
-        """Of a step and of prefill, over all rows."""
+        """The ratios of a step and of prefill, over all rows."""
         prefill = {**self.first, **self.prefilled}
         return _mean(self.step), _mean(prefill)
 
@@ -105,7 +105,7 @@ class Ratio:
 
 
 def ratio(rows: Mapping[str, Mapping[int, float]], base: Base, prompt: int, answer: int) -> Ratio:
-    """Of rows over users: `prefill`, `decode`, `ttft`, `whole`, each where it is known. `base`: at their lengths."""
+    """Rows over users: `prefill`, `decode`, `ttft`, `whole`, each where it is known. `base`: at their lengths."""
     read: dict[int, float] = {}
     first: dict[int, float] = {}
     for users, value in rows.get("ttft", {}).items():

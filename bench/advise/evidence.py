@@ -91,7 +91,7 @@ class Measured:
         return (setup, "decode") in self.rows or (setup, "whole") in self.rows
 
     def users(self, setup: Setup) -> list[int]:
-        """Of its rows of a setup."""
+        """Its rows of one setup."""
         return sorted({*self.rows.get((setup, "decode"), {}), *self.rows.get((setup, "whole"), {})})
 
     def lengths(self) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def room(recipe: Recipe, model: models.Model | None, topology: str, nodes: int, 
 
 
 def room_of(recipe: Recipe, model: models.Model | None, engines: int, ranks: int, load: Load) -> Room:
-    """Of so many engines, each over so many nodes, under a load."""
+    """Room of so many engines, each over so many nodes, under a load."""
     said = ENGINES[recipe.engine].memory(recipe)
     let_in = None if said.requests is None else said.requests * engines
     fit = None

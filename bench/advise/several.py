@@ -48,7 +48,7 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
 
 
 def lines(told: Asked) -> Iterator[Line]:
-    """Of several recipes, or several numbers of nodes."""
+    """The answer for several recipes, or several numbers of nodes."""
     if len({question.recipe.name for question in told.questions}) > 1:
         yield from _recipes(told)
     else:

@@ -102,7 +102,7 @@ def _check(data: Any) -> None:
 
 
 def _tokens(data: Any) -> int:
-    """Of the question, about."""
+    """Tokens of the question, about."""
     found = characters = 0
     rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents", "system", "instructions")]
     while rest:

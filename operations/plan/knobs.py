@@ -153,20 +153,16 @@ class Knobs(KnobFields):
     @field_validator("accept_risk", mode="before")
     @classmethod
     def _accepted(cls, names: Any) -> Any:
-        """A list; with --data, words with a comma between them."""
-        words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
-        if not isinstance(words, list | tuple) or not all(re.fullmatch(_ADVISORY, str(word)) for word in words):
+        if (words := _listed(names, _ADVISORY)) is None:
             raise ValueError('expected names of advisories: ["CVE-2026-12345", "GHSA-abcd-1234-wxyz"]')
-        return tuple(words)
+        return words
 
     @field_validator("media_domains", mode="before")
     @classmethod
     def _hosts(cls, names: Any) -> Any:
-        """A list; with --data, words with a comma between them."""
-        words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
-        if not isinstance(words, list | tuple) or not all(re.fullmatch(_HOST, str(word)) for word in words):
+        if (words := _listed(names, _HOST)) is None:
             raise ValueError('expected names of hosts, in small letters: ["images.example.org"]')
-        return tuple(words)
+        return words
 
     @field_validator("alarms", mode="before")
     @classmethod
@@ -277,6 +273,13 @@ class Knobs(KnobFields):
     def copy_port(self, index: int) -> int:
         """Where the head serves the copies of the node with this index, and where that node serves other workers."""
         return self.port("share") + index
+
+
+def _listed(names: Any, pattern: str) -> tuple[Any, ...] | None:
+    """A list of words, which --data has as words with a comma between them; None: not each fits the pattern."""
+    words = tuple(word.strip() for word in names.split(",") if word.strip()) if isinstance(names, str) else names
+    fits = isinstance(words, list | tuple) and all(re.fullmatch(pattern, str(word)) for word in words)
+    return tuple(words) if fits else None
 
 
 def has_models(models: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 import urllib.error
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from operations.plan.proxy_service import KEY_HEADERS
 from tests.node.confined import place
 from tests.node.test_haproxy import QUICK, SLOW, Proxy
+from tests.plan.samples import ROOT
 
 #: How a connection begins that speaks HTTP/2 without having agreed on it, with an empty frame of settings.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
@@ -118,3 +121,9 @@ def test_who_is_on_the_node_takes_no_connections_of_clients(tmp_path: Path) -> N
                 each.close()
         finally:
             proxy.end()
+
+
+def test_haproxy_and_the_door_look_for_a_key_in_the_same_headers() -> None:
+    door = (ROOT / "files/litellm/door.py").read_text()
+    block = door.partition("KEY_HEADERS = (")[2].partition(")")[0]
+    assert set(re.findall(r'b"([a-z-]+)"', block)) == set(KEY_HEADERS)
