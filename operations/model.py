@@ -132,6 +132,7 @@ def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
         settings.append("HF_TOKEN_PATH=/hub-token")
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
-    argv += ["--entrypoint", "python3", served.image.local, "-", model.repo, str(model.revision), *model.ignore]
-    asked = {"argv": argv, "script": as_is("model/download.py"), "owner": run.plan.head.node.home}
+    argv += ["--entrypoint", "python3", served.image.local, "-c", as_is("model/download.py")]
+    argv += [model.repo, str(model.revision), *model.ignore]
+    asked = {"argv": argv, "owner": run.plan.head.node.home}
     return followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)

@@ -1,7 +1,8 @@
 """Download a revision with the Hub's own client: `download.py REPO REVISION [IGNORED ...]`, in the engine's container.
 
 Prints what the Hub has, as JSON: name -> {size, blob}, `blob` being sha256 of a file in LFS, else git's hash of it.
-Then downloads, and resumes what broke off. Says in one line what went wrong, and ends with 1.
+Waits for a line on its standard input, for its caller looks first whether all of it fits. Then downloads, and resumes
+what broke off. Says in one line what went wrong, and ends with 1.
 """
 
 import json
@@ -15,6 +16,8 @@ def main(repo: str, revision: str, *ignored: str) -> str:
     """Returns why it failed; empty: the revision is there."""
     try:
         print(json.dumps(manifest(repo, revision, ignored)), flush=True)
+        if not sys.stdin.readline():
+            return "nobody waits for what would come"
         snapshot_download(repo, revision=revision, ignore_patterns=list(ignored) or None)
     except errors.GatedRepoError:
         return f"{repo} is gated: accept its terms on the Hub, and put a token that may read it in `hub_token_file`"

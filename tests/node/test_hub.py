@@ -95,7 +95,7 @@ class FaultyHub(Hub):
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A worker's empty store, and a Hub with a model."""
     monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
-    monkeypatch.setattr(hub, "command", lambda argv, settings: ["env", *settings, sys.executable, "-", *argv])
+    monkeypatch.setattr(hub, "command", lambda argv, settings: ["env", *settings, sys.executable, "-c", SCRIPT, *argv])
     monkeypatch.setattr(hub, "PAUSES_S", (0, 0))
     monkeypatch.setattr(hub, "remove", lambda: None)
     for name, value in {
@@ -117,7 +117,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def download(store: Path) -> Any:
     """A download to its end."""
-    return hub.main([REPO, REVISION], SCRIPT, str(store), FOLDER, REVISION, str(store.parent))
+    return hub.main([REPO, REVISION], str(store), FOLDER, REVISION, str(store.parent))
 
 
 def assert_whole(store: Path) -> None:

@@ -16,14 +16,13 @@ from operations.node.copy.meter import Meter
 from operations.node.copy.silence import Silence
 from tests.node import test_hub
 from tests.node.models import FOLDER, REVISION
-from tests.node.test_hub import FaultyHub, assert_whole, download
+from tests.node.test_hub import SCRIPT, FaultyHub, assert_whole, download
 
 store = test_hub.store
 
 #: A client that says what will come, brings a part of it, and never anything more.
 STILL = """
 import pathlib, sys, time
-sys.stdin.read()
 if "mute" not in sys.argv:
     print('{"model.safetensors": {"size": 1000000, "blob": "aa"}}', flush=True)
 blobs = pathlib.Path(sys.argv[1]) / "blobs"
@@ -49,7 +48,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
     def command(argv: list[str], settings: Any) -> list[str]:
         begun.append(list(settings))
-        return ["env", *settings, sys.executable, "-", *argv]
+        return ["env", *settings, sys.executable, "-c", SCRIPT, *argv]
 
     monkeypatch.setattr(hub, "command", command)
     yield begun
@@ -84,7 +83,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *how: str) -> Any:
     repo = tmp_path / FOLDER
     monkeypatch.setattr(hub, "remove", lambda: None)
     monkeypatch.setattr(hub, "command", lambda argv, settings: [sys.executable, str(client), str(repo), *how])
-    return hub.main([], "", str(tmp_path), FOLDER, REVISION, str(tmp_path))
+    return hub.main([], str(tmp_path), FOLDER, REVISION, str(tmp_path))
 
 
 @pytest.mark.parametrize(

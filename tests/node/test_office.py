@@ -190,11 +190,13 @@ class Door:
             text = file.content.replace(f"rm -rf {PROXY_RUN}", "true")
             (folder / Path(file.path).name).write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
         self.node.run("sh", str(folder / "ready.sh"), "spec")
+        # A server that refuses HAProxy's first look is away until its next one.
+        double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
+        self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
+        until(lambda: bool(self.node.run("ss", "-Hltn", "sport = :8010")), 20)
         configs = ("-f", f"{folder}/office/haproxy.cfg", "-f", f"{folder}/haproxy.cfg")
         proxy = (*behind(folder, run), "haproxy", "-W", "-db", *configs)
         self.proxy = subprocess.Popen(self.node.argv(*proxy))
-        double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
-        self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
         self.follower = follow(self.node, folder, folder / "reload.sh", f"kill -USR2 {self.proxy.pid}")
 
     def asks(self, address: str) -> subprocess.Popen[str]:

@@ -59,7 +59,8 @@ def addressed() -> list[Node]:
         ip("netns", "exec", name, "sh", "-c", strict)
         netplan, _, sysctl = fabric_files(knobs(), node)
         for setting, value in (line.split(" = ") for line in sysctl.content.splitlines() if " = " in line):
-            ip("netns", "exec", name, "sh", "-c", f"echo {value} >/proc/sys/{setting}")
+            each_of_them = f"for each in /proc/sys/{setting}; do echo {value} >$each; done"
+            ip("netns", "exec", name, "sh", "-c", each_of_them)
         entries = yaml.safe_load(netplan.content)["network"]["ethernets"]
         for device, entry in entries.items():
             ip("-n", name, "link", "set", device, "mtu", str(entry["mtu"]), "up")

@@ -45,10 +45,8 @@ class Try:
     again: bool = False
 
 
-def main(
-    argv: list[str], script: str, store: str, folder: str, revision: str, owner: str, kind: str = "model"
-) -> Copied:
-    """Run `argv` (which gets `script` on its standard input, prints the Hub's manifest as its first line and then
+def main(argv: list[str], store: str, folder: str, revision: str, owner: str, kind: str = "model") -> Copied:
+    """Run `argv` (which prints the Hub's manifest as its first line, waits for a line on its standard input, and then
     downloads into `store`), say how far it is, and prove that what came is what the Hub has. One that stands still, or
     ends with less than all, is begun anew without xet; files that are whole stay.
 
@@ -62,7 +60,7 @@ def main(
     while True:
         had = _whole(repo)
         try:
-            one = _try(command(argv, settings), script, repo, snapshot)
+            one = _try(command(argv, settings), repo, snapshot)
         except OSError as error:
             return {"error": str(error)}
         finally:
@@ -91,7 +89,7 @@ def command(argv: list[str], settings: Sequence[str]) -> list[str]:
     return ["docker", "run", "--name", DOWNLOAD, *added, *argv]
 
 
-def _try(argv: list[str], script: str, repo: Path, snapshot: Path) -> Try:
+def _try(argv: list[str], repo: Path, snapshot: Path) -> Try:
     """From its start to its end. Raises OSError when what is to come does not fit."""
     _take_away_left_overs(repo)
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -106,9 +104,6 @@ def _try(argv: list[str], script: str, repo: Path, snapshot: Path) -> Try:
     for each in listeners:
         each.start()
     try:
-        with suppress(BrokenPipeError):
-            process.stdin.write(script)
-            process.stdin.close()
         files, meter, silent_s = _follow(process, repo, said)
     finally:
         process.terminate()
@@ -152,6 +147,7 @@ def _follow(
         if not files and (files := _manifest(said)):
             total = sum(entry["size"] for entry in files.values())
             fits(repo, total - begun)
+            _go(process)
             meter = Meter(max(0, total - begun), leg="Hub")
             silence.allow(SILENCE_S)
         if files:
@@ -159,6 +155,14 @@ def _follow(
         if silence.look((len(files), _written(repo)), received()):
             return files, meter, silence.seconds
     return files, meter, 0
+
+
+def _go(process: subprocess.Popen[str]) -> None:
+    """Nothing is downloaded before it is known that all of it fits."""
+    assert process.stdin
+    with suppress(BrokenPipeError):
+        process.stdin.write("go\n")
+        process.stdin.flush()
 
 
 def _bytes(repo: Path) -> int:
