@@ -72,7 +72,7 @@ class Kept:
     values: Values
 
 
-class Courses:
+class Charts:
     """Of all panels. `prometheus`: its URL, or nothing."""
 
     def __init__(self, prometheus: str, memory: Memory) -> None:

@@ -23,7 +23,18 @@ _PARTS = (
 )
 #: What a browser gets.
 STATIC = (
-    *("index.html", "page.css", "page.js", "asked.js", "courses.js", "picture.js", "tell.js", "advice.js", "icon.svg"),
+    *(
+        "index.html",
+        "page.css",
+        "page.js",
+        "asked.js",
+        "charts.js",
+        "times.js",
+        "picture.js",
+        "tell.js",
+        "advice.js",
+        "icon.svg",
+    ),
     *("uplot.js", "uplot.css", "uplot.LICENSE"),
 )
 

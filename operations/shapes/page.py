@@ -176,11 +176,14 @@ class AdvisedPart(TypedDict):
 
 
 class ModelPart(TypedDict):
-    """A model: a word, a sentence, and figures of now, each in the unit of its panel."""
+    """A model: a word, a sentence, and figures of now, each in the unit of its panel. `progress`: while it starts, the
+    share of its load that is over, 0 to 1; left out while it waits for a node.
+    """
 
     name: str
     state: str
     sentence: str
+    progress: NotRequired[float]
     requests_running: NotRequired[float]
     requests_waiting: NotRequired[float]
     tokens_out: NotRequired[float]
@@ -230,12 +233,13 @@ class PanelName(TypedDict):
 
 
 class State(TypedDict):
-    """state.json: `when` in seconds since 1970, `clock` in words; `asked_at`: the node that answers; `advice_note`:
-    what is wrong with what was handed over, or nothing.
+    """state.json: `when` in seconds since 1970; `zone` and `zone_offset_s`: the node's time zone by name, and how far it
+    is ahead of UTC; `asked_at`: the node that answers; `advice_note`: what is wrong with what was handed over, or nothing.
     """
 
     when: float
-    clock: str
+    zone: str
+    zone_offset_s: int
     asked_at: str
     plan: Planned
     deploy_under_way: bool

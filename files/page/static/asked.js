@@ -41,9 +41,3 @@ export function trouble(error) {
   // What came can't be shown: it is another version's, after a deploy.
   return "The answer is none that this page knows: load this page anew";
 }
-
-// With its day: a page may lie open for a week.
-export function clock(when) {
-  const two = (number) => String(number).padStart(2, "0");
-  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())} ${when.toTimeString().slice(0, 8)}`;
-}
