@@ -88,7 +88,7 @@ def _planned(model: PageModel) -> PlannedModel:
 
 
 def _engines(model: PageModel, heard: Sequence[Heard], watch: Watch) -> Engines:
-    """A model's engines by their nodes. One that lacks a node says so, as its model does: it still answers `/health`."""
+    """A model's engines by their nodes. One that lacks a node says so, as its model does, though it answers /health."""
     found = {each.name: watch.engine(model, each) for each in heard if each.name in model["nodes"]}
     missed = _missed(heard, found)
     alone = {each.name for each in heard if each.reading and each.reading.one("tandem_alone")}

@@ -233,8 +233,9 @@ class PanelName(TypedDict):
 
 
 class State(TypedDict):
-    """state.json: `when` in seconds since 1970; `zone` and `zone_offset_s`: the node's time zone by name, and how far it
-    is ahead of UTC; `asked_at`: the node that answers; `advice_note`: what is wrong with what was handed over, or nothing.
+    """state.json: `when` in seconds since 1970; `asked_at`: the node that answers; `zone`: its time zone's name, and
+    `zone_offset_s` by how many seconds that is ahead of UTC; `advice_note`: what is wrong with what was handed over, or
+    nothing.
     """
 
     when: float
@@ -249,7 +250,7 @@ class State(TypedDict):
     advice_note: NotRequired[str]
 
 
-class Course(TypedDict):
+class ChartLine(TypedDict):
     """A series by its name; None where a value was not to be had."""
 
     name: str
@@ -267,6 +268,6 @@ Series = TypedDict(
         "from": str,
         "note": str,
         "times": list[float],
-        "series": list[Course],
+        "series": list[ChartLine],
     },
 )

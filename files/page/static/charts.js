@@ -1,5 +1,5 @@
 // The chart of one panel, by uPlot. Its note says where it is from and what is missing.
-import {day, local, minute, stamp} from "./times.js";
+import {day, local, minute, second, stamp} from "./times.js";
 
 const INKS = ["#0b7a75", "#b3541e", "#5b34b0", "#8a6d00", "#b02a63", "#2f6fb5"];
 const DARK = ["#4fd1c9", "#f0a36b", "#c0a6ff", "#e8d05c", "#ff9cc5", "#86bdf5"];
@@ -9,7 +9,8 @@ let plot = null;
 function marks(_, splits, axis, space, step) {
   return splits.map((when, index) => {
     if (step >= 86400) return day(when).slice(5);
-    return index && day(splits[index - 1]) === day(when) ? minute(when) : `${minute(when)}\n${day(when)}`;
+    const time = step < 60 ? second(when) : minute(when);
+    return index && day(splits[index - 1]) === day(when) ? time : `${time}\n${day(when)}`;
   });
 }
 

@@ -4,7 +4,9 @@ const two = (number) => String(number).padStart(2, "0");
 // Until the first answer there is the browser's own zone alone.
 let ahead = -new Date().getTimezoneOffset() * 60;
 
+// Throws where an answer does not say it: it is another version's.
 export function setZone(seconds) {
+  if (!Number.isFinite(seconds)) throw new TypeError("no time zone");
   ahead = seconds;
 }
 
