@@ -1,5 +1,6 @@
-"""README's picture of the page: `python -m tests.node.picture docs/assets/page.png`. Exporters are doubles, and say what two
-Sparks under a load might; the program and the browser are the real ones.
+"""README's picture of the page: `python -m tests.node.picture docs/assets/page.png`.
+
+Exporters are doubles, and say what two Sparks under a load might; the program and the browser are the real ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LOADED = {
     "tandem_swap_used_bytes": "0",
     'tandem_rail_speed_bits{device="enP2p1s0f0np0"}': "2e11",
 }
-WIDTH, HEIGHT = 1100, 1190
+WIDTH, HEIGHT = 1100, 985
 #: As an owner's browser would have it.
 ADDRESS = "spark-1.local:8000"
 
