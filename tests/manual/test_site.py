@@ -105,3 +105,11 @@ def test_search_finds_a_knob_in_a_site_that_is_opened_as_a_file(site: Path, tmp_
     dom = browse(tmp_path, "--dump-dom", f"{(site / 'index.html').as_uri()}?q=proxy_vrid", seconds=8)
     found = re.findall(r'<a href="([^"]*)" class="md-search-result__link"', dom)
     assert any(each.endswith("/knobs.html#proxy_vrid") for each in found), found
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium is here")
+def test_a_row_of_a_wide_table_names_its_columns(site: Path, tmp_path: Path) -> None:
+    """For a phone, where the rows lie one below the other (assets/manual.css)."""
+    dom = browse(tmp_path, "--dump-dom", (site / "recipes.html").as_uri())
+    assert "<table data-many" in dom and 'data-label="GiB free"' in dom
+    assert "data-many" not in browse(tmp_path, "--dump-dom", (site / "words.html").as_uri())
