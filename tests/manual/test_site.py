@@ -113,3 +113,9 @@ def test_a_row_of_a_wide_table_names_its_columns(site: Path, tmp_path: Path) -> 
     dom = browse(tmp_path, "--dump-dom", (site / "recipes.html").as_uri())
     assert "<table data-many" in dom and 'data-label="GiB free"' in dom
     assert "data-many" not in browse(tmp_path, "--dump-dom", (site / "words.html").as_uri())
+
+
+def test_no_code_in_a_table_has_a_backslash_that_a_reader_would_copy() -> None:
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
+        assert [row for row in rows if re.search(r"`[^`]*\\\|[^`]*`", row)] == [], page.name
