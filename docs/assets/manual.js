@@ -9,3 +9,11 @@ for (const table of document.querySelectorAll(".md-content table:not([class])"))
     [...row.cells].forEach((cell, index) => cell.dataset.label = heads[index] ?? "");
   }
 }
+// What scrolls sideways can be scrolled by keys too. The theme takes that back where nothing hovers, as on a phone.
+for (const code of document.querySelectorAll("pre > code")) {
+  const focusable = () => {
+    if (code.tabIndex !== 0 && code.scrollWidth > code.clientWidth) code.tabIndex = 0;
+  };
+  new MutationObserver(focusable).observe(code, {attributeFilter: ["tabindex"]});
+  focusable();
+}
