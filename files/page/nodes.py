@@ -78,7 +78,7 @@ class Watch:
             return Engine(name, source, "unknown")
         since = said.one("tandem_unit_active_since_seconds", unit=unit)
         if said.one("tandem_unit_failed", unit=unit):
-            return Engine(name, source, "gave-up", None, "has given up: `make status` says why")
+            return Engine(name, source, "gave-up", None, "has given up: `tandem status` says why")
         if not said.one("tandem_unit_active", unit=unit):
             return Engine(name, source, "waits", None, "does not run, or waits for its start")
         at = f" since {clock(since)}" if since else ""

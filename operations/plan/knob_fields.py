@@ -51,8 +51,8 @@ class KnobFields(BaseModel):
 
     recipe: str = "nemotron-3-super-nvfp4-auto"
     """A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
-    The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md). It takes four requests at
-    once, and more wait for their turn.
+    The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md). It takes four requests
+    at once, and more wait for their turn.
     """
 
     topology: Topology = "cluster"

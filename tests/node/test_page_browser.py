@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.browser import CHROMIUM, Door, browse, pixels, text_of, values
+from tests.node.browser import CHROMIUM, Door, browse, faults, pixels, text_of, values
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.node.test_page_advice import BENCH, BETTER, RUN, handed
 from tests.node.two_page import CODER_UP, TwoModels
@@ -136,7 +136,7 @@ def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Pag
     assert "Models: nemotron, coder." in text and "cluster on spark-1, spark-2" in text and "solo on spark-1" in text
     assert "lab-tiny-llama as coder, solo, on spark-1." in text
     assert [value for label, value in values(dom) if label == "Requests that run"] == ["3", "1"]
-    assert text.count("`make bench` measures it, and `make advise` computes") == 2 and "<table" not in dom
+    assert text.count("`tandem bench` measures it, `tandem advise` computes") == 2 and "<table" not in dom
     assert [each for each in values(dom) if each[0].startswith("KV cache")] == [
         ("KV cache of nemotron", "25 %"),
         ("KV cache of coder", "50 %"),
@@ -196,3 +196,20 @@ def test_a_rail_without_a_link_has_no_speed(shown: tuple[Page, str, Path]) -> No
     _, url, folder = shown
     rails = [value for label, value in values(browse(folder, "--dump-dom", f"{url}/tandem/")) if "Rail" in label]
     assert rails.count("no link") == 1 and "no link," not in " ".join(rails), rails
+
+
+#: In axe-core's place: a hand that clicks, and what is said and marked then.
+CLICKS = b"""window.axe = {run: async (inside) => {
+  inside.getElementById("copy").click();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  const said = `${inside.getElementById("copied").textContent} ${inside.getSelection()}`;
+  return {passes: Array(6), violations: [{id: said, impact: "", nodes: []}]};
+}};"""
+
+
+def test_the_button_copies_the_address_or_marks_it_and_says_how(shown: tuple[Page, str, Path], tmp_path: Path) -> None:
+    page, _, _ = shown
+    door = Door(page.url, KEY, CLICKS)
+    (said,) = faults(door, tmp_path, "tandem/")
+    door.end()
+    assert re.fullmatch(rf"(Copied\.|Marked: copy it with Ctrl-C\.) {re.escape(door.url)}/v1", said["id"]), said

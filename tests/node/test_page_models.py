@@ -55,7 +55,9 @@ def test_each_model_has_its_own_sentence_and_figures(two: TwoModels) -> None:
 def test_one_that_has_given_up_is_its_node_s_word_and_not_the_other_s(two: TwoModels) -> None:
     said = told(two, {**unit(CODER, "coder", 0, "failed"), CODER_UP: "0"})
     assert words(said, "models") == [("nemotron", "serves"), ("coder", "no")]
-    assert said["models"][1]["sentence"] == ("does not serve; spark-1: its engine has given up: `make status` says why")
+    assert said["models"][1]["sentence"] == (
+        "does not serve; spark-1: its engine has given up: `tandem status` says why"
+    )
     assert words(said, "nodes") == [("spark-1", "problem"), ("spark-2", "ok")]
     # The worst is said first.
     assert said["nodes"][0]["sentence"].startswith("its engine of coder has given up: ")

@@ -35,7 +35,7 @@ export async function asked(path) {
 export function trouble(error) {
   if (error instanceof Silent) return error.message;
   if (error instanceof Refused && error.status === 401) {
-    return "The key is refused (401): load this page anew, and give the key that `make endpoint` prints";
+    return "The key is refused (401): load this page anew, and give the key that `tandem endpoint` prints";
   }
   if (error instanceof Refused) return `The answer is an error (${error.status}${error.message ? `: ${error.message}` : ""})`;
   // What came can't be shown: it is another version's, after a deploy.
