@@ -135,8 +135,10 @@ def _name(node: ast.AST) -> str:
             return _name(of)
         case ast.Call(func=ast.Attribute() as method):
             return _name(method.value)
-        case ast.Call(func=ast.Name(id="getattr"), args=[_, named, *_]):
-            return readable(named.value) if isinstance(named, ast.Constant) else "value"
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as key), *_]):
+            return readable(key)
+        case ast.Call(func=ast.Name(id="getattr")):
+            return "value"
         case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _OF:
             return _name(of)
         case ast.Call(func=ast.Name() as function):

@@ -278,7 +278,7 @@ def test_a_model_that_loads_is_starting_with_how_far_it_is_and_not_broken(two: T
     assert model["state"] == "starting" and model["sentence"].startswith("its engine starts, 3 of about 30 "), model
     assert model["progress"] == pytest.approx(200 / 60 / 30, abs=0.02)
     # It waits for another node: nobody knows for how long.
-    waits = {up: "0", 'tandem_problem{of="engine",why="waits for rank 1 (spark-2)"}': "1"}
+    waits: dict[str, str | None] = {up: "0", 'tandem_problem{of="engine",why="waits for rank 1 (spark-2)"}': "1"}
     two.exporters["spark-1"].changes = waits
     time.sleep(2.2)
     (model,) = page.told("state.json")["models"]

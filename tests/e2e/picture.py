@@ -1,4 +1,4 @@
-"""README's picture of the page: `python -m tests.node.picture docs/assets/page.png`.
+"""README's picture of the page: `python -m tests.e2e.picture docs/assets/page.png`.
 
 Exporters are doubles, and say what two Sparks under a load might; the program and the browser are the real ones.
 """
