@@ -19,6 +19,7 @@ import orjson
 import plain
 import protocols
 import shapes
+import suspects
 from attempts import EVENT, Broken, Failure, Nobody, Question, Refusal, streams
 from avoided import avoid
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
@@ -85,6 +86,7 @@ class Passthrough:
 
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
+    suspects.current.set(suspects.Request(question.path.encode() + b" " + question.body))
     try:
         if plain.is_one(question):
             said = await plain.run(question, send)
@@ -107,10 +109,10 @@ async def _whole(question: Question) -> Said:
             try:
                 body = await response.read()
             except attempts.AWAY as error:
-                attempts.failed(engine, error)
+                await attempts.failed(engine, error)
                 continue
             if _ABORTED_WHOLE in body:
-                attempts.failed(engine, Broken("it is stopped"))
+                await attempts.failed(engine, Broken("it is stopped"))
                 continue
             return response.status, body, []
     raise Nobody
@@ -144,11 +146,12 @@ class _Stream:
                     return self.refusal
                 self.continued = True
             raise Nobody
-        except (Nobody, Refusal):
+        except (Nobody, Refusal) as error:
             if not self.has_begun:
                 raise
+            words = error.body if isinstance(error, Refusal) else away()[1]
         # The status is long sent: the end says that it is none.
-        await self._pass_on(b"data: " + away()[1] + b"\n\n", False)
+        await self._pass_on(b"data: " + words + b"\n\n", False)
         return None
 
     async def _from_one(self) -> bool:
@@ -174,7 +177,9 @@ class _Stream:
                         raise Broken(f"an event of more than {EVENT} bytes")
                 raise Broken
             except (*attempts.AWAY, Broken) as error:
-                if isinstance(error, Failure) and not (self.answer.pieces or self.answer.thoughts):
+                if isinstance(error, Failure) and await attempts.has_died(engine):
+                    pass
+                elif isinstance(error, Failure) and not (self.answer.pieces or self.answer.thoughts):
                     if self.failure == error.event:
                         # A second engine says the same: it is the request's.
                         await self._pass_on(error.event + b"\n\n" + _DONE, False)
@@ -182,7 +187,7 @@ class _Stream:
                     self.failure = error.event
                     avoid(engine)
                 else:
-                    attempts.failed(engine, error)
+                    await attempts.failed(engine, error)
                 self.answer.broke_off(await self._tokens())
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
         return await self._is_over(engine["model_info"].get("continues"))
@@ -222,6 +227,8 @@ class _Stream:
                 passed += self._chunks(event)
             return False
         finally:
+            if passed:
+                suspects.shows()
             # What came before an error is a part of the answer, and goes on with the rest of it.
             await self._pass_on(b"".join(passed), passed[-1:] != [_DONE])
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import hashlib
 import os
 import tempfile
 import time
@@ -38,32 +39,34 @@ TURN_S = 5.0
 TOGETHER_S = 2.0
 #: Seconds between two looks whether it is one's turn.
 LOOK_S = 0.05
-#: What says that a node or the way there is gone, and not its engine alone.
-_FAR = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+#: What says that a node or the way there is gone, or that nobody was there.
+_FAR = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNREFUSED)
 
 _under_way = Counter[str]()
 
 
 class Request:
-    """One request of a client's. `body`: with its path."""
+    """One request of a client's. `body`: with its path; empty: nothing is known of it."""
 
-    def __init__(self, body: bytes) -> None:
-        self.body = body
+    def __init__(self, body: bytes = b"") -> None:
+        #: It stands for the body.
+        self.hash = hashlib.blake2b(body, digest_size=16).digest() if body else b""
         #: Engines that have died over it.
         self.deaths = 0
         #: Of the engine that has it now: since when, whether something of its answer is there, whether it has died.
         self.since, self.shown, self.is_dead = 0.0, False, False
         #: The turn that it has, as a file, and on which engine.
         self._turn, self._address = -1, ""
+        self._timer: asyncio.TimerHandle | None = None
 
     def level(self) -> int:
         """What is remembered of its body; 0: nothing."""
-        until, level = divmod(shared.marks.get(b"suspect", self.body) or 0, 4)
+        until, level = divmod(shared.marks.get(b"suspect", self.hash) or 0, 4) if self.hash else (0, 0)
         return level if until > time.monotonic() else 0
 
     def remember(self, level: int) -> None:
         """From now on; 0: nothing any more."""
-        shared.marks.put((int(time.monotonic()) + REMEMBERED_S) * 4 + level, b"suspect", self.body)
+        shared.marks.put((int(time.monotonic()) + REMEMBERED_S) * 4 + level, b"suspect", self.hash)
 
     async def take_turn(self, address: str) -> None:
         """Wait until no other suspect is asked."""
@@ -78,7 +81,7 @@ class Request:
         self._turn, self._address = file, address
         _put_time(b"turn", address)
         if self.level() < TWICE:
-            asyncio.get_running_loop().call_later(TURN_S, self.leave_turn)
+            self._timer = asyncio.get_running_loop().call_later(TURN_S, self.leave_turn)
 
     @property
     def has_turn(self) -> bool:
@@ -87,6 +90,8 @@ class Request:
 
     def leave_turn(self) -> None:
         """The next one may be asked."""
+        if self._timer:
+            self._timer.cancel()
         if self._turn >= 0:
             os.close(self._turn)
             self._turn = -1
@@ -102,14 +107,14 @@ _TURN = (shared.folder() or Path(tempfile.gettempdir())) / f"turn{'' if shared.f
 @asynccontextmanager
 async def asking(address: str) -> AsyncIterator[None]:
     """An engine has the request under way, in its turn where it is a suspect."""
-    request = current.get() or Request(b"")
-    if request.body and request.level():
+    request = current.get() or Request()
+    if request.level():
         await request.take_turn(address)
     request.since, request.shown, request.is_dead = time.monotonic(), False, False
     _count(address, 1)
     try:
         yield
-        if request.shown and not request.is_dead and request.body and request.level():
+        if request.shown and not request.is_dead and request.level():
             request.remember(0)
     finally:
         _count(address, -1)
@@ -153,15 +158,14 @@ def died(address: str, company: bool) -> None:
 
 def is_death(error: BaseException | None) -> bool:
     """Whether a connection broke as it does when its program has ended; not when nobody took it, or nothing came."""
-    is_first = True
     while error is not None:
         # aiohttp's for a connection that nobody takes, by its name: it is one of those that break, too.
         if isinstance(error, TimeoutError) or "Connector" in type(error).__name__:
             return False
-        if isinstance(error, OSError) and error.errno in (*_FAR, errno.ECONNREFUSED):
+        if isinstance(error, OSError) and error.errno in _FAR:
             return False
-        error, is_first = error.__cause__, False
-    return not is_first
+        error = error.__cause__
+    return True
 
 
 def _count(address: str, more: int) -> None:

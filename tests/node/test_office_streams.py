@@ -102,7 +102,7 @@ def test_behind_a_firewall_and_the_walls_they_are_told_as_well(network: Followed
     holder, other = network.settle()
     for host in network.hosts:
         # The rail has another name here.
-        walls = (host.folder / "tandem.nft").read_text().replace("elements = { lo", "elements = { rail0, lo")
+        walls = (host.folder / "tandem.nft").read_text().replace('elements = { "lo"', 'elements = { rail0, "lo"')
         assert "rail0" in walls
         (host.folder / "tandem.nft").write_text(walls)
         host.space.run("nft", "--file", str(host.folder / "tandem.nft"))
