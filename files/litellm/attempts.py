@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
+import comes_back
 import orjson
 import suspects
 from avoided import avoid
@@ -200,6 +202,7 @@ async def failed(engine: Any, error: BaseException) -> None:
     broke = broke or (isinstance(error, AWAY) and suspects.is_death(error))
     company = broke and suspects.in_company(address)
     _leave(engine, error)
+    comes_back.gone(address, partial(lives, engine))
     if broke and (isinstance(error, Dead) or not await lives(engine)):
         suspects.died(address, company)
 
@@ -222,6 +225,13 @@ async def lives(engine: Any) -> bool:
             return response.status != 503
     except AWAY:
         return False
+
+
+def after_s(model: str = "") -> int:
+    """Seconds after which a client shall ask again of whom nobody answers; no model: any."""
+    router = proxy_server.llm_router
+    engines = (router.get_model_list(model_name=model or None) if router else None) or []
+    return comes_back.after_s(str(each["litellm_params"]["api_base"]) for each in engines)
 
 
 def _leave(engine: Any, error: BaseException) -> None:

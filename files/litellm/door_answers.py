@@ -69,9 +69,10 @@ def ends_engines(minutes: int) -> Said:
     return 422, _error(why, "invalid_request_error", "request_ends_engines"), []
 
 
-def away() -> Said:
-    """There is nobody to ask."""
-    return 503, _error(AWAY, "server_error", "service_unavailable"), []
+def away(after_s: int = 0) -> Said:
+    """There is nobody to ask; in how many seconds there may be, where it is known."""
+    after = [(b"retry-after", str(after_s).encode())] if after_s else []
+    return 503, _error(AWAY, "server_error", "service_unavailable"), after
 
 
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:

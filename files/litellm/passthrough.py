@@ -95,7 +95,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
         else:
             said = await _whole(question)
     except Nobody:
-        said = away()
+        said = away(attempts.after_s(question.model))
     except Refusal as refusal:
         said = (refusal.status, refusal.body, [])
     if said:

@@ -67,18 +67,27 @@ while True:
 STREAMS = """
 import socket, sys, threading, time
 def stream():
-    way = socket.create_connection(("10.0.0.50", 8000), 5)
+    while True:
+        try:
+            way = socket.create_connection(("10.0.0.50", 8000), 1)
+            break
+        except OSError:
+            time.sleep(0.1)
     way.settimeout(None)
     way.send(b"GET /stream HTTP/1.0\\r\\n\\r\\n")
     way.recv(999)
-    print("begun", flush=True)
+    tell("begun")
     how = "over"
     try:
         while way.recv(999):
             pass
     except OSError as error:
         how = type(error).__name__
-    print(time.monotonic(), how, flush=True)
+    tell(f"{time.monotonic()} {how}")
+def tell(line):
+    # In one piece: they are threads.
+    sys.stdout.write(line + "\\n")
+    sys.stdout.flush()
 for _ in range(int(sys.argv[1])):
     threading.Thread(target=stream).start()
 """

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,7 +46,10 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
 def ends(network: Followed, other: Host, act: Callable[[], object]) -> list[float]:
     """Seconds from an act until each stream has ended."""
     argv = network.client.argv(sys.executable, "-c", STREAMS, str(COUNT))
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as client:
+    client = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    late = threading.Timer(60, client.kill)
+    late.start()
+    try:
         assert client.stdout
         assert [client.stdout.readline() for _ in range(COUNT)] == ["begun\n"] * COUNT
         # Each is told of before something happens.
@@ -53,10 +57,11 @@ def ends(network: Followed, other: Host, act: Callable[[], object]) -> list[floa
         begun = time.monotonic()
         act()
         network.until(15, other.has_it)
-        try:
-            said, _ = client.communicate(timeout=20)
-        finally:
-            client.kill()
+        said, _ = client.communicate(timeout=20)
+    finally:
+        late.cancel()
+        client.kill()
+        client.wait()
     lines = [line.split() for line in said.splitlines()]
     assert {how for _, how in lines} == {"ConnectionResetError"} and len(lines) == COUNT
     took = sorted(float(when) - begun for when, _ in lines)
