@@ -63,7 +63,7 @@ class Failure(Broken):
 
 
 class Refusal(Exception):
-    """Two engines, or the only one twice, answer a request with the same failure, or die over it: it is the request's."""
+    """Engines answer a request with the same failure, or die over it: it is the request's."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(status)

@@ -1,7 +1,7 @@
 """When an engine that is gone will answer again, as far as can be known: how long it was gone when it was gone last.
 
-Each is asked for its health from the moment that it fails until it answers. What both LiteLLM of a node have seen is kept
-until the next boot (shared.py).
+Each is asked for its health from the moment that it fails until it answers. What both LiteLLM of a node have seen is
+kept until the next boot (shared.py).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A request behind which an engine dies is asked on one more at the most, and remembered for a while.
 
-All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect, known
-by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it when a
-second engine dies is the reason, and the others are none. One that was alone on its engine, and had nothing of its
-answer in the first seconds, is the reason at once.
+All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
+known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
+when a second engine dies is the reason, and the others are none. One that was alone on its engine, and had nothing of
+its answer in the first seconds, is the reason at once.
 
-What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An engine
-that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both LiteLLM
-of a node know the same (shared.py).
+What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
+engine that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both
+LiteLLM of a node know the same (shared.py).
 """
 
 from __future__ import annotations

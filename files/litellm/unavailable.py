@@ -49,9 +49,9 @@ class WithRetryAfter:
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         async def pass_on(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] == 503:
-                if not any(name.lower() == b"retry-after" for name, _ in message["headers"]):
-                    after = (b"retry-after", str(attempts.after_s()).encode())
-                    message["headers"] = [*message["headers"], after]
+                names = {name.lower() for name, _ in message["headers"]}
+                after = [] if b"retry-after" in names else [(b"retry-after", str(attempts.after_s()).encode())]
+                message["headers"] = [*message["headers"], *after]
             await send(message)
 
         await self.application(scope, receive, pass_on)

@@ -4,7 +4,7 @@ The office's router may give a node another address at a boot, or while it serve
 that there are, keepalived speaks with the other nodes at theirs, and the proxy's certificate is for them. Nodes tell
 each other over the fabric, whose addresses are the plan's. What was heard last outlives a boot: a node that meets
 nobody must not take an address that another one has. They also tell who is connected to the virtual address, for the
-one that gets it next (tickle.py).
+one that gets it next (streams.py).
 
 Runs on the node as `office.py SPEC`; `office.py now` says once what there is, and prints why it can't; `office.py know
 NAME=ADDRESS ...` is what a deploy says of the other nodes. office.json beside it has
@@ -19,7 +19,6 @@ NAME=ADDRESS ...` is what a deploy says of the other nodes. office.json beside i
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import select
@@ -33,8 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import heard
-import tickle
 from certified import Certified
+from streams import Streams
 
 if TYPE_CHECKING:
     from operations.shapes.specs import OfficeSpec
@@ -129,7 +128,7 @@ class Office:
         self.wanted, self.own = wanted, list[str]()
         self.others = known()
         self.certified = Certified(wanted["name"], wanted["names"], wanted["signs"])
-        self.tickles = tickle.Tickles(wanted["moving"], wanted["port"])
+        self.streams = Streams(wanted["device"], wanted["moving"], wanted["port"])
         #: When each reader was told last, monotonic.
         self.told = dict[str, float]()
         self.kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -147,6 +146,8 @@ class Office:
     def look(self) -> None:
         """Look once, and tell everybody."""
         own = addresses(self.wanted)
+        if own:
+            self.streams.follow(self.own, own)
         if own and own != self.own:
             say(f"{self.wanted['device']} has {', '.join(own)}")
             self.own = own
@@ -168,8 +169,8 @@ class Office:
 
     def tell_streams(self) -> None:
         """Tell the others who is connected here to the virtual address."""
-        if self.wanted["moving"] and self.own:
-            streams = tickle.connected(self.wanted["moving"], self.wanted["port"])
+        streams = self.streams.here()
+        if streams is not None and self.own:
             for name in self.wanted["others"]:
                 self.greet(name, streams=streams)
 
@@ -184,7 +185,7 @@ class Office:
         if not name or not own:
             return
         if "streams" in word:
-            self.tickles.hear(name, word["streams"])
+            self.streams.hear(name, word["streams"])
         if self.others.get(name) != own:
             say(f"{name} has {', '.join(own)}")
             self.others = {**known(), name: own}
@@ -218,14 +219,14 @@ class Office:
         looked = told = float("-inf")
         while True:
             now = time.monotonic()
-            self.end_streams(now)
+            self.streams.go_on()
             if now - told >= STREAMS_S:
                 self.tell_streams()
                 told = now
             if now - looked >= LOOK_S:
                 self.look()
                 looked = now
-            due = min(looked + LOOK_S, told + STREAMS_S, self.tickles.due)
+            due = min(looked + LOOK_S, told + STREAMS_S, self.streams.due)
             said, _, _ = select.select([self.kernel, self.wire], [], [], max(due - time.monotonic(), 0))
             if self.wire in said:
                 self.hear()
@@ -239,18 +240,7 @@ class Office:
         # Until there is no more; one who lacked room for all of it looks all the same.
         with suppress(OSError):
             while words := self.kernel.recv(65536):
-                if self.wanted["moving"] and tickle.has_come(self.wanted["moving"], words):
-                    if count := self.tickles.begin(time.monotonic()):
-                        say(f"{self.wanted['moving']} has come: {count} connections of before are ended")
-
-    def end_streams(self, now: float) -> None:
-        """What clients had through the node that held the virtual address before."""
-        try:
-            self.tickles.go_on(now)
-        except OSError as error:
-            # It may have gone on to another node.
-            if error.errno != errno.EADDRNOTAVAIL:
-                say(f"connections to {self.wanted['moving']} can't be ended: {error.strerror}")
+                self.streams.see(words)
 
 
 def main(argv: list[str]) -> None:

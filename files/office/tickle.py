@@ -1,15 +1,18 @@
 """Ends the streams that clients have through a node that held the virtual address and is gone, or stands still.
 
-Whoever holds the address says who is connected to it there. Whoever gets it sends each of those an ACK that fits nothing.
-The client's kernel answers with where its connection stands, ours has no such connection and answers with RST, and the
+The holder of the address says who is connected to it there. The next one sends each of those an ACK that fits nothing.
+The client's kernel answers with where its connection stands. Ours has no such connection and answers with RST. So the
 client knows in some milliseconds what it would wait minutes for (RFC 9293, 3.10.7.4 and 3.5.2). CTDB calls the ACK a
 tickle. It does nothing to a connection that is well, and nothing to who has none.
+
+Clients of an address that a node itself has no more are told as well, by the node.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address
@@ -24,8 +27,8 @@ AGAIN_S, TIMES = 0.6, 4
 _ESTABLISHED = "01"
 #: rtnetlink's word for an address that has come (linux/rtnetlink.h), and the head of each of its words.
 _NEW_ADDRESS, _HEAD = 20, struct.Struct("=IHHII")
-#: A head of 20 bytes, and this flag (RFC 9293, 3.1).
-_WORDS, _ACK = 5 << 4, 0x10
+#: A head of 20 bytes, and these flags (RFC 9293, 3.1); a packet of IPv4 (linux/if_ether.h).
+_WORDS, _ACK, _RST, _IPV4 = 5 << 4, 0x10, 0x04, 0x0800
 
 #: Another end of a connection: address and port.
 Peer = tuple[str, int]
@@ -73,12 +76,55 @@ def send(address: str, port: int, peers: list[Peer]) -> None:
         for host, far in peers:
             # Whom there is no way to is not told.
             with suppress(OSError):
-                wire.sendto(_segment(address, port, host, far), (host, 0))
+                wire.sendto(_segment((address, port), (host, far), _ACK), (host, 0))
 
 
-def _segment(address: str, port: int, host: str, far: int) -> bytes:
-    head = struct.pack("!HHIIBBHHH", port, far, 0, 0, _WORDS, _ACK, 0, 0, 0)
-    pseudo = socket.inet_aton(address) + socket.inet_aton(host) + struct.pack("!HH", socket.IPPROTO_TCP, len(head))
+def end_left(device: str, address: str, port: int) -> int:
+    """End the connections to an address that this node had, as long as their other ends still send to it here; how many
+    there were. The kernel has them still, and can send nothing from an address that is none of its own: so the answer
+    to the ACK is read off the interface, and the RST that fits it is made here. Raises OSError: it has not the right.
+    """
+    peers = {*connected(address, port)}
+    count = len(peers)
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    with raw as wire, socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_IPV4)) as ear:
+        ear.bind((device, _IPV4))
+        for _ in range(TIMES if peers else 0):
+            for peer in peers:
+                _say(wire, _segment((address, port), peer, _ACK), address, peer)
+            end = time.monotonic() + AGAIN_S
+            while peers and (left := end - time.monotonic()) > 0:
+                ear.settimeout(left)
+                with suppress(OSError):
+                    peer, wanted = _answer(ear.recv(2048), (address, port))
+                    if peer in peers:
+                        peers.discard(peer)
+                        _say(wire, _segment((address, port), peer, _RST, wanted), address, peer)
+    return count
+
+
+def _say(wire: socket.socket, segment: bytes, address: str, peer: Peer) -> None:
+    """A segment with a head of IPv4 of its own; the kernel fills in the length, the number and the sum (raw(7))."""
+    ends = socket.inet_aton(address) + socket.inet_aton(peer[0])
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 0, 0, 0, 64, socket.IPPROTO_TCP, 0) + ends
+    with suppress(OSError):
+        wire.sendto(head + segment, (peer[0], 0))
+
+
+def _answer(packet: bytes, to: Peer) -> tuple[Peer, int]:
+    """Who has sent a packet of IPv4 to an end, and what it waits for next; nobody: it is something else."""
+    begin = (packet[0] & 0xF) * 4
+    if packet[9] != socket.IPPROTO_TCP or len(packet) < begin + 20:
+        return ("", 0), 0
+    source, target, _, wanted, _, flags = struct.unpack_from("!HHIIBB", packet, begin)
+    if (socket.inet_ntoa(packet[16:20]), target) != to or not flags & _ACK:
+        return ("", 0), 0
+    return (socket.inet_ntoa(packet[12:16]), source), wanted
+
+
+def _segment(near: Peer, peer: Peer, flags: int, number: int = 0) -> bytes:
+    head = struct.pack("!HHIIBBHHH", near[1], peer[1], number, 0, _WORDS, flags, 0, 0, 0)
+    pseudo = socket.inet_aton(near[0]) + socket.inet_aton(peer[0]) + struct.pack("!HH", socket.IPPROTO_TCP, len(head))
     total = sum(struct.unpack(f"!{len(pseudo + head) // 2}H", pseudo + head))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -88,33 +134,3 @@ def _segment(address: str, port: int, host: str, far: int) -> bytes:
 def _number(address: str) -> int:
     """As the kernel prints it: a number of this machine's own byte order."""
     return int(struct.unpack("=I", socket.inet_aton(address))[0])
-
-
-class Tickles:
-    """What the others tell of the virtual address `address`, and what becomes of it when this node gets it."""
-
-    def __init__(self, address: str, port: int) -> None:
-        self.address, self.port = address, port
-        self.told = dict[str, list[Peer]]()
-        self._peers, self._left, self.due = list[Peer](), 0, float("inf")
-
-    def hear(self, name: str, said: object) -> None:
-        """What a node tells, in the place of what it told before."""
-        self.told[name] = believed(said)
-
-    def begin(self, now: float) -> int:
-        """This node has the address: how many are told so, from now on."""
-        self._peers = sorted({peer for peers in self.told.values() for peer in peers})
-        self.told.clear()
-        self._left, self.due = (TIMES, now) if self._peers else (0, float("inf"))
-        return len(self._peers)
-
-    def go_on(self, now: float) -> None:
-        """Send what is due by now; raises OSError as `send` does, and then sends nothing more."""
-        if now < self.due:
-            return
-        self._left -= 1
-        self.due = float("inf")
-        send(self.address, self.port, self._peers)
-        if self._left > 0:
-            self.due = now + AGAIN_S

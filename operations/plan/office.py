@@ -16,7 +16,7 @@ from operations.plan.proxy import is_followed, talks
 from operations.plan.service import SPEC, Program, seal_program
 from operations.shapes.specs import OfficeSpec
 
-_PARTS = ("office", "certified", "heard", "tickle")
+_PARTS = ("office", "certified", "heard", "streams", "tickle")
 #: It signs as a deploy does.
 _SIGNING = Path(__file__).parents[1] / "node/door/authority.py"
 
@@ -47,7 +47,6 @@ def office(knobs: Knobs, node: Node, serving: Sequence[Node]) -> Program | None:
         spec=SPEC,
         device=node.office_device,
         certifies=knobs.tls == "self",
-        moves=bool(knobs.proxy_address),
         signs=signs,
         tls=TLS,
         user=PROXY_USER,

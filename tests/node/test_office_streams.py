@@ -1,5 +1,5 @@
-"""Streams through the virtual address whose holder is gone, with the real keepalived and kernels: eight clients that wait
-for ever are told at once.
+"""Streams through an address that is gone, with the real keepalived, HAProxy and kernels: clients that wait for ever
+are told at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.addressed import STREAMS, WANTED, Followed, Host
+from tests.node.addressed import DEVICE, STREAMS, WANTED, Followed, Host
 from tests.node.confined import place
 from tests.node.shipped import part
+from tests.node.test_office import Door, until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("keepalived"),
@@ -119,9 +120,37 @@ def test_behind_a_firewall_and_the_walls_they_are_told_as_well(network: Followed
     network.settle()
 
 
+def test_streams_to_an_address_that_the_node_has_no_more(tmp_path: Path) -> None:
+    """Its router has given it another one. Nobody would answer at the old one, and a client wait for its time."""
+    with place(tmp_path) as folder:
+        door = Door(folder)
+        try:
+            until(lambda: door.answers("10.0.0.11"), 20)
+            streams = [door.asks(address) for address in ("10.0.0.11", "10.0.0.11", WANTED)]
+            time.sleep(0.5)
+            door.node.run("ip", "addr", "del", "10.0.0.11/24", "dev", DEVICE)
+            door.node.run("ip", "addr", "add", "10.0.0.77/24", "dev", DEVICE)
+            begun = time.monotonic()
+            said = [each.communicate(timeout=30)[0] for each in streams[:2]]
+            print(f"another address: each stream knows after {time.monotonic() - begun:.1f} s", flush=True)
+            assert [each.returncode for each in streams[:2]] == [56, 56], said
+            assert streams[2].wait(30) == 0
+        finally:
+            door.end()
+
+
 def test_what_a_node_tells_of_its_clients_is_addresses_and_ports() -> None:
     tickle = part("office", "tickle")
-    odd = [["10.0.0.99", "8"], ["name", 8], ["127.0.0.1", 8], ["10.0.0.9", 0], [["10.0.0.9"], 8], 7, ["10.0.0.9"], [1, 8]]
+    odd = [
+        ["10.0.0.99", "8"],
+        ["name", 8],
+        ["127.0.0.1", 8],
+        ["10.0.0.9", 0],
+        [["10.0.0.9"], 8],
+        7,
+        ["10.0.0.9"],
+        [1, 8],
+    ]
     assert tickle.believed([*odd, ["10.0.0.9", 8]]) == [("10.0.0.9", 8)]
     assert tickle.believed("10.0.0.9") == [] and len(tickle.believed([["10.0.0.9", 8]] * 9000)) == tickle.MOST
 

@@ -88,6 +88,23 @@ def text_of(answer: bytes) -> str:
     return "".join(each["choices"][0]["delta"].get("content", "") for each in said if each.get("choices"))
 
 
+def test_who_finds_no_engine_is_told_when_one_will_be_there(engines: Engines) -> None:
+    """As long as the engine was gone when it was gone last; and what is beyond that is not for ever."""
+    gone_s = 8
+    for expected in (range(30, 31), range(1, gone_s + 3)):
+        for each in engines.running.values():
+            each.kill()
+            each.wait()
+        began = time.monotonic()
+        status, headers, _ = engines.ask("well, and late")
+        assert status == 503 and int(headers["retry-after"]) in expected
+        time.sleep(max(gone_s - (time.monotonic() - began), 0))
+        engines.all_live()
+        # The door looks once a second.
+        time.sleep(3)
+        assert engines.ask("well, and late")[0] == 200
+
+
 @pytest.mark.parametrize("path", FORMS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_one_that_is_alone_kills_one_engine_and_is_remembered(engines: Engines, path: str, stream: bool) -> None:
@@ -153,20 +170,3 @@ def busy(engines: Engines) -> list[int]:
     lines = subprocess.run(["ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
     places = [line.split()[2] for line in lines.splitlines()]
     return [port for port in engines.ports if f"127.0.0.1:{port}" in places]
-
-
-def test_who_finds_no_engine_is_told_when_one_will_be_there(engines: Engines) -> None:
-    """As long as the engine was gone when it was gone last; and what is beyond that is not for ever."""
-    gone_s = 8
-    for expected in (range(30, 31), range(1, gone_s + 3)):
-        for each in engines.running.values():
-            each.kill()
-            each.wait()
-        began = time.monotonic()
-        status, headers, _ = engines.ask("well, and late")
-        assert status == 503 and int(headers["retry-after"]) in expected
-        time.sleep(max(gone_s - (time.monotonic() - began), 0))
-        engines.all_live()
-        # The door looks once a second.
-        time.sleep(3)
-        assert engines.ask("well, and late")[0] == 200

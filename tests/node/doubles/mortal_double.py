@@ -1,5 +1,5 @@
-"""A double of vLLM that dies: of a request with the word `poison` at once, of `slow poison` in the midst of its answer, and
-at `core poison` its server lives on for a moment and says that its core has died. What others ask it answers with
+"""A double of vLLM that dies: of a request with the word `poison` at once, of `slow poison` in the midst of its answer.
+At `core poison` its server lives on for a moment and says that its core has died. What others ask it answers with
 sixteen digits, and goes on where it is told to.
 
 Runs as `mortal_double.py PORT LOG`: LOG gets a line for each request, and one for each death.
