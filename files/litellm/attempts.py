@@ -227,13 +227,6 @@ async def lives(engine: Any) -> bool:
         return False
 
 
-def after_s(model: str = "") -> int:
-    """Seconds after which a client shall ask again of whom nobody answers; no model: any."""
-    router = proxy_server.llm_router
-    engines = (router.get_model_list(model_name=model or None) if router else None) or []
-    return comes_back.after_s(str(each["litellm_params"]["api_base"]) for each in engines)
-
-
 def _leave(engine: Any, error: BaseException) -> None:
     router = proxy_server.llm_router
     assert router

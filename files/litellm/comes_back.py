@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import shared
 
@@ -28,14 +29,14 @@ _watched = dict[str, asyncio.Task[None]]()
 def gone(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
     """An engine has failed. `lives`: whether it answers."""
     if address not in _watched:
-        if _since(address) is None:
-            shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
         _watched[address] = asyncio.get_running_loop().create_task(_watch(address, lives))
 
 
 async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
     try:
         while not await lives():
+            if _since(address) is None:
+                shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
             await asyncio.sleep(LOOK_S)
         since = _since(address)
         if since is not None:
@@ -46,9 +47,10 @@ async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
         del _watched[address]
 
 
-def after_s(addresses: Iterable[str]) -> int:
-    """Seconds after which to ask again: until the first of these engines is there."""
-    return max(LEAST_S, min([MOST_S, *map(_left_s, addresses)]))
+def after_s(router: Any, model: str | None = None) -> int:
+    """Seconds after which to ask again: until the first of the router's engines of a model, or of all, is there."""
+    engines = (router.get_model_list(model_name=model) if router else None) or []
+    return max(LEAST_S, min([MOST_S, *(_left_s(str(each["litellm_params"]["api_base"])) for each in engines)]))
 
 
 def _left_s(address: str) -> int:

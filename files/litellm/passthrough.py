@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 import attempts
+import comes_back
 import door_bounds
 import models
 import orjson
@@ -95,7 +96,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
         else:
             said = await _whole(question)
     except Nobody:
-        said = away(attempts.after_s(question.model))
+        said = away(comes_back.after_s(proxy_server.llm_router, question.model))
     except Refusal as refusal:
         said = (refusal.status, refusal.body, [])
     if said:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import attempts
+import comes_back
 from door_answers import AWAY
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
@@ -50,7 +50,11 @@ class WithRetryAfter:
         async def pass_on(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] == 503:
                 names = {name.lower() for name, _ in message["headers"]}
-                after = [] if b"retry-after" in names else [(b"retry-after", str(attempts.after_s()).encode())]
+                after = (
+                    []
+                    if b"retry-after" in names
+                    else [(b"retry-after", str(comes_back.after_s(proxy_server.llm_router)).encode())]
+                )
                 message["headers"] = [*message["headers"], *after]
             await send(message)
 
