@@ -70,6 +70,10 @@ class Refusal(Exception):
         self.status, self.body = status, body
 
 
+class Deadly(Refusal):
+    """Engines have died over a request."""
+
+
 @dataclass
 class Question:
     """What an engine is asked. `path`: below /v1. `asked`: the body as an object."""
@@ -184,13 +188,13 @@ async def choose(question: Question) -> Any:
 
 
 def _judge() -> None:
-    """Raises Refusal where engines have died over the request under way and it is known for that, and Nobody where two
+    """Raises Deadly where engines have died over the request under way and it is known for that, and Nobody where two
     have and others may be the reason.
     """
     request = suspects.current.get()
     if request and request.level() == suspects.KNOWN:
         status, body, _ = ends_engines(suspects.REMEMBERED_S // 60)
-        raise Refusal(status, body)
+        raise Deadly(status, body)
     if request and request.deaths > 1:
         raise Nobody
 

@@ -150,7 +150,7 @@ class _Stream:
         except (Nobody, Refusal) as error:
             if not self.has_begun:
                 raise
-            words = error.body if isinstance(error, Refusal) else away()[1]
+            words = error.body if isinstance(error, attempts.Deadly) else away()[1]
         # The status is long sent: the end says that it is none.
         await self._pass_on(b"data: " + words + b"\n\n", False)
         return None
