@@ -22,6 +22,8 @@ UNKNOWN_S = 30
 LOOK_S, LOADS_S = 1.0, 5.0
 #: Share of the time that an engine has been gone beyond what was known, after which to try again.
 LATE = 0.25
+#: Seconds after which nobody waits for it any more: a node that has left, or serves alone at times only.
+LEFT_S = 3600.0
 
 _watched = dict[str, asyncio.Task[None]]()
 
@@ -35,8 +37,12 @@ def gone(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
 async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
     try:
         while not await lives():
-            if _since(address) is None:
+            since = _since(address)
+            if since is None:
                 shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
+            elif time.monotonic() - since > LEFT_S:
+                shared.marks.put(0, b"gone", address.encode())
+                return
             await asyncio.sleep(LOOK_S)
         since = _since(address)
         if since is not None:

@@ -109,6 +109,7 @@ async def _whole(question: Question) -> Said:
         async with attempts.answer(question) as (response, engine):
             try:
                 body = await response.read()
+                suspects.shows()
             except attempts.AWAY as error:
                 await attempts.failed(engine, error)
                 continue
