@@ -7,14 +7,18 @@ is sent and what comes back are the engine's own bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
+import comes_back
 import orjson
+import suspects
 from avoided import avoid
+from door_answers import ends_engines
 from door_body import has_asked
 from litellm.constants import AIOHTTP_KEEPALIVE_TIMEOUT
 from litellm.llms.custom_httpx import http_handler
@@ -26,8 +30,8 @@ from protocols import ROOT
 CONNECT_S, SILENT_S = 5.0, 900.0
 #: Seconds before an engine is asked again that has just failed.
 PAUSE_S = 1.0
-#: Seconds for an engine to count the tokens of a text.
-COUNT_S = 5.0
+#: Seconds for an engine to count the tokens of a text, and to say that it lives.
+COUNT_S, LIVES_S = 5.0, 2.0
 #: By which an engine, or what stands before it, says that it is not there for now. Any other 5xx may be the request's.
 _FOR_NOW = (502, 503, 504)
 #: Bytes of an engine's words about a request that it could not answer.
@@ -46,6 +50,10 @@ class Broken(Exception):
     """An engine's stream has ended in its middle."""
 
 
+class Dead(Broken):
+    """An engine has said that it can't go on, with anything."""
+
+
 class Failure(Broken):
     """An engine says in a stream that it can't go on."""
 
@@ -55,11 +63,15 @@ class Failure(Broken):
 
 
 class Refusal(Exception):
-    """Two engines, or the only one twice, answer a request with the same failure: it is the request's."""
+    """Engines answer a request with the same failure, or die over it: it is the request's."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(status)
         self.status, self.body = status, body
+
+
+class Deadly(Refusal):
+    """Engines have died over a request."""
 
 
 @dataclass
@@ -123,33 +135,36 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
     tried = set[str]()
     blamed: tuple[int, Any] | None = None
     for _ in range(1 + int(router.num_retries)):
+        _judge()
         engine = await choose(question)
         url = _url(engine, question.path)
         if url in tried:
             await asyncio.sleep(PAUSE_S)
         tried.add(url)
         has_asked()
-        with _counted(question.model, engine):
+        async with _counted(question.model, engine):
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": "application/json"})
             except AWAY as error:
-                failed(engine, error)
+                await failed(engine, error)
                 continue
             async with response:
                 if response.status < 500:
                     if blamed:
-                        failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
+                        await failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
                     yield response, engine
                     return
                 if response.status in _FOR_NOW:
-                    failed(engine, Broken(f"HTTP {response.status}"))
+                    await failed(engine, Broken(f"HTTP {response.status}"))
+                    continue
+                if await has_died(engine):
                     continue
                 if blamed and blamed[0] == response.status:
                     raise Refusal(response.status, await response.content.read(WORDS))
                 blamed = (response.status, engine)
                 avoid(engine)
     if blamed:
-        failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
+        await failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
     raise Nobody
 
 
@@ -172,8 +187,51 @@ async def choose(question: Question) -> Any:
         raise Nobody from error
 
 
-def failed(engine: Any, error: BaseException) -> None:
-    """The router leaves the engine alone for a while."""
+def _judge() -> None:
+    """Raises Deadly where engines have died over the request under way and it is known for that, and Nobody where two
+    have and others may be the reason.
+    """
+    request = suspects.current.get()
+    if request and request.level() == suspects.KNOWN:
+        status, body, _ = ends_engines(suspects.REMEMBERED_S // 60)
+        raise Deadly(status, body)
+    if request and request.deaths > 1:
+        raise Nobody
+
+
+async def failed(engine: Any, error: BaseException) -> None:
+    """The router leaves the engine alone for a while; one that has died is told of to suspects.py."""
+    address = str(engine["litellm_params"]["api_base"])
+    broke = isinstance(error, Dead) or (type(error) is Broken and not error.args)
+    broke = broke or (isinstance(error, AWAY) and suspects.is_death(error))
+    company = broke and suspects.in_company(address)
+    _leave(engine, error)
+    comes_back.gone(address, partial(lives, engine))
+    if broke and (isinstance(error, Dead) or not await lives(engine)):
+        suspects.died(address, company)
+
+
+async def has_died(engine: Any) -> bool:
+    """Whether an engine that has failed over a request can do nothing more; then it is left alone. vLLM's server says
+    for a moment that its core has died.
+    """
+    if await lives(engine):
+        return False
+    await failed(engine, Dead("it has died"))
+    return True
+
+
+async def lives(engine: Any) -> bool:
+    """Whether an engine takes connections, and does not say itself that it can't answer."""
+    url = str(engine["litellm_params"]["api_base"]).removesuffix("/v1") + "/health"
+    try:
+        async with asyncio.timeout(LIVES_S), session().get(url) as response:
+            return response.status != 503
+    except AWAY:
+        return False
+
+
+def _leave(engine: Any, error: BaseException) -> None:
     router = proxy_server.llm_router
     assert router
     name, kind = engine["model_info"]["id"], Exception(type(error).__name__)
@@ -181,15 +239,16 @@ def failed(engine: Any, error: BaseException) -> None:
     print(f"tandem: {engine['litellm_params']['api_base']} failed ({type(error).__name__}): left alone for a while")
 
 
-@contextmanager
-def _counted(model: str, engine: Any) -> Iterator[None]:
-    """LiteLLM's strategy least-busy counts what it is told of."""
+@asynccontextmanager
+async def _counted(model: str, engine: Any) -> AsyncIterator[None]:
+    """An engine is asked. LiteLLM's strategy least-busy counts what it is told of."""
     counts = getattr(proxy_server.llm_router, "leastbusy_logger", None)
     about = {"litellm_params": {"metadata": {"model_group": model}, "model_info": {"id": engine["model_info"]["id"]}}}
     if counts:
         counts.log_pre_api_call(model, [], about)
     try:
-        yield
+        async with suspects.asking(str(engine["litellm_params"]["api_base"])):
+            yield
     finally:
         if counts:
             counts.log_success_event(about, None, None, None)

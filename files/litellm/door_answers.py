@@ -63,9 +63,16 @@ def failed() -> Said:
     return 500, _error("the proxy can't do that with this body", "server_error", "internal_error"), []
 
 
-def away() -> Said:
-    """There is nobody to ask."""
-    return 503, _error(AWAY, "server_error", "service_unavailable"), []
+def ends_engines(minutes: int) -> Said:
+    """A request over which engines die. It is not sent again by clients' programs of themselves, as at a 5xx."""
+    why = f"an engine has died over this request, so it is not asked again for {minutes} minutes; change it"
+    return 422, _error(why, "invalid_request_error", "request_ends_engines"), []
+
+
+def away(after_s: int = 0) -> Said:
+    """There is nobody to ask; in how many seconds there may be, where it is known."""
+    after = [(b"retry-after", str(after_s).encode())] if after_s else []
+    return 503, _error(AWAY, "server_error", "service_unavailable"), after
 
 
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:

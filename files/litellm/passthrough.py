@@ -13,12 +13,14 @@ import re
 from typing import Any
 
 import attempts
+import comes_back
 import door_bounds
 import models
 import orjson
 import plain
 import protocols
 import shapes
+import suspects
 from attempts import EVENT, Broken, Failure, Nobody, Question, Refusal, streams
 from avoided import avoid
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
@@ -85,6 +87,7 @@ class Passthrough:
 
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
+    suspects.current.set(suspects.Request(question.path.encode() + b" " + question.body))
     try:
         if plain.is_one(question):
             said = await plain.run(question, send)
@@ -93,7 +96,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
         else:
             said = await _whole(question)
     except Nobody:
-        said = away()
+        said = away(comes_back.after_s(proxy_server.llm_router, question.model))
     except Refusal as refusal:
         said = (refusal.status, refusal.body, [])
     if said:
@@ -106,11 +109,12 @@ async def _whole(question: Question) -> Said:
         async with attempts.answer(question) as (response, engine):
             try:
                 body = await response.read()
+                suspects.shows()
             except attempts.AWAY as error:
-                attempts.failed(engine, error)
+                await attempts.failed(engine, error)
                 continue
             if _ABORTED_WHOLE in body:
-                attempts.failed(engine, Broken("it is stopped"))
+                await attempts.failed(engine, Broken("it is stopped"))
                 continue
             return response.status, body, []
     raise Nobody
@@ -144,11 +148,12 @@ class _Stream:
                     return self.refusal
                 self.continued = True
             raise Nobody
-        except (Nobody, Refusal):
+        except (Nobody, Refusal) as error:
             if not self.has_begun:
                 raise
+            words = error.body if isinstance(error, attempts.Deadly) else away()[1]
         # The status is long sent: the end says that it is none.
-        await self._pass_on(b"data: " + away()[1] + b"\n\n", False)
+        await self._pass_on(b"data: " + words + b"\n\n", False)
         return None
 
     async def _from_one(self) -> bool:
@@ -174,7 +179,9 @@ class _Stream:
                         raise Broken(f"an event of more than {EVENT} bytes")
                 raise Broken
             except (*attempts.AWAY, Broken) as error:
-                if isinstance(error, Failure) and not (self.answer.pieces or self.answer.thoughts):
+                if isinstance(error, Failure) and await attempts.has_died(engine):
+                    pass
+                elif isinstance(error, Failure) and not (self.answer.pieces or self.answer.thoughts):
                     if self.failure == error.event:
                         # A second engine says the same: it is the request's.
                         await self._pass_on(error.event + b"\n\n" + _DONE, False)
@@ -182,7 +189,7 @@ class _Stream:
                     self.failure = error.event
                     avoid(engine)
                 else:
-                    attempts.failed(engine, error)
+                    await attempts.failed(engine, error)
                 self.answer.broke_off(await self._tokens())
                 print(f"tandem: an engine broke off after {self.answer.tokens_before} tokens ({type(error).__name__})")
         return await self._is_over(engine["model_info"].get("continues"))
@@ -222,6 +229,8 @@ class _Stream:
                 passed += self._chunks(event)
             return False
         finally:
+            if passed:
+                suspects.shows()
             # What came before an error is a part of the answer, and goes on with the rest of it.
             await self._pass_on(b"".join(passed), passed[-1:] != [_DONE])
 

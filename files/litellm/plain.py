@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import attempts
+import suspects
 from attempts import EVENT, Broken, Failure, Nobody, Question
 from avoided import avoid
 from door_answers import AWAY, Said
@@ -40,6 +41,7 @@ async def run(question: Question, send: Any) -> Said | None:
                     is_over = any(_has(held, each) for each in kind.ends)
                     if not has_text and (is_over or kind.text in held):
                         has_text = True
+                        suspects.shows()
                         await _begin(send)
                     if has_text and held:
                         await send({"type": "http.response.body", "body": held, "more_body": not is_over})
@@ -48,6 +50,8 @@ async def run(question: Question, send: Any) -> Said | None:
                         return None
                 raise Broken
             except Failure as error:
+                if await attempts.has_died(engine):
+                    continue
                 if failure == error.event:
                     # A second engine says the same: it is the request's.
                     await _begin(send)
@@ -56,7 +60,7 @@ async def run(question: Question, send: Any) -> Said | None:
                 failure = error.event
                 avoid(engine)
             except (*attempts.AWAY, Broken) as error:
-                attempts.failed(engine, error)
+                await attempts.failed(engine, error)
         if has_text:
             await send({"type": "http.response.body", "body": kind.broken})
             return None

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import comes_back
 from door_answers import AWAY
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from litellm.types.router import RouterRateLimitError, RouterRateLimitErrorBasic
 
-#: Seconds after which a client shall ask again. An engine that was restarted needs minutes; the OpenAI clients try
-#: twice more, so with this they bridge one, and not a third of it.
-RETRY_AFTER_S = 30
 #: Errors of LiteLLM's that say that an engine is away, and not that a request is wrong.
 ERRORS = ("APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError", "Timeout")
 
@@ -51,8 +49,13 @@ class WithRetryAfter:
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         async def pass_on(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] == 503:
-                headers = [header for header in message["headers"] if header[0].lower() != b"retry-after"]
-                message["headers"] = [*headers, (b"retry-after", str(RETRY_AFTER_S).encode())]
+                names = {name.lower() for name, _ in message["headers"]}
+                after = (
+                    []
+                    if b"retry-after" in names
+                    else [(b"retry-after", str(comes_back.after_s(proxy_server.llm_router)).encode())]
+                )
+                message["headers"] = [*message["headers"], *after]
             await send(message)
 
         await self.application(scope, receive, pass_on)

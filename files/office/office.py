@@ -3,7 +3,8 @@
 The office's router may give a node another address at a boot, or while it serves. HAProxy listens on the addresses
 that there are, keepalived speaks with the other nodes at theirs, and the proxy's certificate is for them. Nodes tell
 each other over the fabric, whose addresses are the plan's. What was heard last outlives a boot: a node that meets
-nobody must not take an address that another one has.
+nobody must not take an address that another one has. They also tell who is connected to the virtual address, for the
+one that gets it next (streams.py).
 
 Runs on the node as `office.py SPEC`; `office.py now` says once what there is, and prints why it can't; `office.py know
 NAME=ADDRESS ...` is what a deploy says of the other nodes. office.json beside it has
@@ -32,12 +33,15 @@ from typing import TYPE_CHECKING, Any
 
 import heard
 from certified import Certified
+from streams import Streams
 
 if TYPE_CHECKING:
     from operations.shapes.specs import OfficeSpec
 
 #: Seconds between two words to the others, and two looks where the kernel says nothing.
 LOOK_S = 2.0
+#: Seconds between two words of who is connected to the virtual address: whoever came since the last one is not ended.
+STREAMS_S = 0.5
 #: Seconds in which the words about one change come.
 PAUSE_S = 0.02
 #: Seconds until one that has not taken up an address is told again.
@@ -124,6 +128,7 @@ class Office:
         self.wanted, self.own = wanted, list[str]()
         self.others = known()
         self.certified = Certified(wanted["name"], wanted["names"], wanted["signs"])
+        self.streams = Streams(wanted["device"], wanted["moving"], wanted["port"])
         #: When each reader was told last, monotonic.
         self.told = dict[str, float]()
         self.kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -141,6 +146,8 @@ class Office:
     def look(self) -> None:
         """Look once, and tell everybody."""
         own = addresses(self.wanted)
+        if own:
+            self.streams.follow(self.own, own)
         if own and own != self.own:
             say(f"{self.wanted['device']} has {', '.join(own)}")
             self.own = own
@@ -151,15 +158,21 @@ class Office:
         tell(self.wanted, self.own, self.others)
         self.certified.see(self.own)
         for name in self.wanted["others"]:
-            self.greet(name)
+            self.greet(name, asks=self.certified.asks if name == self.wanted["head"] else "")
         self.have_taken_up()
 
-    def greet(self, name: str, **more: str) -> None:
+    def greet(self, name: str, **more: object) -> None:
         """Tell another node; one that is not there is told again."""
-        asks = self.certified.asks if name == self.wanted["head"] else ""
-        word = json.dumps({"name": self.wanted["name"], "own": self.own, "asks": asks, **more})
+        word = json.dumps({"name": self.wanted["name"], "own": self.own, **more})
         with suppress(OSError):
             self.wire.sendto(word.encode(), (self.wanted["others"][name], self.wanted["fabric"][1]))
+
+    def tell_streams(self) -> None:
+        """Tell the others who is connected here to the virtual address."""
+        streams = self.streams.here()
+        if streams is not None and self.own:
+            for name in self.wanted["others"]:
+                self.greet(name, streams=streams)
 
     def hear(self) -> None:
         """One word of another node's; of anybody else, or that says nothing, it is let be."""
@@ -171,6 +184,8 @@ class Office:
         own = heard.addresses(word.get("own"), self.wanted["rails"])
         if not name or not own:
             return
+        if "streams" in word:
+            self.streams.hear(name, word["streams"])
         if self.others.get(name) != own:
             say(f"{name} has {', '.join(own)}")
             self.others = {**known(), name: own}
@@ -201,24 +216,31 @@ class Office:
 
     def forever(self) -> None:
         """Look, for ever; at once when the kernel says that an address came or went."""
+        looked = told = float("-inf")
         while True:
-            self.look()
-            deadline = time.monotonic() + LOOK_S
-            while (left := deadline - time.monotonic()) > 0:
-                said, _, _ = select.select([self.kernel, self.wire], [], [], left)
-                if self.wire in said:
-                    self.hear()
-                if self.kernel in said:
-                    self.drain()
-                    break
+            now = time.monotonic()
+            self.streams.go_on()
+            if now - told >= STREAMS_S:
+                self.tell_streams()
+                told = now
+            if now - looked >= LOOK_S:
+                self.look()
+                looked = now
+            due = min(looked + LOOK_S, told + STREAMS_S, self.streams.due)
+            said, _, _ = select.select([self.kernel, self.wire], [], [], max(due - time.monotonic(), 0))
+            if self.wire in said:
+                self.hear()
+            if self.kernel in said:
+                self.drain()
+                looked = float("-inf")
 
     def drain(self) -> None:
         """A change is said in several words, all of which are looked at at once."""
         time.sleep(PAUSE_S)
         # Until there is no more; one who lacked room for all of it looks all the same.
         with suppress(OSError):
-            while self.kernel.recv(65536):
-                pass
+            while words := self.kernel.recv(65536):
+                self.streams.see(words)
 
 
 def main(argv: list[str]) -> None:

@@ -16,7 +16,7 @@ from operations.plan.proxy import is_followed, talks
 from operations.plan.service import SPEC, Program, seal_program
 from operations.shapes.specs import OfficeSpec
 
-_PARTS = ("office", "certified", "heard")
+_PARTS = ("office", "certified", "heard", "streams", "tickle")
 #: It signs as a deploy does.
 _SIGNING = Path(__file__).parents[1] / "node/door/authority.py"
 

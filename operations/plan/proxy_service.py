@@ -50,8 +50,9 @@ BUFFER = 512 << 10
 MEMORY = f"{CONNECTIONS * BUFFER * 3 >> 20}m"
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
-#: Seconds after which a client may try again, as files/litellm/unavailable.py has it.
-RETRY_S = 2
+#: Seconds after which a client may try again: at the other LiteLLM, when one has started (6 to 16 s), and at most: the
+#: programs of OpenAI and Anthropic take no notice of more than a minute (files/litellm/comes_back.py).
+AGAIN_S, START_S, MOST_S = 2, 10, 60
 #: What HAProxy says itself, in OpenAI's form: status, type, code, message.
 _ERRORS = (
     (400, "invalid_request_error", "bad_request", "this is no HTTP request"),
@@ -117,7 +118,9 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         key_headers=KEY_HEADERS,
         answer_s=ANSWER_S,
         request_s=REQUEST_S,
-        retry_s=RETRY_S,
+        again_s=AGAIN_S,
+        start_s=START_S,
+        most_s=MOST_S,
         errors=_ERRORS,
         binds=[_OFFICE_BIND if each == AT_OFFICE else _bind(each, knobs.proxy_port) for each in addresses],
         certificate="" if knobs.tls == "off" else "/tls/proxy.pem",

@@ -14,8 +14,6 @@ import openai
 #: Different questions, so that an answer to another one is seen to be wrong.
 QUESTIONS = [f"What is {number} and {number * 7}?" for number in range(12)]
 TOKENS = 48
-#: What the proxy says to those whom it turns away (files/litellm/unavailable.py).
-RETRY_AFTER_S = 30.0
 #: Seconds for which a client waits for the next token: longer than the proxy takes to find another engine.
 PATIENCE_S = 60
 
@@ -100,7 +98,7 @@ def load(at: dict[str, str], expected: dict[str, str], clients: int = 8) -> Iter
             with lock:
                 _count(seen, verdict)
             # Who is told when to come back does so.
-            stop.wait({"": seen.pause_s, "turned away": RETRY_AFTER_S}.get(verdict[0], 2.0))
+            stop.wait(float(verdict[1]) if verdict[0] == "turned away" else {"": seen.pause_s}.get(verdict[0], 2.0))
 
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(clients)]
     for thread in threads:
@@ -116,12 +114,15 @@ def load(at: dict[str, str], expected: dict[str, str], clients: int = 8) -> Iter
 
 
 def _verdict(client: Client, question: str, expected: str) -> tuple[str, str]:
-    """Two empty words: answered as it must be; else what it was (`turned away`, `failed`, `wrong`), and how."""
+    """Two empty words: answered as it must be; else what it was (`turned away`, `failed`, `wrong`), and how, or
+    when to come back.
+    """
     try:
         text, reason, counted = client.ask(question)
     except openai.APIStatusError as error:
-        if error.status_code == 503 and error.response.headers.get("retry-after"):
-            return "turned away", ""
+        after_s = error.response.headers.get("retry-after")
+        if error.status_code == 503 and after_s:
+            return "turned away", after_s
         return "failed", f"HTTP {error.status_code}"
     except openai.APIError as error:
         return "failed", f"{type(error).__name__}: {str(error)[:60]}"

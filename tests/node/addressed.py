@@ -28,15 +28,26 @@ PROXY = """
 import select, socket, sys
 # Where clients are, and where its own node asks.
 servers = [socket.create_server(("0.0.0.0", 8000)), socket.create_server(("127.0.0.1", 8014))]
+streams = []
 while True:
-    guest = select.select(servers, [], [])[0][0].accept()[0]
-    guest.settimeout(1)
-    try:
-        guest.recv(999)
-        guest.send(b"HTTP/1.0 200 OK\\r\\n\\r\\n" + sys.argv[1].encode())
-    except OSError:
-        pass
-    guest.close()
+    for server in select.select(servers, [], [], 0.2)[0]:
+        guest = server.accept()[0]
+        guest.settimeout(1)
+        try:
+            asked = guest.recv(999)
+            guest.send(b"HTTP/1.0 200 OK\\r\\n\\r\\n" + sys.argv[1].encode())
+        except OSError:
+            asked = b""
+        if b"/stream" in asked:
+            guest.setblocking(False)
+            streams.append(guest)
+        else:
+            guest.close()
+    for each in streams:
+        try:
+            each.send(b".")
+        except OSError:
+            pass
 """
 #: Asks in a loop: a line for each answer.
 CLIENT = """
@@ -51,6 +62,34 @@ while True:
     except OSError:
         pass
     time.sleep(0.05)
+"""
+#: Waits for what comes over as many streams, for ever: a line with the time at which each has ended, and how.
+STREAMS = """
+import socket, sys, threading, time
+def stream():
+    while True:
+        try:
+            way = socket.create_connection(("10.0.0.50", 8000), 1)
+            break
+        except OSError:
+            time.sleep(0.1)
+    way.settimeout(None)
+    way.send(b"GET /stream HTTP/1.0\\r\\n\\r\\n")
+    way.recv(999)
+    tell("begun")
+    how = "over"
+    try:
+        while way.recv(999):
+            pass
+    except OSError as error:
+        how = type(error).__name__
+    tell(f"{time.monotonic()} {how}")
+def tell(line):
+    # In one piece: they are threads.
+    sys.stdout.write(line + "\\n")
+    sys.stdout.flush()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=stream).start()
 """
 _HEAR = "import json,sys; from operations.node.network import claimed; print(json.dumps(claimed.main(*sys.argv[1:])))"
 #: Nothing to write to but a /tmp of its own, and then no more than the container has.
@@ -140,6 +179,17 @@ class Host:
         self.space.close()
 
 
+def follow(space: Space, folder: Path, reload: Path, tell: str) -> subprocess.Popen[bytes]:
+    """Start what follows in a namespace. `tell`: the shell's word for what Docker does with its signal."""
+    doubles = folder / "doubles"
+    doubles.mkdir()
+    for name, text in (("systemctl", f"exec sh {reload}"), ("docker", f"[ $1 != kill ] || {tell}")):
+        (doubles / name).write_text(f"#!/bin/sh\n{text}\n")
+        (doubles / name).chmod(0o755)
+    argv = ("env", f"PATH={doubles}:{os.environ['PATH']}", sys.executable, str(folder / "office.py"), "spec")
+    return subprocess.Popen(space.argv(*argv))
+
+
 class Network:
     """Both, and a client."""
 
@@ -200,3 +250,24 @@ class Network:
         for host in self.hosts:
             host.end()
         self.client.close()
+
+
+class Followed(Network):
+    """The same, with what follows on each: they have a rail between them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        first, second = self.hosts
+        wire(first.space, "rail0", second.space, "rail0")
+        self.followers = {}
+        for index, host in enumerate(self.hosts):
+            host.space.address("rail0", f"192.168.177.{11 + index}/24")
+            (host.folder / "pid").write_text(str(host.kept.pid))
+            tell = f"kill -HUP $(cat {host.folder}/pid)"
+            self.followers[host.name] = follow(host.space, host.folder, host.folder / "reload.sh", tell)
+
+    def end(self) -> None:
+        for each in self.followers.values():
+            each.kill()
+            each.wait()
+        super().end()

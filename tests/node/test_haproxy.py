@@ -156,7 +156,7 @@ def test_both_get_requests_and_the_liveness_says_that_one_of_them_is_up(proxy: P
     until(6, lambda: proxy.state("a").startswith("DOWN") and proxy.state("b").startswith("DOWN"))
     with pytest.raises(urllib.error.HTTPError) as refused:
         proxy.stream(1)
-    assert refused.value.code == 503 and refused.value.headers["Retry-After"] == "2"
+    assert refused.value.code == 503 and refused.value.headers["Retry-After"] == "10"
     assert json.load(refused.value)["error"]["code"] == "service_unavailable"
     with pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(f"{proxy.url}/health/liveliness")
@@ -341,7 +341,7 @@ def test_one_request_too_many_of_all_is_told_to_come_back_and_the_others_end_wel
     until(5, lambda: sum(drained.under_way(proxy.pulse(name)) or 0 for name in "ab") == 12)
     with pytest.raises(urllib.error.HTTPError) as refused:
         proxy.stream(1)
-    assert refused.value.code == 429 and refused.value.headers["Retry-After"] == "2"
+    assert refused.value.code == 429 and 2 <= int(refused.value.headers["Retry-After"]) <= 12
     assert json.load(refused.value)["error"]["code"] == "rate_limit_exceeded"
     streams.wait()
     assert len(streams.whole) == 12 and proxy.stream(1)

@@ -22,7 +22,7 @@ import pytest
 from operations.node.network import office as told
 from operations.node.unit import services
 from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
-from tests.node.addressed import DEVICE, WANTED, Host, Network
+from tests.node.addressed import DEVICE, WANTED, Followed, Host, Network, follow
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
@@ -44,34 +44,11 @@ def until(condition: Callable[[], bool], seconds: float = SOON_S) -> float:
     return time.monotonic() - begun
 
 
-def follow(space: Space, folder: Path, reload: Path, tell: str) -> subprocess.Popen[bytes]:
-    """Start what follows in a namespace. `tell`: the shell's word for what Docker does with its signal."""
-    doubles = folder / "doubles"
-    doubles.mkdir()
-    for name, text in (("systemctl", f"exec sh {reload}"), ("docker", f"[ $1 != kill ] || {tell}")):
-        (doubles / name).write_text(f"#!/bin/sh\n{text}\n")
-        (doubles / name).chmod(0o755)
-    argv = ("env", f"PATH={doubles}:{os.environ['PATH']}", sys.executable, str(folder / "office.py"), "spec")
-    return subprocess.Popen(space.argv(*argv))
-
-
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
-    """Two nodes with keepalived, and what follows on each: they have a rail between them."""
     with place(tmp_path) as folder:
-        made = Network(folder)
-        first, second = made.hosts
-        wire(first.space, "rail0", second.space, "rail0")
-        followers = []
-        for index, host in enumerate(made.hosts):
-            host.space.address("rail0", f"192.168.177.{11 + index}/24")
-            tell = f"kill -HUP $(cat {host.folder}/pid)"
-            (host.folder / "pid").write_text(str(host.kept.pid))
-            followers.append(follow(host.space, host.folder, host.folder / "reload.sh", tell))
+        made = Followed(folder)
         yield made
-        for each in followers:
-            each.kill()
-            each.wait()
         made.end()
 
 

@@ -40,7 +40,10 @@ class FakeRouter:
         return [(name, {"timestamp": self.failed[name]}) for name in names if name in self.failed]
 
     def get_model_list(self, model_name: str) -> list[dict[str, Any]]:
-        return [{"model_name": model_name, "model_info": {"id": name}} for name in ("a", "b")]
+        return [
+            {"model_name": model_name, "model_info": {"id": name}, "litellm_params": {"api_base": name}}
+            for name in "ab"
+        ]
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
@@ -88,10 +91,11 @@ def test_without_an_engine_clients_are_told_when_to_come_back(router: FakeRouter
         assert (error.status_code, error.message) == (503, told.detail)
 
 
-@pytest.mark.parametrize(("status", "told"), [(200, []), (500, []), (503, [(b"retry-after", b"30")])])
+@pytest.mark.parametrize(("status", "told"), [(200, []), (500, []), (503, [(b"retry-after", b"2")])])
 def test_who_is_told_503_is_told_when_to_come_back(
     router: FakeRouter, status: int, told: list[tuple[bytes, bytes]]
 ) -> None:
+    part("litellm", "door_answers")
     load("litellm/unavailable.py")
     sent: list[dict[str, Any]] = []
 

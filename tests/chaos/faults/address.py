@@ -20,6 +20,10 @@ def stopped(node: LabNode, pattern: str) -> Act:
     )
 
 
+#: Programs of the door on a node. In brackets their first letters do not find the shell that looks for them.
+DOOR = "^haproxy |^keepalived |[l]itellm --config|[o]ffice.py|[c]anary.py"
+
+
 def unplugged(node: LabNode) -> Act:
     """Its office cable is out for a quarter of a minute."""
     return all_of(on_lab("cut", f"{node.name}:mgmt"), pause(15), on_lab("heal", f"{node.name}:mgmt"))
@@ -67,6 +71,7 @@ ADDRESS = [
         on_holder(lambda node: stopped(node, "^keepalived ")),
         "another has it too; then one of them",
     ),
+    _row("a freeze of the address' holder for 15 s", on_holder(lambda node: stopped(node, DOOR)), MOVES, NODE_S),
     _row("the address' holder unplugged for 15 s", on_holder(unplugged), MOVES, NODE_S),
     _row("power cut of the address' holder", on_holder(power), f"{MOVES}, and does not come back", NODE_S),
     _row("reboot of the address' holder", on_holder(reboot), f"{MOVES}, and does not come back", NODE_S),

@@ -1,0 +1,182 @@
+"""A request behind which an engine dies is asked on one more at the most, and remembered for a while.
+
+All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
+known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
+when a second engine dies is the reason, and the others are none. One that was alone on its engine, and had nothing of
+its answer in the first seconds, is the reason at once.
+
+What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
+engine that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both
+LiteLLM of a node know the same (shared.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+import shared
+
+#: How an engine ended over a body: once or twice in company, or by it alone.
+ONCE, TWICE, KNOWN = 1, 2, 3
+#: Seconds for which a body is remembered: an engine of a hundred GB has loaded by then, and its client has given up.
+REMEMBERED_S = 1800
+#: Seconds within which an engine dies over a request that is its reason: it begins to read it.
+AT_ONCE_S = 10.0
+#: Seconds for the first of a suspect's answer; then the next one is asked as well: it may wait in the engine's queue.
+TURN_S = 5.0
+#: Seconds within which all that broke with an engine is seen.
+TOGETHER_S = 2.0
+#: Seconds between two looks whether it is one's turn.
+LOOK_S = 0.05
+#: What says that a node or the way there is gone, or that nobody was there.
+_FAR = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNREFUSED)
+
+_under_way = Counter[str]()
+
+
+class Request:
+    """One request of a client's. `body`: with its path; empty: nothing is known of it."""
+
+    def __init__(self, body: bytes = b"") -> None:
+        #: It stands for the body.
+        self.hash = hashlib.blake2b(body, digest_size=16).digest() if body else b""
+        #: Engines that have died over it.
+        self.deaths = 0
+        #: Of the engine that has it now: since when, whether something of its answer is there, whether it has died.
+        self.since, self.shown, self.is_dead = 0.0, False, False
+        #: The turn that it has, as a file, and on which engine.
+        self._turn, self._address = -1, ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def level(self) -> int:
+        """What is remembered of its body; 0: nothing."""
+        until, level = divmod(shared.marks.get(b"suspect", self.hash) or 0, 4) if self.hash else (0, 0)
+        return level if until > time.monotonic() else 0
+
+    def remember(self, level: int) -> None:
+        """From now on; 0: nothing any more."""
+        shared.marks.put((int(time.monotonic()) + REMEMBERED_S) * 4 + level, b"suspect", self.hash)
+
+    async def take_turn(self, address: str) -> None:
+        """Wait until no other suspect is asked."""
+        while True:
+            file = os.open(_TURN, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                os.close(file)
+                await asyncio.sleep(LOOK_S)
+        self._turn, self._address = file, address
+        _put_time(b"turn", address)
+        if self.level() < TWICE:
+            self._timer = asyncio.get_running_loop().call_later(TURN_S, self.leave_turn)
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it is the one suspect that is asked."""
+        return self._turn >= 0
+
+    def leave_turn(self) -> None:
+        """The next one may be asked."""
+        if self._timer:
+            self._timer.cancel()
+        if self._turn >= 0:
+            os.close(self._turn)
+            self._turn = -1
+            if not self.is_dead:
+                shared.marks.put(0, b"turn", self._address.encode())
+
+
+#: The request under way.
+current: ContextVar[Request | None] = ContextVar("tandem_suspect", default=None)
+_TURN = (shared.folder() or Path(tempfile.gettempdir())) / f"turn{'' if shared.folder() else os.getpid()}"
+
+
+@asynccontextmanager
+async def asking(address: str) -> AsyncIterator[None]:
+    """An engine has the request under way, in its turn where it is a suspect."""
+    request = current.get() or Request()
+    if request.level():
+        await request.take_turn(address)
+    request.since, request.shown, request.is_dead = time.monotonic(), False, False
+    _count(address, 1)
+    try:
+        yield
+        if request.shown and not request.is_dead and request.level():
+            request.remember(0)
+    finally:
+        _count(address, -1)
+        request.leave_turn()
+
+
+def shows() -> None:
+    """Something of the answer is there."""
+    request = current.get()
+    if request and not request.shown:
+        request.shown = True
+        if request.has_turn and request.level() < TWICE:
+            request.leave_turn()
+
+
+def in_company(address: str) -> bool:
+    """Whether more than the request under way breaks with an engine; to be asked at once when it does."""
+    more = _under_way[address] > 1 or shared.counts.others(f"asks {address}") > 0 or _is_recent(b"broke", address)
+    _put_time(b"broke", address)
+    return more
+
+
+def died(address: str, company: bool) -> None:
+    """An engine has died over the request under way. `company`: what `in_company` said when it broke."""
+    request = current.get()
+    if request is None or request.is_dead:
+        return
+    if not request.has_turn and _is_recent(b"turn", address, TURN_S + TOGETHER_S):
+        # The one whose turn it was is the reason.
+        return
+    request.is_dead = True
+    request.deaths += 1
+    level, took = request.level(), time.monotonic() - request.since
+    is_first = not request.shown and took < AT_ONCE_S
+    if request.has_turn or (not company and (level or is_first)):
+        request.remember(KNOWN)
+        print("tandem: an engine has died over a request that is not asked again for a while")
+    else:
+        request.remember(min(level + 1, TWICE))
+
+
+def is_death(error: BaseException | None) -> bool:
+    """Whether a connection broke as it does when its program has ended; not when nobody took it, or nothing came."""
+    while error is not None:
+        # aiohttp's for a connection that nobody takes, by its name: it is one of those that break, too.
+        if isinstance(error, TimeoutError) or "Connector" in type(error).__name__:
+            return False
+        if isinstance(error, OSError) and error.errno in _FAR:
+            return False
+        error = error.__cause__
+    return True
+
+
+def _count(address: str, more: int) -> None:
+    _under_way[address] += more
+    shared.counts.set(f"asks {address}", _under_way[address])
+
+
+def _put_time(what: bytes, address: str) -> None:
+    shared.marks.put(int(time.monotonic() * 1000), what, address.encode())
+
+
+def _is_recent(what: bytes, address: str, seconds: float = TOGETHER_S) -> bool:
+    then = shared.marks.get(what, address.encode())
+    return bool(then) and time.monotonic() - (then or 0) / 1000 < seconds
