@@ -2,8 +2,8 @@
 
 All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
 known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
-when a second engine dies is the reason, and the others are none. One that was alone on its engine, and had nothing of
-its answer in the first seconds, is the reason at once.
+when a second engine dies is the reason, and the others are none. One that was alone is a suspect as well: its engine may
+have been killed by something else.
 
 What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
 engine that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both
@@ -27,12 +27,10 @@ from pathlib import Path
 
 import shared
 
-#: How an engine ended over a body: once or twice in company, or by it alone.
+#: How engines ended over a body: once, twice in company, or by it alone.
 ONCE, TWICE, KNOWN = 1, 2, 3
 #: Seconds for which a body is remembered: an engine of a hundred GB has loaded by then, and its client has given up.
 REMEMBERED_S = 1800
-#: Seconds within which an engine dies over a request that is its reason: it begins to read it.
-AT_ONCE_S = 10.0
 #: Seconds for the first of a suspect's answer; then the next one is asked as well: it may wait in the engine's queue.
 TURN_S = 5.0
 #: Seconds within which all that broke with an engine is seen.
@@ -53,8 +51,8 @@ class Request:
         self.hash = hashlib.blake2b(body, digest_size=16).digest() if body else b""
         #: Engines that have died over it.
         self.deaths = 0
-        #: Of the engine that has it now: since when, whether something of its answer is there, whether it has died.
-        self.since, self.shown, self.is_dead = 0.0, False, False
+        #: Of the engine that has it now: whether something of its answer is there, whether it has died.
+        self.shown, self.is_dead = False, False
         #: The turn that it has, as a file, and on which engine.
         self._turn, self._address = -1, ""
         self._timer: asyncio.TimerHandle | None = None
@@ -110,7 +108,7 @@ async def asking(address: str) -> AsyncIterator[None]:
     request = current.get() or Request()
     if request.level():
         await request.take_turn(address)
-    request.since, request.shown, request.is_dead = time.monotonic(), False, False
+    request.shown, request.is_dead = False, False
     _count(address, 1)
     try:
         yield
@@ -147,9 +145,8 @@ def died(address: str, company: bool) -> None:
         return
     request.is_dead = True
     request.deaths += 1
-    level, took = request.level(), time.monotonic() - request.since
-    is_first = not request.shown and took < AT_ONCE_S
-    if request.has_turn or (not company and (level or is_first)):
+    level = request.level()
+    if request.has_turn or (not company and level):
         request.remember(KNOWN)
         print("tandem: an engine has died over a request that is not asked again for a while")
     else:
