@@ -124,7 +124,10 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
         ({"LOAD": "users=1 prompt=300000"}, "300,000 tokens in and 256 out are 300,256"),
         ({"LOAD": "users=1 best=speed"}, "no figure is named `speed`"),
         ({"LOAD": "users=1", "RECIPE": "no-such"}, "no-such"),
-        ({"LOAD": "1 user", "RECIPE": "llama-3.3-70b"}, "RECIPE: no recipe is named `llama-3.3-70b`; one of: gemma-4-31b"),
+        (
+            {"LOAD": "1 user", "RECIPE": "llama-3.3-70b"},
+            "no recipe is named `llama-3.3-70b`; one of: gemma-4-31b",
+        ),
         ({"LOAD": "1 user", "RECIPE": "gemma-4-31b-nvfp4"}, "did you mean `gemma-4-31b-it-nvfp4`?"),
         ({"LOAD": "1 user 766k in"}, "766,000 tokens in and 256 out are 766,256; nemotron-3-super-nvfp4-auto takes"),
         ({"LOAD": "2.5 users"}, "users=`2.5` is no number of users"),
