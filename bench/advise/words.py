@@ -70,7 +70,15 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
 
 def folded(text: str, indent: str = "") -> str:
     """Lines of a terminal's width."""
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent or "  ", break_long_words=False)
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent or "  ",
+        break_long_words=False,
+        # A name that is cut at its hyphen can't be copied.
+        break_on_hyphens=False,
+    )
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
