@@ -19,7 +19,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.knobs import read_knobs
 from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.refusal import Finding, Refusal, nearest
 from operations.plan.wanted import group_data
 
 MEASURE = 'measure it: make bench TOPOLOGIES="solo cluster replicas"'
@@ -110,10 +110,11 @@ def recipes() -> Iterator[str]:
 def _recipe(name: str) -> Recipe:
     """Raises Refusal that names the nearest, those that begin or contain what was written first."""
     if "/" not in name and not (FOLDER / f"{name}.yaml").exists():
-        alike = [each for each in recipes() if name.lower() in each]
-        if alike:
-            more = f"did you mean `{alike[0]}`?" if len(alike) == 1 else f"do you mean one of: {', '.join(alike[:4])}?"
-            raise Refusal(Finding("RECIPE", f"no recipe is named `{name}`", more))
+        known = list(recipes())
+        alike = [each for each in known if name.lower() in each]
+        more = f"do you mean one of: {', '.join(alike[:4])}?" if len(alike) > 1 else ""
+        more = more or f"did you mean `{alike[0]}`?" if alike else nearest(name, known, f"one of: {', '.join(known)}")
+        raise Refusal(Finding("RECIPE", f"no recipe is named `{name}`", more))
     return load_recipe(name)
 
 

@@ -16,10 +16,21 @@ from bench.noise import LEAST, compare
 TYPICAL = 0.12
 COMPUTED = 0.10
 ERRORS: dict[Kind, float] = {"own run": LEAST, "published": LEAST, "computed": COMPUTED, "estimate": TYPICAL}
+#: The worst that the same leaving out has found: of prompts as they were measured, and of longer ones (attention).
+WORST, WORST_LONG, LONG_PROMPT = 0.77, 1.51, 8192
+#: Nodes of the largest cluster of which there is a table.
+LARGEST = 4
 #: What two sources may differ by that measured the same: another day, another release.
 APART = 0.05
 #: Where two are the same, the one that comes first here: one engine may fail, then one has more room for long requests.
 IF_THE_SAME = ("replicas", "cluster", "solo")
+
+
+def worst(outlook: Outlook) -> float:
+    """How far off its figures may be, as a share; what was measured may differ by the spread of repeats."""
+    if outlook.kind in ("own run", "published"):
+        return LEAST
+    return WORST_LONG if outlook.load.prompt > LONG_PROMPT else WORST
 
 
 @dataclass(frozen=True)

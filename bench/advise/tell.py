@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import published
-from bench.advise.choose import Choice, by_figure, error_between
+from bench.advise.choose import ERRORS, LARGEST, Choice, by_figure, error_between, worst
 from bench.advise.load import BEST, KINDS, Load
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
@@ -75,7 +75,7 @@ def _trust(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
         return f"Measured by others, {chosen.words}; on your own Sparks: not yet."
     if chosen.kind == "computed":
         return f"Computed {chosen.words}; {_off(chosen)}. {_measured_so(chosen, outlooks)}"
-    return f"Estimated from what the model reads and computes, {_off(chosen)}. Nobody has measured it."
+    return f"Estimated from what the model reads and computes; {_off(chosen)}. Nobody has measured it."
 
 
 def _measured_so(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
@@ -88,7 +88,9 @@ def _measured_so(chosen: Outlook, outlooks: Sequence[Outlook]) -> str:
 
 
 def _off(chosen: Outlook) -> str:
-    return f"{sure(chosen).split(', ')[1]} as a rule"
+    if chosen.setup.ranks > LARGEST:
+        return f"no table has a cluster of more than {LARGEST}, so how far off is not known"
+    return f"off by {ERRORS[chosen.kind]:.0%} as a rule, {worst(chosen):.0%} at worst"
 
 
 def title(question: Question, load: Load) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from bench.advise.choose import ERRORS
+from bench.advise.choose import ERRORS, LARGEST, worst
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Kind, Setup
 
@@ -45,14 +45,14 @@ def called(setup: Setup, nodes: int = 2) -> str:
 
 
 def sure(outlook: Outlook) -> str:
-    """How sure its figures are, in three words."""
+    """How sure its figures are, in a few words: the error as a rule, and the worst that was found."""
     kind: Kind = outlook.kind
-    return {
-        "own run": "measured here",
-        "published": "measured by others",
-        "computed": f"computed, off by {ERRORS['computed']:.0%}",
-        "estimate": f"estimated, off by {ERRORS['estimate']:.0%}",
-    }[kind]
+    if kind in ("own run", "published"):
+        return "measured here" if kind == "own run" else "measured by others"
+    if outlook.setup.ranks > LARGEST:
+        return f"computed; nobody has measured clusters of {outlook.setup.ranks}"
+    word = "computed" if kind == "computed" else "estimated"
+    return f"{word}, off by {ERRORS[kind]:.0%}, at worst {worst(outlook):.0%}"
 
 
 def command(question: Question, setup: Setup, declared: str, is_own: bool) -> str:
@@ -70,7 +70,15 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
 
 def folded(text: str, indent: str = "") -> str:
     """Lines of a terminal's width."""
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent or "  ", break_long_words=False)
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent or "  ",
+        break_long_words=False,
+        # A name that is cut at its hyphen can't be copied.
+        break_on_hyphens=False,
+    )
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

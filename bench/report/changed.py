@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from bench.noise import compare
-from bench.report.series import FIGURES, Measured, Rows
+from bench.report.series import FIGURES, PROXY, Measured, Rows
 from operations.plan.refusal import Finding, Refusal
 
 
@@ -60,6 +61,40 @@ def changes(now: Measured, before: Measured) -> list[Change]:
     return sorted(
         found, key=lambda each: (order.index(each.rows.figure.name), each.rows.setups.index(each.setup), each.users)
     )
+
+
+def headline(found: Sequence[Change], before: str) -> str:
+    """What became of the figure that a run is judged by, over all setups and numbers of users; `before`: the other
+    run's name. Empty where neither the whole answer nor decode is in both.
+    """
+    through = [each for each in found if each.rows.target == PROXY and not each.rows.prompt]
+    judged = next((of for name in ("whole", "decode") if (of := _of(through, name))), [])
+    if not judged:
+        return ""
+    is_whole = judged[0].rows.figure.less_is_better
+    what = "Whole answers" if is_whole else "Tokens of answers a second"
+    better = [each for each in judged if each.is_sure and each.is_better]
+    worse = [each for each in judged if each.is_sure and not each.is_better]
+    parts = [
+        f"{_span(of)} {word} in {len(of)}"
+        for of, word in (
+            (better, "sooner" if is_whole else "more"),
+            (worse, "later" if is_whole else "fewer"),
+        )
+        if of
+    ]
+    said = ", ".join(parts) or "no difference beyond noise in any"
+    return f"{what} against {before}: {said} of {len(judged)} comparisons."
+
+
+def _of(found: Sequence[Change], name: str) -> list[Change]:
+    return [each for each in found if each.rows.figure.name == name]
+
+
+def _span(found: Sequence[Change]) -> str:
+    shares = [abs(each.relative) for each in found]
+    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _pairs(now: Measured, before: Measured) -> list[tuple[Rows, Rows, str, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bench.advise.measured import setup_of
@@ -11,7 +12,7 @@ from bench.noise import spread
 from bench.report import surroundings, words
 from bench.report.ahead import crossings, each
 from bench.report.beside import beside, note, sources
-from bench.report.changed import Change, changes
+from bench.report.changed import Change, changes, headline
 from bench.report.plots import PUBLISHED, over_users, published_points
 from bench.report.series import MAIN, PROXY, Measured, Rows
 from bench.report.verdict import Verdict, verdict
@@ -57,8 +58,8 @@ def page(measured: Measured, names: Sequence[str], against: Measured | None) -> 
     main = [rows for rows in shown if rows.figure.name in MAIN and rows.target == PROXY]
     parts = [_part(measured, rows, plot=True) for rows in main]
     return Page(
-        title=f"{measured.run.recipe}: {', '.join(measured.setups) or 'nothing came up'}",
-        verdict=verdict(measured),
+        title=f"{measured.run.recipe}: {', '.join(measured.setups) or 'nothing came up'}; {_load(measured)}",
+        verdict=_verdict(measured, against),
         besides=words.besides(measured),
         warnings=list(words.warnings(measured)),
         has_published=any(PUBLISHED in part.svg for part in parts),
@@ -70,6 +71,28 @@ def page(measured: Measured, names: Sequence[str], against: Measured | None) -> 
         setups=surroundings.setups(measured),
         nodes=surroundings.nodes(measured),
     )
+
+
+def _verdict(measured: Measured, against: Measured | None) -> Verdict | None:
+    """Beside another run the change comes first: it is what was asked."""
+    found = verdict(measured)
+    said = headline(changes(measured, against), against.path.name) if against else ""
+    return replace(found, headline=f"{said} {found.headline}") if found and said else found
+
+
+def _load(measured: Measured) -> str:
+    """What was asked of it, and when: figures mean nothing without."""
+    asked = [step for step in measured.steps if not step.is_known]
+    lengths = [
+        f"{', '.join(f'{each:,}' for each in sorted(found))} {word}"
+        for found, word in (
+            ({step.prompt_tokens for step in asked if step.prompt_tokens}, "tokens in"),
+            ({step.answer_tokens for step in asked if step.answer_tokens}, "out"),
+        )
+        if found
+    ]
+    when = time.strftime("%Y-%m-%d", time.gmtime(measured.run.began))
+    return ", ".join((f"profile {measured.run.profile}", *lengths, when))
 
 
 def _ordered(measured: Measured, names: Sequence[str]) -> list[Rows]:

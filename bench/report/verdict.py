@@ -93,6 +93,9 @@ def _line(rows: Rows, count: int, who: Ahead) -> Line:
         gain = f"{abs(who.by):.0%} {word} than {next_}"
     if len(who.names) == 1:
         return Line(count, run, figures, gain, f"sure ({of})", True)
+    if who.more is None and repeats == 1:
+        # One number has no spread: nothing says that two are the same.
+        return Line(count, run, figures, gain, "too few repeats to tell: there is one", False)
     if who.more is None:
         return Line(count, run, figures, gain, f"no difference to be seen ({of})", True)
     return Line(count, run, figures, gain, f"too few repeats to tell: {who.more} more", False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.advise import choose, fit, physics, proof
+from bench.advise.measured import setup_of_cell
 from tests.gpu import predicted
 
 PAGE = Path(__file__).parents[2] / "docs/advise.md"
@@ -55,6 +56,27 @@ def test_predictions_of_other_gpus_are_what_the_model_says() -> None:
     runs = [gpu / "runs/dense-14b-standard", gpu / "runs/moe-30b-nvfp4-standard"]
     *_, last = predicted.judge(json.loads((gpu / "predictions.json").read_text()), runs)
     assert last == "from solo, 1024 in: 72 figures, median 9%, worst 67%"
+
+
+def test_predictions_that_were_made_before_missed_by_what_is_said() -> None:
+    """Made of the runs at 1,024 tokens before those at 4,096 were measured; docs/gpu/README.md has these lines."""
+    gpu = PAGE.parent / "gpu"
+    runs = [gpu / f"runs/h200-{model}-4096" for model in predicted.SHAPES]
+    before = json.loads((gpu / "predictions-h200.json").read_text())
+    of_1024 = [gpu / f"runs/h200-{model}-1024" for model in predicted.SHAPES]
+    assert list(predicted.make(of_1024)) == before
+    *_, carried, from_solo = predicted.judge(before, runs)
+    assert carried == "carried, 4096 in: 96 figures, median 13%, worst 214%"
+    assert from_solo == "from solo, 4096 in: 72 figures, median 10%, worst 180%"
+
+
+def test_the_worst_that_is_told_beside_a_figure_is_the_worst_that_was_found() -> None:
+    found = (*fit.left_out(), *fit.from_solo())
+    long = [each for each in found if (each.cell.load.prompt or 0) > choose.LONG_PROMPT]
+    short = [each for each in found if each not in long]
+    assert abs(fit.typical(short)[1].error) == pytest.approx(choose.WORST, abs=0.01)
+    assert abs(fit.typical(long)[1].error) == pytest.approx(choose.WORST_LONG, abs=0.01)
+    assert {setup_of_cell(each.cell).ranks for each in found} == {1, 2, choose.LARGEST}
 
 
 def test_a_fit_ends_where_the_constants_are() -> None:

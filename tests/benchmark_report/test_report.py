@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,14 @@ def test_too_few_repeats_are_said_as_that_with_how_many_it_takes() -> None:
     again = {name: values * 4 for name, values in row.items()}
     more = verdict(_of(rows({1: again}, "decode")))
     assert more and more.lines[0].is_sure and more.lines[0].run == "a"
+
+
+def test_one_repeat_is_no_tie() -> None:
+    run = Path(__file__).parents[2] / "docs/gpu/runs/moe-30b-nvfp4-standard"
+    found = verdict(measured(run))
+    assert found
+    assert {line.users for line in found.lines if line.sure == "too few repeats to tell: there is one"} == {64}
+    assert not [line for line in found.lines if "(1 repeat)" in line.sure and line.sure.startswith("no difference")]
 
 
 def test_who_is_behind_one_that_is_behind_is_no_winner() -> None:
@@ -198,6 +207,25 @@ def test_a_change_is_told_from_noise(tmp_path: Path) -> None:
     assert not [row for row in page(same, NAMES, before).changes[0].rows if row[0].startswith("First token, median")]
     first = next(each for each in changes(slower, before) if each.rows.figure.name == "ttft")
     assert first.relative == pytest.approx(0.2) and not first.is_better
+
+
+def test_above_the_answer_stands_what_was_asked_and_when(run: Measured) -> None:
+    assert re.search(r"; profile \w+, .*[\d,]+ out, 20\d\d-\d\d-\d\d$", page(run, NAMES, None).title)
+
+
+def test_beside_another_run_the_change_is_the_headline(tmp_path: Path) -> None:
+    before = measured(made_up_run(tmp_path / "before", users=(1, 8)))
+    slower = measured(made_up_run(tmp_path / "slower", users=(1, 8), seed=99, slower=1.2))
+    told, alone = page(slower, NAMES, before).verdict, page(slower, NAMES, None).verdict
+    assert told and alone
+    what, judged = ("Tokens of answers a second against before: ", "fewer in 6 of 6 comparisons. ")
+    if told.headline.startswith("Whole"):
+        what, judged = ("Whole answers against before: ", "later in 6 of 6 comparisons. ")
+    assert told.headline.startswith(what) and judged in told.headline and told.headline.endswith(alone.headline)
+    same = page(before, NAMES, before).verdict
+    assert same and "no difference beyond noise in any of 6 comparisons" in same.headline
+    faster = page(before, NAMES, slower).verdict
+    assert faster and ("sooner in 6 of 6" in faster.headline or "more in 6 of 6" in faster.headline)
 
 
 def test_markdown_and_csv_have_the_same_figures(run: Measured) -> None:

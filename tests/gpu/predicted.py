@@ -4,8 +4,8 @@
     python -m tests.gpu.predicted judge predictions.json RUN...         against runs that came later
 
 Predicted are other lengths of the same setups (`carried`), and replicas and a cluster where solo alone is known
-(`from solo`), in the way in which an owner's own runs are used. An H100 is no Spark: its constants are round guesses,
-and what was measured before is what they are held against.
+(`from solo`), in the way in which an owner's own runs are used. These GPUs are no Sparks: their constants are round
+guesses, and what was measured before is what they are held against.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from bench.advise.measured import by_prompt
 from bench.advise.setups import Figure, Setup
 from bench.folder import read
 
-H100 = physics.Machine(bandwidth=3.35e12, tflops=2000.0)
+#: By what the driver calls them; NVIDIA's data sheets.
+MACHINES = {
+    "H100": physics.Machine(bandwidth=3.35e12, tflops=2000.0),
+    "H200": physics.Machine(bandwidth=4.8e12, tflops=2000.0),
+}
 CONSTANTS = physics.Constants(
     layer_us=10, reduce_us=15, link_gb_s=300, tflops=600, spread=0.84, passes=159, attention_tflops=300
 )
@@ -49,7 +53,9 @@ def _known(folder: Path) -> tuple[str, Measured, Evidence, Evidence]:
     """A run's model and rows; all of it as evidence, and solo's alone."""
     run, steps, requests = read(folder)
     source = max(by_prompt(folder.name, run, steps, requests), key=lambda each: len(each.rows))
-    base = Estimated(SHAPES[run.recipe], 2.0, CONSTANTS, machine=H100)
+    gpu = run.setups[0].versions["gpu"]
+    machine = next(machine for name, machine in MACHINES.items() if name in gpu)
+    base = Estimated(SHAPES[run.recipe], 2.0, CONSTANTS, machine=machine)
     solo = {key: rows for key, rows in source.rows.items() if key[0] == Setup("solo")}
     return run.recipe, source, Evidence([source], base), Evidence([replace(source, rows=solo)], base)
 
