@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from typing import Any
 
+import click
 from pyinfra import logger
 from pyinfra.context import ctx_state
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _PHASE = "--> Starting operation: "
 #: What a node says of an operation that has done nothing.
-_IDLE = re.compile(r"(\[.*?\] +)?(No changes|Skipped)\b")
+_IDLE = re.compile(r"\s*(\[.*?\] +)?(No changes|Skipped|Connected|Ready: |Loading: )")
+#: A row of the table of operations in which no node has anything.
+_EMPTY = re.compile(r"\s*\S.*\s{2,}-\s{2,}-\s*$")
+#: What pyinfra says behind each dry run.
+_REMARK = "Detected changes may not include every change"
 _FAULT = re.compile(r"--> [^:]*error[^:]*: ")
 _BAR = 20
 
@@ -20,6 +26,13 @@ _BAR = 20
 def install() -> None:
     """From now on pyinfra's log is told so."""
     logger.addFilter(_Shown().filter)
+    echo = click.echo
+
+    def without_remark(message: object = None, **how: Any) -> None:
+        if _REMARK not in str(message):
+            echo(message, **how)
+
+    click.echo = without_remark
 
 
 class _Shown:
@@ -39,13 +52,14 @@ class _Shown:
             self._is_over = self._is_over or text.startswith("--> Results")
             self._wipe()
             return False
-        if record.levelno < logging.WARNING and (self._is_over or _IDLE.match(text)):
+        if record.levelno < logging.WARNING and (self._is_over or _IDLE.match(text) or _EMPTY.match(text)):
             return False
         self._wipe()
         if self._phase:
             print(self._phase, file=sys.stderr)
             self._phase = ""
-        record.msg, record.args = _FAULT.sub("", str(record.getMessage())), ()
+        said = _FAULT.sub("", str(record.getMessage()))
+        record.msg, record.args = said.replace("Success", "done"), ()
         return True
 
     def _draw(self) -> None:
