@@ -184,7 +184,7 @@ manual-pages: $(VENV)/.deploy ## write docs/knobs.md and docs/messages.md anew, 
 imports: $(VENV)/.deploy ## draw which room of the code imports which (docs/assets/imports.svg); the longest file, and loose types
 	@PYTHONPATH=. $(BIN)/python -m manual.imports
 
-lock: ## renew the lock files from requirements*.in (needs uv)
+lock: ## renew the lock files from pyproject.toml and requirements*.in (needs uv)
 	@sh tests/lock.sh
 
 $(VENV)/bin/python:

@@ -72,7 +72,7 @@ def open_page(at: At) -> int:
 
 def remove_all(at: At, *, is_asking: bool) -> int:
     """Lists all that Tandem has put on the nodes, asks for a word, and removes it."""
-    code, text = running.answer(at, "everything", json=True)
+    code, text = running.answer(at, "everything")
     if code:
         return code
     found: dict[str, list[dict[str, Any]]] = json.loads(text)
@@ -85,7 +85,7 @@ def remove_all(at: At, *, is_asking: bool) -> int:
     if is_asking and typer.prompt("Type `remove` to remove all of it", default="", show_default=False) != "remove":
         print("nothing was removed")
         return 0
-    return running.change(at, "down") or running.change(at, "everything", remove=True)
+    return running.change(at, "down") or running.query(at, "everything", remove=True)
 
 
 def _agreed(question: str) -> bool:

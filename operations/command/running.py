@@ -34,7 +34,7 @@ def deploy(at: At, *words: str) -> int:
     return wait(argv(at, "deploy.py", *words, *at.data_words))
 
 
-def ask(
+def query(
     at: At,
     name: str,
     model: str = "",
@@ -63,7 +63,7 @@ def change(at: At, name: str, model: str = "", **data: str | bool) -> int:
 def answer(at: At, name: str, **data: str | bool) -> tuple[int, str]:
     """What a verb prints, with its exit code; its complaints are shown when it fails."""
     with tempfile.TemporaryFile("w+") as words:
-        code = ask(at, name, stdout=words.fileno(), **data)
+        code = query(at, name, stdout=words.fileno(), **data)
         words.seek(0)
         return code, words.read()
 
