@@ -112,11 +112,11 @@ def _say_sum(run: Run) -> None:
     if state.failed_hosts or any(len(state.ops[host]) < len(order) for host in hosts):
         return
     changing = []
-    for host in hosts:
-        found = [state.ops[host][name] for name in order]
+    for node in hosts:
+        found = [state.ops[node][name] for name in order]
         # What stands under a condition is done by another operation too, or because of one.
         if any(each.operation_meta._maybe_is_change and not each.global_arguments["_if"] for each in found):
-            changing.append(host.name)
+            changing.append(node.name)
     _say(summed(changing, _anew(run)))
 
 

@@ -13,6 +13,7 @@ from operations.command.at import At
 from operations.command.groups import CHOOSE, verb
 from operations.plan.refusal import Finding, Refusal
 
+
 @verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')
 def advise(
     at: At,
@@ -55,7 +56,9 @@ def report(
     out: Annotated[str, typer.Option(help="The folder that it is written into.")] = "",
 ) -> int:
     """A run of `tandem bench` as a page, Markdown and CSV."""
-    return _bench(at, "bench.report", {"RUN": run, "AGAINST": against, "FIGURES": figures, "OUT": out}, needs="matplotlib")
+    return _bench(
+        at, "bench.report", {"RUN": run, "AGAINST": against, "FIGURES": figures, "OUT": out}, needs="matplotlib"
+    )
 
 
 def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
@@ -63,8 +66,9 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
     needs is not installed.
     """
     if needs and importlib.util.find_spec(needs) is None:
-        remedy = "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
+        remedy = (
+            "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
+        )
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
     words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
     return running.wait([sys.executable, "-u", "-m", module], **words)
-

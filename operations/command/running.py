@@ -44,7 +44,8 @@ def query(
 ) -> int:
     """Runs a verb that asks: pyinfra's own words are shown when it fails, the verb's notes always.
 
-    `data`: what the verb reads as `_name`, true ones as 1, empty ones not at all; `more`: its environment; `stdout`: a file for what it prints.
+    `data`: what the verb reads as `_name`, true ones as 1, empty ones not at all; `more`: its environment; `stdout`: a
+    file for what it prints.
     """
     with tempfile.TemporaryFile("w+") as words:
         code = wait(verb(at, name, model, **data), stdout=stdout, stderr=words.fileno(), **(more or {}))

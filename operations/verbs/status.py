@@ -13,7 +13,7 @@ from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
 from operations.run import this_run
 from operations.shapes.unit import Status
-from operations.verbs.report import absent_lines, everywhere, status_table
+from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.
 DEADLINE_S = 60
@@ -40,4 +40,7 @@ if run.speaks(host):
     answers: dict[str, Status] = everywhere(
         run, run.answering, "look.status", DEADLINE_S, declared, keep=keep, only=only
     )
-    status_table(answers, absent_lines(run, answers))
+    if wants_json():
+        say_json(nodes=answers, absent=absent_lines(run, answers))
+    else:
+        status_table(answers, absent_lines(run, answers))
