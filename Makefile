@@ -178,8 +178,9 @@ manual: $(VENV)-manual/.manual ## the manual as a site in site/ (site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-manual/bin/mkdocs build --strict
 	@echo "site/index.html; with search: python3 -m http.server --bind 127.0.0.1 --directory site"
 
-manual-pages: $(VENV)/.deploy ## write docs/knobs.md and docs/messages.md anew, from the code
+manual-pages: $(VENV)/.deploy ## write docs/knobs.md, docs/messages.md and docs/verbs.md anew, from the code
 	@PYTHONPATH=. $(BIN)/python -m manual
+	@PYTHONPATH=. $(BIN)/python -m operations.command.verbs_page > docs/verbs.md.new && mv docs/verbs.md.new docs/verbs.md
 
 imports: $(VENV)/.deploy ## draw which room of the code imports which (docs/assets/imports.svg); the longest file, and loose types
 	@PYTHONPATH=. $(BIN)/python -m manual.imports

@@ -38,12 +38,17 @@ def bench(
     slo: Annotated[str, typer.Option(help="What counts as good enough: `ttft=2s`.")] = "",
     repeats: Annotated[str, typer.Option(help="Rounds, where no time is given.")] = "",
     targets: Annotated[str, typer.Option(help="`proxy`, `engines` or both.")] = "",
+    prompt: Annotated[str, typer.Option(help="Tokens of a prompt: `500 8000`.")] = "",
+    answer: Annotated[str, typer.Option(help="Tokens of an answer.")] = "",
     prompts: Annotated[str, typer.Option(help="A file of your own prompts, with `--profile owner`.")] = "",
+    seed: Annotated[str, typer.Option(help="What prompts are made from: the same seed, the same prompts.")] = "",
+    client_from: Annotated[str, typer.Option("--from", help="Where it asks from: `controller` or `head`.")] = "",
     run: Annotated[str, typer.Option(help="The folder of a run that was broken off.")] = "",
 ) -> int:
     """Measure what is deployed, or several topologies in turn."""
     words = {"TOPOLOGIES": topologies, "PROFILE": profile, "USERS": users, "FOR": seconds, "SLO": slo, "RUN": run}
-    words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts}
+    words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts, "PROMPT": prompt, "ANSWER": answer}
+    words |= {"SEED": seed, "FROM": client_from}
     return _bench(at, "bench", words, needs="aiohttp")
 
 

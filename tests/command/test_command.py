@@ -256,3 +256,17 @@ def test_what_the_package_needs_is_what_is_locked() -> None:
     bench = (ROOT / "requirements-bench.in").read_text().split("\n")
     assert project["optional-dependencies"]["bench"] == [line for line in bench if line and line[0] not in "#-"]
     assert project["name"] == "tandem-spark" and project["scripts"] == {"tandem": "tandem_spark:main"}
+
+
+def test_the_manual_has_every_verb_as_it_is() -> None:
+    from operations.command.verbs_page import page
+
+    assert (ROOT / "docs/verbs.md").read_text() == page(), "make manual-pages"
+
+
+def test_a_shell_completes_a_verb(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_TANDEM_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": "tandem sta", "COMP_CWORD": "1"}
+    argv = [sys.executable, "-m", "operations.command"]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["status"]
