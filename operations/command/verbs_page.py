@@ -12,7 +12,8 @@ from operations.command.groups import EXITS, app
 
 HEAD = """# Verbs
 
-Made of the command itself by `make manual-pages`. `tandem --help` lists all verbs, `tandem VERB --help` says what each takes.
+Made of the command itself by `make manual-pages`. `tandem --help` lists all
+verbs, `tandem VERB --help` says what each takes.
 
 ```sh
 uv tool install .           # or: pipx install .
@@ -23,7 +24,8 @@ tandem --install-completion # Tab completes verbs and options
 Verbs that ask nodes work in your folder: the one with `inventory.py` and `group_data`. It is the current directory, or
 `--folder` names it. `--inventory FILE` takes other nodes.
 
-[Knobs](knobs.md) for one run stand behind the verb: `tandem apply topology=solo`. They are checked before a node is asked.
+[Knobs](knobs.md) for one run stand behind the verb: `tandem apply topology=solo`.
+They are checked before a node is asked.
 
 `--json` is for programs. Answers go to standard output, remarks and faults to standard error.
 
@@ -31,8 +33,9 @@ Verbs that ask nodes work in your folder: the one with `inventory.py` and `group
 FOOT = """
 ## With make, or pyinfra alone
 
-In the clone `make VERB` and `pyinfra inventory.py deploy.py` do the same. make takes `INVENTORY=`, `DATA="knob=value"` and
-`MODEL=`; its other words stand in capital letters: `make key NAME=alice`, `make verify DEEP=1`. `make help` lists all of them.
+In the clone `make VERB` and `pyinfra inventory.py deploy.py` do the same. make takes `INVENTORY=`,
+`DATA="knob=value"` and `MODEL=`. Its other words stand in capital letters: `make key NAME=alice`, `make verify DEEP=1`.
+`make help` lists all of them.
 """
 
 

@@ -31,7 +31,7 @@ class DockerDouble:
 
     def inspect(self, _kind: str, *names: str) -> list[dict[str, Any]]:
         assert names == (OURS,)
-        return [{"Id": "sha256:1", "RepoTags": [OURS, THEIRS], "RepoDigests": ["vllm@sha256:2"], "Size": 20_000_000_000}]
+        return [{"Id": "sha256:1", "RepoTags": [OURS, THEIRS], "RepoDigests": ["vllm@sha256:2"], "Size": 2 * 10**10}]
 
 
 @pytest.fixture
