@@ -32,8 +32,8 @@ PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
 def tandem(folder: Path, *words: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What comes of a line, typed in a folder."""
     environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root)}
-    argv = [sys.executable, "-m", "operations.command", *words]
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    argv, nobody = [sys.executable, "-m", "operations.command", *words], subprocess.DEVNULL
+    return subprocess.run(argv, cwd=folder, env=environment, stdin=nobody, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -187,6 +187,7 @@ def test_an_upgrade_says_what_would_change_and_does_nothing_without_a_yes(tmp_pa
     at = ["topology=replicas", "--inventory", str(tmp_path / "nodes.py")]
     done = tandem(tmp_path, "upgrade", *at)
     assert "engines that would start anew: tandem-engine on @fake/spark-1" in done.stdout
+    assert done.returncode == 2 and "nobody is there to be asked; `--yes` does it without asking" in done.stderr
     assert "Engine | start" not in done.stderr
     assert "Engine | start" in tandem(tmp_path, "upgrade", "--yes", *at).stderr
 
@@ -270,3 +271,30 @@ def test_a_shell_completes_a_verb(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "operations.command"]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["status"]
+
+
+def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> None:
+    things = [
+        {"what": "model org/model in /hub", "bytes": 75_200_000_000},
+        {"what": "/etc/tandem: settings", "bytes": 9},
+    ]
+    told = {"unit.everything": {"things": things, "problems": []}, "unit.services": {"units": {}, "strays": []}}
+    plan = planned(topology="solo")
+    deploy(tmp_path, [look(plan, NAMES[0])], "--dry", "--data", "topology=solo", programs=told)
+    done = tandem(tmp_path, "down", "--all", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 2 and "nobody is there to be asked" in done.stderr
+    assert done.stdout.splitlines()[:3] == [
+        NAMES[0],
+        "    75.2 GB  model org/model in /hub",
+        "          -  /etc/tandem: settings",
+    ]
+    assert "together 75.2 GB; the engines and proxies stop" in done.stdout
+
+
+def test_logs_are_told_by_node(tmp_path: Path) -> None:
+    deploy(tmp_path, [look(planned(topology="solo"), NAMES[0])], "--dry", "--data", "topology=solo")
+    nodes = tmp_path / "nodes.py"
+    said = "nodes[0][1]['fake_responses'][re.compile('journalctl .*--lines 7')] = '2026-11-26 engine: loading'\n"
+    nodes.write_text(nodes.read_text() + said)
+    done = tandem(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
+    assert done.returncode == 0 and done.stdout == f"{NAMES[0]} 2026-11-26 engine: loading\n", done.stderr
