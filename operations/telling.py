@@ -45,7 +45,7 @@ def install() -> None:
         if _REMARK not in str(message):
             echo(message, **how)
 
-    click.echo = without_remark
+    click.echo = without_remark  # type: ignore[assignment]
 
 
 def _show_fault(fault: Any, otherwise: Callable[..., None], file: Any = None) -> None:

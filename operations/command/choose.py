@@ -76,4 +76,4 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
         )
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
     words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
-    return running.wait([sys.executable, "-u", "-m", module], **words)
+    return running.wait([sys.executable, "-u", "-m", module], more=words)
