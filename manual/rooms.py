@@ -79,6 +79,7 @@ HOUSE: tuple[list[Room], ...] = (
     [Room("deploy.py", ("deploy", "config"))],
     [_room("operations.verbs")],
     [
+        _room("operations.init"),
         _room("operations.doctor"),
         _room("bench.report"),
         # What a bench has measured is told to pages, with the advice of it.
