@@ -27,17 +27,19 @@ MOST_PEOPLE = 10_000
 
 @dataclass(frozen=True)
 class Answers:
-    """`recipe`: its name, or a path. `pick`: the purpose that was chosen; None: a recipe was named."""
+    """`recipe`: its name, or a path. `pick`: the purpose that was chosen; None: a recipe was named. `reach` empty and
+    `people` None: as the folder has it.
+    """
 
     recipe: str
     pick: Pick | None
-    reach: str
-    people: int
+    reach: str = ""
+    people: int | None = None
 
     @property
     def at_once(self) -> int:
         """How many may ask at the same time."""
-        return max(1, math.ceil(self.people / PEOPLE_AT_ONCE))
+        return max(1, math.ceil((self.people or PEOPLE) / PEOPLE_AT_ONCE))
 
 
 def purpose(word: str) -> Pick:

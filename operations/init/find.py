@@ -6,10 +6,12 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from operations.init import mdns
+from operations.init.login import Login
 from operations.init.mdns import Heard, NoNetwork
 from operations.node.network.links import NET, PORT_NAME
 
@@ -27,7 +29,7 @@ def found() -> tuple[list[Heard], str]:
     try:
         heard = [*mdns.hear(), *avahi()]
     except NoNetwork as no:
-        heard, note = [], f"this machine has no network ({no})"
+        heard, note = [], f"nobody can be asked: this machine has no network ({no})"
     here = {each.name for each in mine}
     sparks = {each.name: each for each in heard if NAMED.search(each.name) and each.name not in here}
     others = len({each.name for each in heard} - set(sparks) - here)
@@ -70,10 +72,25 @@ def _ask(argv: list[str]) -> str:
         return ""
 
 
-def resolves(name: str) -> bool:
-    """Whether this machine itself can turn a name into an address: without Avahi `.local` is nothing to it."""
+def addressed(logins: Sequence[Login], heard: Iterable[Heard] = ()) -> list[Login]:
+    """With the address that mDNS knows where this machine itself can't make one of a name ending in .local: Linux
+    without Avahi can't. `heard`: who has answered already.
+    """
+    lost = {each.name for each in logins if each.host.endswith(".local") and not _resolves(each.host)}
+    if lost and not {each.name for each in heard} & lost:
+        try:
+            heard = mdns.hear()
+        except NoNetwork:
+            heard = []
+    addresses = {each.name: each.address for each in heard}
+    return [
+        replace(each, address=addresses.get(each.name.lower(), "")) if each.name in lost else each for each in logins
+    ]
+
+
+def _resolves(name: str) -> bool:
     try:
-        socket.getaddrinfo(name.partition("%")[0] if "%" in name else name, 22, proto=socket.IPPROTO_TCP)
+        socket.getaddrinfo(name, 22, proto=socket.IPPROTO_TCP)
     except OSError:
         return False
     return True

@@ -13,7 +13,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class Owned:
     path: Path
     texts: Mapping[str, str]
     logins: tuple[Login, ...] = ()
-    knobs: Mapping[str, Any] | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_new(self) -> bool:
@@ -149,7 +149,7 @@ def knobs(before: Owned, wanted: Mapping[str, tuple[Any, str]]) -> str:
     """The text of group_data/all.py: `wanted` are value and comment of each knob that was asked for."""
     text = before.texts.get(KNOBS, KNOBS_HEAD)
     for name, (value, comment) in wanted.items():
-        if (before.knobs or {}).get(name) != value or name not in (before.knobs or {}):
+        if name not in before.knobs or before.knobs[name] != value:
             text = _set(before.path / KNOBS, text, name, _plain(value), comment)
     return text
 

@@ -41,6 +41,11 @@ class Login:
         """The option for a port that is not ssh's own."""
         return [] if self.port == 22 else ["-p", str(self.port)]
 
+    def spelled(self, user: str = "") -> str:
+        """As it can be typed again; `user`: the login that is said beside it."""
+        before = f"{self.user}@" if self.user and self.user != user else ""
+        return f"{before}{self.name}{'' if self.port == 22 else f':{self.port}'}"
+
     def entry(self) -> tuple[str, dict[str, Any]]:
         """Its line in the inventory."""
         own: dict[str, Any] = {}

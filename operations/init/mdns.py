@@ -26,7 +26,7 @@ _IN = 1
 
 
 class NoNetwork(Exception):
-    """This machine has no way to any network."""
+    """Nothing can be sent from this machine; the text says why."""
 
 
 @dataclass(frozen=True)

@@ -98,12 +98,14 @@ def allow_sudo(login: Login) -> Mend:
     file = SUDOERS.format(user=user.replace(".", "_"))
     # visudo refuses a line that sudo could not read: a broken file would lock everybody out of sudo.
     there = (
-        f'sudo sh -c \'umask 337; echo "{user} ALL=(ALL) NOPASSWD: ALL" > {file}.new'
+        f"sudo sh -c 'umask 337; echo {user} ALL=\\(ALL\\) NOPASSWD: ALL > {file}.new"
         f" && visudo -qcf {file}.new && mv {file}.new {file}'"
     )
     argv = ["ssh", "-t", *login.at_port, login.target, there]
+    # Nothing in it is special between these quotes.
+    shown = f'{told(argv[:-1])} "{there}"'
     what = f"let {user} use sudo without a password (it asks for that password once)"
-    return Mend(what, told(argv), lambda: _call(argv))
+    return Mend(what, shown, lambda: _call(argv))
 
 
 def _call(argv: list[str]) -> bool:

@@ -36,7 +36,8 @@ def which(asker: Asker, named: str, user: str, before: Sequence[Login]) -> list[
     if named:
         known = {each.name: each for each in before}
         typed = parse_all(named, user)
-        return [known.get(each.name, each) if not each.user or each.user == user else each for each in typed]
+        kept = [known.get(each.name, each) if each.user in ("", user) else each for each in typed]
+        return [replace(each, user=each.user or user) for each in find.addressed(kept)]
     if before:
         asker.say(f"Your Sparks: {', '.join(each.name for each in before)} (--nodes changes them).")
         return [replace(each, user=user or each.user) for each in before]
@@ -61,11 +62,7 @@ def which(asker: Asker, named: str, user: str, before: Sequence[Login]) -> list[
 
     default = ",".join(str(number) for number in range(1, len(found) + 1))
     words = "Which, the head first (numbers, names or addresses)" if found else "Names or addresses, the head first"
-    chosen = asker.ask(words, default, read)
-    addresses = {each.name: each.address for each in found if each.address and each.address != each.name}
-    return [
-        each if find.resolves(each.name) else replace(each, address=addresses.get(each.name, "")) for each in chosen
-    ]
+    return find.addressed(asker.ask(words, default, read), found)
 
 
 def tried(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from bench.advise import load as loads
 from bench.advise.asking import question
 from bench.advise.choose import choose
 from operations.init.answers import REACH, Answers, fits
+from operations.init.folder import Owned
 from operations.init.seen import Seen
 from operations.plan.cost import GB, RATES, Cost, cost, lasting
 from operations.plan.knobs import Topology
@@ -36,44 +37,49 @@ def topology(recipe: Recipe, answers: Answers, nodes: int) -> tuple[Topology, in
     return cast("Topology", choice.setup.topology), choice.setup.group
 
 
-def knobs(recipe: Recipe, answers: Answers, nodes: int) -> dict[str, tuple[Any, str]]:
-    """Value and comment of each knob that the answers set."""
-    chosen, group = topology(recipe, answers, nodes)
+def knobs(before: Owned, recipe: Recipe, answers: Answers, nodes: int) -> dict[str, tuple[Any, str]]:
+    """Value and comment of each knob that the answers set; what was not asked for is left as the folder has it."""
     what = answers.pick.title if answers.pick else "the model that you named"
-    people = "1 person" if answers.people == 1 else f"{answers.people} people"
-    found: dict[str, tuple[Any, str]] = {
-        "recipe": (answers.recipe, f"For {what}: {recipe.description}."),
-        "topology": (chosen, f"{_LAYOUT[chosen]}: for {people}, of whom {answers.at_once} may ask at once."),
-        "nodes_per_replica": (group, f"So many nodes are one engine of `replicas`: {group}."),
-        "proxy_bind": (REACH[answers.reach][0], f"Who may reach it: {REACH[answers.reach][1]}."),
-        "monitoring": ("metrics", "The page /tandem/ behind the same address and key shows how the nodes are."),
-    }
-    if group == 1:
-        del found["nodes_per_replica"]
+    found: dict[str, tuple[Any, str]] = {"recipe": (answers.recipe, f"What for: {what}. {recipe.description}.")}
+    same = answers.recipe == before.knobs.get("recipe") and nodes == len(before.logins)
+    if answers.people is not None or not same or "topology" not in before.knobs:
+        chosen, group = topology(recipe, answers, nodes)
+        found["topology"] = (chosen, _LAYOUT[chosen])
+        if group > 1 or "nodes_per_replica" in before.knobs:
+            found["nodes_per_replica"] = (group, "So many nodes are one engine of `replicas`.")
+    if answers.reach:
+        bind, meaning = REACH[answers.reach]
+        found["proxy_bind"] = (bind, f"Who may reach it: {meaning}.")
+    if before.is_new:
+        found["monitoring"] = (
+            "metrics",
+            "The page /tandem/, behind the same address and key: how the nodes are.",
+        )
     return found
 
 
 _LAYOUT = {
-    "solo": "One engine on the first node",
-    "cluster": "One engine over all nodes",
-    "replicas": "An engine on each node (or group of nodes)",
+    "solo": "One engine on the first node.",
+    "cluster": "One engine over all nodes: the fastest answer for few at once.",
+    "replicas": "An engine on each node, or group of nodes: the most answers, and one node may fail.",
 }
 
 
-def lines(recipe: Recipe, chosen: Topology, nodes: int, group: int = 1) -> list[str]:
-    """What it costs, in lines for the owner."""
+def lines(recipe: Recipe, wanted: Mapping[str, Any], nodes: int) -> list[str]:
+    """What it costs, in lines for the owner. `wanted`: the folder's knobs as they will be."""
+    chosen, group = wanted["topology"], wanted.get("nodes_per_replica", 1)
     low, high = IDLE_GIB
     # A replica of several nodes is a cluster.
     costs = cost(recipe, "cluster" if group > 1 else chosen, group if group > 1 else nodes)
     told = [
-        f"  model      {recipe.model.repo}, {_layout(chosen, nodes)}",
-        f"  download   {_download(costs)}, once, by the first node; the others have it over the cable",
-        f"  takes      {_minutes(costs)}",
-        f"  disk       {costs.disk_gb:.0f} GB on each node",
-        f"  memory     {costs.memory_gib:.0f} GiB free where it serves; an idle Spark has {low:g} to {high:g}",
+        f"model      {recipe.model.repo}, {_layout(chosen, nodes)}",
+        f"download   {_download(costs)}, once, by the first node{'; the others have it over the cable' * (nodes > 1)}",
+        f"takes      {_minutes(costs)}",
+        f"disk       {costs.disk_gb:.0f} GB on each node",
+        f"memory     {costs.memory_gib:.0f} GiB free where it serves; an idle Spark has {low:g} to {high:g}",
     ]
     if recipe.gated:
-        told.append("  token      the Hub wants one for this model: docs/knobs.md#hub_token_file")
+        told.append("token      the Hub wants one for this model: the knob hub_token_file")
     return told
 
 

@@ -21,7 +21,7 @@ PICKS = (
         "chat",
         "chat for a family",
         "nemotron-3-super-nvfp4-auto",
-        "the best answers of a model that fits one Spark; two Sparks make it faster",
+        "a large model that public runs prove; two Sparks make it faster",
     ),
     Pick(
         "coding",
