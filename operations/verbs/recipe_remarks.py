@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 #: What differs between remarks of one kind: a number, a repository or an image, what stands between backticks.
 _OWN = re.compile(r"`[^`]*`|\b[\w.-]+/[\w./:-]+|\d[\d.,]*")
-#: Recipes that one line names.
+#: Recipes, or values, that one line names.
 NAMES = 6
 
 
@@ -23,17 +23,24 @@ def grouped(told: Iterable[tuple[str, str]]) -> list[str]:
     for said in kinds.values():
         names = list(dict.fromkeys(name for name, _ in said))
         text = common([line for _, line in said])
-        if len(names) == 1 and len(said) == 1:
+        if len(names) == 1 and "…" in text:
+            lines += [f"{name}: {line}" for name, line in said]
+        elif len(names) == 1:
             lines.append(f"{names[0]}: {text}")
-            continue
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-        count = f"{len(names)} recipes" if len(names) > 1 else names[0]
-        of_whom = f" ({', '.join(names[:NAMES])}{more})" if len(names) > 1 else ""
-        lines.append(f"{count}: {text}{of_whom}")
+        else:
+            lines.append(f"{len(names)} recipes: {text} ({listed(names)})")
     return lines
 
 
 def common(lines: Sequence[str]) -> str:
-    """What lines of one kind have in common, with … where they differ."""
-    words = zip_longest(*(line.split() for line in lines), fillvalue="…")
-    return " ".join(each[0] if len(set(each)) == 1 else "…" for each in words)
+    """What lines of one kind have in common. Where they differ in one word all its values are listed, else … is."""
+    words = list(zip_longest(*(line.split() for line in lines), fillvalue="…"))
+    values = [list(dict.fromkeys(each)) for each in words]
+    is_one = sum(len(each) > 1 for each in values) == 1
+    return " ".join(each[0] if len(each) == 1 else listed(each) if is_one else "…" for each in values)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first ones, and how many more."""
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{', '.join(names[:NAMES])}{more}"

@@ -20,7 +20,7 @@ from operations.verbs.recipe_table import free, published, shipped
 COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "token", "one user", "most")
 FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once: requests that each engine lets in (open: its own bound). token: whether the Hub wants one (hub_token_file).",
+    "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
     "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
     "More of one: tandem recipes NAME. What fits your load: tandem advise.",
 )

@@ -206,7 +206,8 @@ def test_a_hostile_file_gets_its_line_and_the_next_one_is_read(
         os.truncate(file, 2**30)
     (tmp_path / "b-good.yaml").write_text(GOOD)
     out = told(tmp_path, capsys)
-    assert said in out and "b-good: remark: it names no revision" in out
+    assert said in out
+    assert any("it names no revision" in line and "b-good" in line for line in out.splitlines())
     assert "unreadable" not in out and "Planted0" not in out and "1234567890123" not in out
     assert max(len(line) for line in out.splitlines()) < 2000
 
