@@ -13,7 +13,7 @@ NAMES = 6
 
 
 def grouped(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of (recipe, what is said of it), those of one kind as one: with what they have in common, and of whom."""
+    """Lines of (recipe, what is said of it); what several recipes have of one kind is one line, and names them."""
     kinds: dict[str, list[tuple[str, str]]] = {}
     for name, line in told:
         # Of what stops a deploy every word counts.
@@ -22,22 +22,20 @@ def grouped(told: Iterable[tuple[str, str]]) -> list[str]:
     lines = []
     for said in kinds.values():
         names = list(dict.fromkeys(name for name, _ in said))
-        text = common([line for _, line in said])
-        if len(names) == 1 and "…" in text:
+        if len(names) == 1:
             lines += [f"{name}: {line}" for name, line in said]
-        elif len(names) == 1:
-            lines.append(f"{names[0]}: {text}")
         else:
-            lines.append(f"{len(names)} recipes: {text} ({listed(names)})")
+            lines.append(f"{len(names)} recipes: {common([line for _, line in said])} ({listed(names)})")
     return lines
 
 
 def common(lines: Sequence[str]) -> str:
-    """What lines of one kind have in common. Where they differ in one word all its values are listed, else … is."""
-    words = list(zip_longest(*(line.split() for line in lines), fillvalue="…"))
-    values = [list(dict.fromkeys(each)) for each in words]
+    """What lines of one kind have in common; where they differ in one place its values are listed, else … stands."""
+    values = [list(dict.fromkeys(each)) for each in zip(*(_OWN.findall(line) for line in lines), strict=True)]
     is_one = sum(len(each) > 1 for each in values) == 1
-    return " ".join(each[0] if len(each) == 1 else listed(each) if is_one else "…" for each in values)
+    texts = [each[0] if len(each) == 1 else listed(each) if is_one else "…" for each in values]
+    rest = _OWN.split(lines[0])
+    return "".join(part for pair in zip_longest(rest, texts, fillvalue="") for part in pair)
 
 
 def listed(names: Sequence[str]) -> str:
