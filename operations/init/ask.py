@@ -33,7 +33,10 @@ class Asker:
         while True:
             hint = f" [{default}]" if default else ""
             try:
-                said = self.console.input(f"[bold]{_literal(question)}[/bold]{_literal(hint)}: ", emoji=False).strip()
+                # The console's own input would fold a long one, between the question and its default.
+                words = f"[bold]{_literal(question)}[/bold]{_literal(hint)}: "
+                self.console.print(words, end="", soft_wrap=True, emoji=False)
+                said = input().strip()
             except EOFError:
                 raise Ended(question) from None
             except UnicodeDecodeError:

@@ -94,7 +94,7 @@ def why(login: Login, said: str) -> tuple[Kind, str, str]:
         )
     for words, problem, remedy in _AWAY:
         if re.search(words, text):
-            return "away", problem, remedy.format(name=login.name, host=login.host)
+            return "away", problem.format(host=login.host), remedy
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "ssh said nothing")
     return "other", f"can't be logged in to ({last})", f"{told(['ssh', *login.at_port, login.target])} must work"
 

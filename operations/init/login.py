@@ -88,7 +88,7 @@ def check_once(logins: list[Login]) -> None:
     """Raises Refusal where a host is there twice."""
     seen: set[tuple[str, int]] = set()
     for each in logins:
-        key = each.host.lower().removesuffix("."), each.port
+        key = each.host.lower(), each.port
         if key in seen:
             raise Refusal(Finding("nodes", f"`{each.host}` is there twice", "name each Spark once, the head first"))
         seen.add(key)

@@ -21,7 +21,7 @@ SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/l
 #: `me` with the password `sesame`, as at a Spark's first start.
 _HASH = "$5$tandemtest$Mt8H7mAsUfCotXrDvWwh/2tykjGl4zSOAhdU5n.cUr3"
 #: Seconds until what is waited for must have been said: a slow machine with others on it.
-PATIENCE_S = 60
+PATIENCE_S = 90
 #: A word that ends a wait for a question with Ctrl-C, or with the end of the input.
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -44,8 +44,8 @@ class Stage:
         etc.mkdir()
         (place / "home").mkdir()
         laptop = place / "laptop"
-        users = f"root:x:0:0:root:{laptop}:/bin/sh\nme:x:4711:4711::{place}/home:/bin/sh\nsshd:x:105:65534::/run/sshd:/bin/false\n"
-        (etc / "passwd").write_text(users)
+        users = (f"root:x:0:0:root:{laptop}:/bin/sh", f"me:x:4711:4711::{place}/home:/bin/sh")
+        (etc / "passwd").write_text("\n".join((*users, "sshd:x:105:65534::/run/sshd:/bin/false", "")))
         (etc / "shadow").write_text(f"root:*:19000::::::\nme:{password}:19000::::::\nsshd:*:19000::::::\n")
         (etc / "shadow").chmod(0o600)
         (etc / "hosts").write_text("127.0.0.1 localhost\n")
