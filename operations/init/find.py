@@ -54,7 +54,7 @@ def avahi() -> Iterator[Heard]:
     ran = _ask(["avahi-browse", "-rptk", "_ssh._tcp"])
     for line in ran.splitlines():
         words = line.split(";")
-        if words[0] == "=" and len(words) > 7 and words[2] == "IPv4":
+        if words[0] == "=" and len(words) > 7 and words[2] == "IPv4" and mdns.is_name(words[6].lower()):
             yield Heard(words[6].lower(), words[7])
 
 

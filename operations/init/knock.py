@@ -11,6 +11,7 @@ from typing import Literal
 
 from operations.init.login import Login, told
 from operations.init.seen import Seen, read
+from operations.plan.plain import plain
 
 #: Seconds for the connection, and for all of it: a node that swaps or boots may take long.
 CONNECT_S, ALL_S = 6, 30
@@ -96,7 +97,7 @@ def why(login: Login, said: str) -> tuple[Kind, str, str]:
         if re.search(words, text):
             return "away", problem.format(host=login.host), remedy
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "ssh said nothing")
-    return "other", f"can't be logged in to ({last})", f"{told(['ssh', *login.at_port, login.target])} must work"
+    return "other", f"can't be logged in to ({plain(last)})", f"{told(['ssh', *login.at_port, login.target])} must work"
 
 
 _ON = "switch it on (a Spark that sleeps wakes at its power button), or look at its network cable"

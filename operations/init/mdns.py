@@ -7,6 +7,7 @@ packets, and a host need not announce any service. Nobody is scanned: who does n
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import struct
 import time
@@ -23,6 +24,7 @@ WAIT_S = 1.5
 QUESTIONS = 40
 _A, _PTR, _AAAA, _SRV = 1, 12, 28, 33
 _IN = 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*\.local")
 
 
 class NoNetwork(Exception):
@@ -98,7 +100,13 @@ def told(packet: bytes) -> Iterator[tuple[str, str]]:
         return
     addresses = {name: value for name, kind, value in found if kind == _A}
     hosts = dict.fromkeys(_hosts(found))
-    yield from ((name, addresses.get(name) or given) for name, given in hosts if name.endswith(".local"))
+    # Anybody may answer, and what is no name of a host is shown to nobody.
+    yield from ((name, addresses.get(name) or given) for name, given in hosts if is_name(name))
+
+
+def is_name(name: str) -> bool:
+    """Whether it can be a host's, in small letters: nothing that a terminal, or ssh, could take for something else."""
+    return bool(_NAME.fullmatch(name))
 
 
 def _hosts(records: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
@@ -123,7 +131,7 @@ def _records(packet: bytes) -> Iterator[tuple[str, int, str]]:
         kind, _, _, length = struct.unpack_from(">HHIH", packet, at)
         at += 10
         if kind == _A and length == 4:
-            yield name, kind, socket.inet_ntoa(packet[at : at + 4])
+            yield name, kind, str(ipaddress.IPv4Address(packet[at : at + 4]))
         elif kind == _PTR:
             yield name, kind, _name(packet, at)[0]
         elif kind == _SRV:

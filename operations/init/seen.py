@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, ip_address
 
 from operations.plan.nodes import port_of
+from operations.plan.plain import plain
 
 #: What begins every line of ours: a login's own files may print too.
 MARK = "tandem:"
@@ -56,7 +57,8 @@ def read(output: str) -> Seen | None:
         if name in rails:
             ports[port_of(name)] = ports.get(port_of(name), False) or carrier == "1"
     addresses = [(device, text) for device, _, text in (each.split()[:3] for each in words.get("addr", []))]
-    first = {key: values[0] for key, values in words.items()}
+    # It is shown, and whoever answers may say anything.
+    first = {key: plain(values[0]) for key, values in words.items()}
     return Seen(
         host=first.get("host", "").partition(".")[0],
         machine=first.get("id", ""),
