@@ -63,7 +63,7 @@ doctor: $(VENV)/.deploy ## what no log says, on each node and between them; fail
 check: $(VENV)/.deploy ## all that a deploy checks before its first change, and the recipe against its image
 	$(call ask,check)
 
-recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, what the lint says (FETCH=URL@COMMIT: mods)
+recipes: $(VENV)/.deploy ## which recipe for whom, or one of them (RECIPE=); of a folder (DIR=) what the lint says (FETCH=URL@COMMIT: mods)
 	@[ -z "$$FETCH" ] || PYTHONPATH=. $(BIN)/python -m operations.verbs.fetch "$$FETCH"
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes "$$DIR"
 
@@ -189,6 +189,7 @@ lock: ## renew the lock files from pyproject.toml and requirements*.in (needs uv
 	@sh tests/lock.sh
 
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is older or not here: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make a virtual environment: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/.deploy: requirements.lock | $(VENV)/bin/python

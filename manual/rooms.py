@@ -80,6 +80,7 @@ HOUSE: tuple[list[Room], ...] = (
     [_room("operations.command")],
     [_room("operations.verbs")],
     [
+        _room("operations.init"),
         _room("operations.doctor"),
         _room("bench.report"),
         # What a bench has measured is told to pages, with the advice of it.

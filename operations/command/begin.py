@@ -10,8 +10,6 @@ import typer
 from operations.command.groups import CHOOSE, DAILY, verb
 
 
-
-
 @verb(
     DAILY,
     "tandem init",
@@ -21,9 +19,11 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Your folder; it is made where it is not there.")] = Path("."),
     nodes: Annotated[str, typer.Option(help="Names or addresses of the Sparks, the head first, commas between.")] = "",
     user: Annotated[str, typer.Option(help="The login on the Sparks, where it is not yours here.")] = "",
-    model: Annotated[str, typer.Option(help="A recipe's name (`tandem recipes`), or several with commas.")] = "",
-    purpose: Annotated[str, typer.Option("--for", help="In place of --model, what for: chat, coding, most-users.")] = "",
-    reach: Annotated[str, typer.Option(help="Who may reach it: this machine's user alone, home, all.")] = "",
+    model: Annotated[str, typer.Option(help="A recipe's name (`tandem recipes`), or the path of one.")] = "",
+    purpose: Annotated[
+        str, typer.Option("--for", help="In place of --model, what for: chat, coding, one-spark, most-users.")
+    ] = "",
+    reach: Annotated[str, typer.Option(help="Who may reach it: this (the Sparks alone), home, all.")] = "",
     people: Annotated[int | None, typer.Option(help="How many people use it.", min=1)] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; what is not given has its default.")] = False,
 ) -> int:
