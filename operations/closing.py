@@ -10,6 +10,7 @@ from pyinfra import host, logger, state
 from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, rollback, units
+from operations.node.door import endpoint
 from operations.plan import card
 from operations.plan.proxy import shared_url
 from operations.remote import ask_or_none
@@ -80,7 +81,7 @@ def greet(run: Run) -> Iterator[PyinfraCommand]:
     if state.is_executing and run.plan.of(host.name).node.is_head:
         is_new = not rollback.served_last(run, host)
         # Nobody's log is to have the key.
-        told: Endpoint | None = ask_or_none(host, "door.endpoint") if is_new and sys.stderr.isatty() else None
+        told: Endpoint | None = ask_or_none(host, endpoint.main) if is_new and sys.stderr.isatty() else None
         atexit.register(_say_end, run, is_new, (told or {}).get("key", ""))
     host.noop("the end of the run says how")
     yield from ()

@@ -1,14 +1,16 @@
 """`tandem down --all`: all that Tandem has put on the nodes, as JSON; with `_remove` it is removed, behind `down`."""
 
 import json
+from contextlib import nullcontext
 
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
 from operations import lock
+from operations.node.unit import everything
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.unit import Everything
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
 run = this_run()
@@ -18,12 +20,8 @@ if run.speaks(host):
     if away := absent_lines(run):
         raise DeployError("what is on a node that does not answer would stay: " + "; ".join(away))
     remove = bool(host.data.get("_remove"))
-    answers: dict[str, Everything]
-    if remove:
-        with lock.taken(run):
-            answers = everywhere(run, run.answering, "unit.everything", store=store, remove=True)
-    else:
-        answers = everywhere(run, run.answering, "unit.everything", store=store)
+    with lock.taken(run) if remove else nullcontext():
+        answers = everywhere(run, run.answering, lambda each: ask_or_none(each, everything.main, store, remove))
     if problems := [f"{name}: {problem}" for name, answer in answers.items() for problem in answer["problems"]]:
         raise DeployError("\n".join(problems))
     if remove:

@@ -6,10 +6,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import gevent
 from pyinfra import host as asked_at
@@ -18,6 +18,7 @@ from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
+from operations.node.unit import served
 from operations.plan import history
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
@@ -45,24 +46,16 @@ def refusals_told() -> Iterator[None]:
 
 
 def everywhere(
-    run: Run,
-    hosts: Sequence[Host],
-    program: str,
-    deadline_s: float | None = None,
-    of_node: Mapping[str, Mapping[str, Any]] | None = None,
-    stdin: str = "",
-    **arguments: Any,
+    run: Run, hosts: Sequence[Host], asked: Callable[[Host], T | None], deadline_s: float | None = None
 ) -> dict[str, T]:
-    """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
-    Their shape is what the program's `main` returns; whoever asks names it.
+    """Ask nodes at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
-    when none of them does.
+    `asked`: what is asked of one (`ask_or_none`, `hand_or_none`). Raises DeployError when none of them answers.
     """
 
     def one(host: Host) -> T | None:
         with gevent.Timeout(deadline_s, False):
-            return ask_or_none(host, program, stdin, **arguments, **(of_node or {}).get(host.name, {}))
+            return asked(host)
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]
@@ -105,7 +98,7 @@ def _served_last(run: Run) -> str:
 
     def one(host: Host) -> ServedTold | None:
         with gevent.Timeout(RECORD_S, False):
-            found: ServedTold | None = ask_or_none(host, "unit.served")
+            found: ServedTold | None = ask_or_none(host, served.main)
             return found
         return None
 
@@ -129,7 +122,7 @@ def wants_json() -> bool:
     return bool(asked_at.data.get("_json"))
 
 
-def say_json(**answer: Any) -> None:
+def say_json(**answer: object) -> None:
     """One JSON object on standard output."""
     say([json.dumps(answer)])
 
