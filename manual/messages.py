@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ for a few words of a message that do not look like data. Behind an arrow is what
 says it itself, or the words under the heading do. A remark is shown, and nothing is refused for it. What can't be found
 here is said by Docker, vLLM, the Hub or the kernel, and quoted.
 """
+#: The beginning of a message that frames another one: no word in it can be searched for.
+_DATA = re.compile(r"<[^<>]*> <")
 #: What runs on the controller, on nodes, and in containers.
 FOLDERS = ("operations", "bench", "files")
 
@@ -49,8 +52,8 @@ def every() -> Iterator[Message]:
 
 
 def _list(messages: list[Message]) -> list[str]:
-    """Each once, in the order of the code."""
-    return list(dict.fromkeys(map(_line, messages)))
+    """Each once, in the order of the code; last those that begin with nothing but what a run knows."""
+    return list(dict.fromkeys(map(_line, sorted(messages, key=lambda each: bool(_DATA.match(each.text))))))
 
 
 def _line(message: Message) -> str:

@@ -12,7 +12,9 @@ from manual.modules import Module
 #: Between texts of which one is said.
 OR = " | "
 #: Names that tell less than what they are taken from.
-_BARE = ("name", "text", "problem", "remedy", "args", "msg")
+_BARE = ("name", "text", "problem", "args", "msg")
+#: Names that are the code's alone, and what a reader calls what they stand for.
+_READ_AS = {"absence": "node", "argv": "command", "each": "word", "self": "text", "str": "text"}
 #: Calls that are named by what they are given, and those that say it.
 _OF = ("len", "sorted", "abs", "str", "max", "min", "repr", "map", "dict", "tuple")
 _PASS = ("str", "as_table", "tuple", "list", "dict", "set", "plain", "hidden")
@@ -133,6 +135,10 @@ def _name(node: ast.AST) -> str:
             return _name(of)
         case ast.Call(func=ast.Attribute() as method):
             return _name(method.value)
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as key), *_]):
+            return readable(key)
+        case ast.Call(func=ast.Name(id="getattr")):
+            return "value"
         case ast.Call(func=ast.Name(id=name), args=[of, *_]) if name in _OF:
             return _name(of)
         case ast.Call(func=ast.Name() as function):
@@ -150,7 +156,8 @@ def _name(node: ast.AST) -> str:
 
 def readable(name: str) -> str:
     """A name of the code's as words."""
-    return name.strip("_").replace("_", " ").lower()
+    words = name.strip("_").replace("_", " ").lower()
+    return _READ_AS.get(words, words)
 
 
 def escaped(text: str) -> str:

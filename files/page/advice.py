@@ -10,8 +10,8 @@ from memory import Hour
 if TYPE_CHECKING:
     from operations.shapes.page import Advice, AdviceTable, AdvisedPart, Better, Handed, ModelPart
 
-NONE = "No bench of this model is known here: `make bench` measures it, and `make advise` computes what fits a load."
-OTHER = "Nothing is advised: what was handed over last is of another plan than this one, which `make bench` measures."
+NONE = "No bench of this model is known here. `tandem bench` measures it, `tandem advise` computes what fits a load."
+OTHER = "Nothing is advised: what was handed over last is of another plan than this one, which `tandem bench` measures."
 UNKNOWN = "Nothing is advised: of other topologies of this model nothing is known, or it shares its nodes with others."
 UNCOUNTED = "Nothing is advised: how many ask is not known here."
 #: Where the lengths of a table are from, as it says itself.

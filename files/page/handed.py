@@ -40,8 +40,8 @@ class Handed:
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 self._parts, self._stamp = {}, None
                 self._note = (
-                    f"{self._at} can't be read, so nothing is said of benches: `make bench` writes it anew, as does "
-                    "`make apply` of another plan"
+                    f"{self._at} can't be read, so nothing is said of benches: `tandem bench` writes it anew, as does "
+                    "`tandem apply` of another plan"
                 )
             return self._parts, self._note
 

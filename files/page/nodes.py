@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from asking import Heard
 from reading import Reading
-from words import clock, minutes
+from words import clock, minutes, share
 
 if TYPE_CHECKING:
     from operations.shapes.specs import PageModel
@@ -24,8 +24,9 @@ WAITS, LOADS = "waits ", "has not answered yet "
 
 @dataclass(frozen=True)
 class Engine:
-    """A model's part on a node. `state`: answers, rank, starts, waits, silent, gave-up, unknown; `does`: what, behind
-    what it is.
+    """A model's part on a node. `state`: answers, rank, lacks (a node that it needs), starts, waits, silent, gave-up,
+    unknown; `does`: what, behind what it is. `progress`: the share of its load that is over; None: it does not load, or
+    it waits for another node.
     """
 
     model: str
@@ -33,6 +34,7 @@ class Engine:
     state: str
     since: float | None = None
     does: str = ""
+    progress: float | None = None
     #: Whether some engine of the model answers: a rank alone can't say whether it has started.
     served: bool = False
 
@@ -52,7 +54,7 @@ class Engine:
 
     @property
     def word(self) -> str:
-        if self.state in ("gave-up", "silent", "waits"):
+        if self.state in ("gave-up", "silent", "waits", "lacks"):
             return PROBLEM
         return STARTING if self.state == "starts" or (self.state == "rank" and not self.served) else OK
 
@@ -76,7 +78,7 @@ class Watch:
             return Engine(name, source, "unknown")
         since = said.one("tandem_unit_active_since_seconds", unit=unit)
         if said.one("tandem_unit_failed", unit=unit):
-            return Engine(name, source, "gave-up", None, "has given up: `make status` says why")
+            return Engine(name, source, "gave-up", None, "has given up: `tandem status` says why")
         if not said.one("tandem_unit_active", unit=unit):
             return Engine(name, source, "waits", None, "does not run, or waits for its start")
         at = f" since {clock(since)}" if since else ""
@@ -92,8 +94,10 @@ class Watch:
         has_answered = key in self._answered and self._answered[key] == start
         if has_answered or (since and not waits and self._is_far(key, start, since, model["load_minutes"])):
             return Engine(name, source, "silent", since, f"runs{at} and does not answer")
-        far = f", {minutes(since, model.get('load_minutes'))}" if since else ""
-        return Engine(name, source, "starts", since, waits or f"starts{far}")
+        if waits or not since:
+            return Engine(name, source, "starts", since, waits or "starts")
+        takes = model["load_minutes"]
+        return Engine(name, source, "starts", since, f"starts, {minutes(since, takes)}", share(since, takes))
 
     def _is_far(self, key: tuple[str, str], start: float | None, since: float, load_minutes: float) -> bool:
         """Whether it has loaded for longer than any start: so a page that has just begun, and has not seen it answer,

@@ -34,7 +34,7 @@ from keyed import Keyed
 from memory import EVERY_S, Memory
 from nodes import Watch
 from reading import read
-from series import Courses, asked
+from series import Charts, asked
 from state import state
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Page:
             for each in wanted["nodes"]
         ]
         self._watch, self._memory = Watch(), Memory(wanted["panels"])
-        self._courses = Courses(wanted["prometheus"], self._memory)
+        self._charts = Charts(wanted["prometheus"], self._memory)
         self._handed = Handed(wanted["advice"])
         self._events = Events(
             [
@@ -89,7 +89,7 @@ class Page:
     def series(self, query: dict[str, list[str]]) -> Series:
         """Raises Wrong."""
         panel, span = asked(query, self.wanted["panels"])
-        return self._courses.told(panel, span)
+        return self._charts.told(panel, span)
 
     def events(self, query: dict[str, list[str]]) -> Happened:
         return self._events.told()

@@ -1,4 +1,4 @@
-"""The course of a panel: from Prometheus where one answers, else out of this program's own memory, with a note.
+"""The chart of a panel: from Prometheus where one answers, else out of this program's own memory, with a note.
 
 A month of a histogram is work for a Prometheus with half a core. So an answer is kept until its span has another point,
 all who ask the same wait for one question, and one that takes long goes on after they have gone.
@@ -21,7 +21,7 @@ from words import clock
 
 if TYPE_CHECKING:
     from operations.shapes.monitoring import Panel
-    from operations.shapes.page import Course, Series
+    from operations.shapes.page import ChartLine, Series
 
 #: Name of a span -> its seconds, and those between two points.
 SPANS = {"hour": (3600, 15), "day": (86400, 300), "month": (30 * 86400, 7200)}
@@ -72,7 +72,7 @@ class Kept:
     values: Values
 
 
-class Courses:
+class Charts:
     """Of all panels. `prometheus`: its URL, or nothing."""
 
     def __init__(self, prometheus: str, memory: Memory) -> None:
@@ -164,7 +164,7 @@ def _told(panel: Panel, span: str, place: str, note: str, times: list[float], va
     }
 
 
-def _as_rows(values: Values) -> list[Course]:
+def _as_rows(values: Values) -> list[ChartLine]:
     return [{"name": name, "values": values[name]} for name in sorted(values)]
 
 

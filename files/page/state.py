@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from asking import Heard
-from nodes import ALONE, DEAD, Engine, Watch, node_state
+from nodes import ALONE, DEAD, STARTING, Engine, Watch, node_state
 from reading import Reading
 from words import clock, counted, joined
 
@@ -52,9 +52,11 @@ def state(wanted: PageSpec, heard: Sequence[Heard], watch: Watch, figures: Figur
         parts = [_engine(engine, each.name, figures if told else {}) for engine in mine]
         nodes.append({"name": each.name, "state": word, "sentence": sentence, "engines": parts, **more})
     deploy = [each.reading.one("tandem_deploy_under_way") for each in heard if each.reading and not each.silent_since]
+    now = time.time()
     return {
-        "when": round(time.time(), 1),
-        "clock": time.strftime("%H:%M:%S %Z"),
+        "when": round(now, 1),
+        "zone": time.strftime("%Z", time.localtime(now)),
+        "zone_offset_s": time.localtime(now).tm_gmtoff,
         "asked_at": wanted["name"],
         "plan": {
             "nodes": [{"name": row["name"], "rails": row["rails"]} for row in rows.values()],
@@ -86,14 +88,19 @@ def _planned(model: PageModel) -> PlannedModel:
 
 
 def _engines(model: PageModel, heard: Sequence[Heard], watch: Watch) -> Engines:
-    """Of a model, by its nodes."""
+    """A model's engines by their nodes. One that lacks a node says so, as its model does, though it answers /health."""
     found = {each.name: watch.engine(model, each) for each in heard if each.name in model["nodes"]}
-    served = {
-        name: any(found[each].state == "answers" for each in ranks if each in found)
-        for ranks in _ranks(model).values()
-        for name in ranks
-    }
-    return {name: replace(engine, served=served[name]) for name, engine in found.items()}
+    missed = _missed(heard, found)
+    alone = {each.name for each in heard if each.reading and each.reading.one("tandem_alone")}
+    for ranks in _ranks(model).values():
+        mine = [name for name in ranks if name in found]
+        gone = [name for name in mine if found[name].state == "unknown" and name in missed]
+        served = any(found[name].state == "answers" for name in mine)
+        for name in mine:
+            found[name] = replace(found[name], served=served)
+            if gone and name not in alone and found[name].state in ("answers", "rank"):
+                found[name] = replace(found[name], state="lacks", does=f"lacks {joined(gone)}")
+    return found
 
 
 def _ranks(model: PageModel) -> dict[str, list[str]]:
@@ -123,6 +130,9 @@ def _model(
             nodes[each.name] = node_state(each, [engines[each.name]], beside, False)
     state, sentence = _serves(_ranks(model), engines, nodes, _missed(heard, engines))
     found: ModelPart = {"name": model["model"], "state": state, "sentence": sentence}
+    loads = [each.progress for each in engines.values() if each.progress is not None]
+    if state == "starting" and loads:
+        found["progress"] = round(min(loads), 3)
     for panel in _MODEL:
         value = figures.get(panel, {}).get(model["model"])
         if value is not None:
@@ -139,7 +149,9 @@ def _missed(heard: Sequence[Heard], engines: Engines) -> set[str]:
 def _serves(
     ranks: Mapping[str, Sequence[str]], engines: Engines, nodes: Mapping[str, tuple[str, str]], missed: set[str]
 ) -> tuple[str, str]:
-    """A word and one sentence: since when, by how many, and what the others do. `nodes`: as far as its engines go."""
+    """A word and one sentence: since when, by how many, and what the others do. `nodes`: as far as its engines go. A
+    model is `starting` while each of its engines loads and none has anything held against it.
+    """
     dead = [name for name, (word, _) in nodes.items() if word == DEAD]
     alone = [name for name, (word, _) in nodes.items() if word == ALONE and engines[name].state == "answers"]
     # Its engine says that it is there until it waits for that rank no longer.
@@ -153,6 +165,8 @@ def _serves(
     others = [] if alone else [of for of in ranks if of not in up]
     rest = joined([f"{of}: {lacks.get(of) or nodes[of][1]}" for of in others])
     if not up:
+        if all(nodes[of][0] == STARTING and not {*ranks[of]} & {*dead} for of in others):
+            return "starting", nodes[others[0]][1] if len(others) == 1 else rest
         only = lacks.get(others[0]) if len(others) == 1 else ""
         return "no", only or f"does not serve; {rest or 'no engine answers'}"
     begun = [began for name in up if (began := engines[name].since)]

@@ -26,5 +26,10 @@ def minutes(since: float, expected: float | None) -> str:
     return f"{so_far} minutes so far"
 
 
+def share(since: float, expected: float) -> float:
+    """How much of a start is over, 0 to 1; `expected`: minutes that it takes."""
+    return max(0.0, min(1.0, (time.time() - since) / 60 / expected))
+
+
 def joined(parts: Sequence[str]) -> str:
     return ", ".join(parts)

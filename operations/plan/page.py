@@ -23,8 +23,8 @@ _PARTS = (
 )
 #: What a browser gets.
 STATIC = (
-    *("index.html", "page.css", "page.js", "asked.js", "courses.js", "picture.js", "tell.js", "advice.js", "icon.svg"),
-    *("uplot.js", "uplot.css", "uplot.LICENSE"),
+    *("index.html", "page.css", "page.js", "asked.js", "charts.js", "picture.js", "tell.js", "times.js", "advice.js"),
+    *("icon.svg", "uplot.js", "uplot.css", "uplot.LICENSE"),
 )
 
 

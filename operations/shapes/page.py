@@ -176,11 +176,14 @@ class AdvisedPart(TypedDict):
 
 
 class ModelPart(TypedDict):
-    """A model: a word, a sentence, and figures of now, each in the unit of its panel."""
+    """A model: a word, a sentence, and figures of now, each in the unit of its panel. `progress`: while it starts, the
+    share of its load that is over, 0 to 1; left out while it waits for a node.
+    """
 
     name: str
     state: str
     sentence: str
+    progress: NotRequired[float]
     requests_running: NotRequired[float]
     requests_waiting: NotRequired[float]
     tokens_out: NotRequired[float]
@@ -230,12 +233,14 @@ class PanelName(TypedDict):
 
 
 class State(TypedDict):
-    """state.json: `when` in seconds since 1970, `clock` in words; `asked_at`: the node that answers; `advice_note`:
-    what is wrong with what was handed over, or nothing.
+    """state.json: `when` in seconds since 1970; `asked_at`: the node that answers; `zone`: its time zone's name, and
+    `zone_offset_s` by how many seconds that is ahead of UTC; `advice_note`: what is wrong with what was handed over, or
+    nothing.
     """
 
     when: float
-    clock: str
+    zone: str
+    zone_offset_s: int
     asked_at: str
     plan: Planned
     deploy_under_way: bool
@@ -245,7 +250,7 @@ class State(TypedDict):
     advice_note: NotRequired[str]
 
 
-class Course(TypedDict):
+class ChartLine(TypedDict):
     """A series by its name; None where a value was not to be had."""
 
     name: str
@@ -263,6 +268,6 @@ Series = TypedDict(
         "from": str,
         "note": str,
         "times": list[float],
-        "series": list[Course],
+        "series": list[ChartLine],
     },
 )

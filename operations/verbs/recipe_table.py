@@ -16,14 +16,15 @@ PAGE = Path(__file__).parents[2] / "docs/recipes.md"
 HEAD = """# The recipes
 
 Made of `files/recipes` by `make recipes-table`. Figures are others', tokens a second of all answers together; letters
-are those of [sources.md](sources.md). None of these has been started by us: no GB10 was at hand. Their commands are
-compared with their sources word by word (`tests/plan/test_golden.py`), their words with the release in their image.
+are those of [the sources](sources.md). What was seen where: [the status](index.md#status-what-has-been-seen-and-where).
+Their commands are compared with their sources word by word (`tests/plan/test_golden.py`), their words with the release
+in their image.
 
 """
 COLUMNS = ("recipe", "what for", "release", "runs in", "GiB free", "published", "known against the release")
 FOOT = f"""
 `GiB free`: what a start demands of each node, as its engine counts it, with what the guard wants left
-([models.md](models.md#memory)). Of a Spark with
+([several models](models.md#memory)). Of a Spark with
 nothing but its system {IDLE_GIB[0]:g} to {IDLE_GIB[1]:g} of {SPARK_GIB[1]:g} GiB are free [Y].
 
 What is known was looked for on 2026-11-23 in public lists [Q]; an empty field says that nothing was found there.

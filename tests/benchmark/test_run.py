@@ -119,10 +119,12 @@ def test_rounds_go_on_until_all_is_known_or_the_time_is_spent(two: Nodes) -> Non
     done = two.bench(**asked, FOR="30s", TARGETS="proxy")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "at most 30 s of measuring (a round takes about " in done.stdout
-    assert "each whole answer is known to 3%, after" in done.stdout or "its time is spent, after" in done.stdout
     run, steps, _ = read(only(two.runs))
     rounds = {step.repeat for step in steps if not step.is_known}
-    assert rounds == set(range(len(rounds))) and 1 <= len(rounds) < run.repeats == 30
+    assert rounds == set(range(len(rounds))) and 1 <= len(rounds) <= run.repeats == 30
+    why = ("each whole answer is known to 3%, after", "its time is spent, after")
+    # On a quick machine whose figures jump all rounds are done before.
+    assert any(each in done.stdout for each in why) or len(rounds) == run.repeats
     # Whatever the time, the known answers are asked.
     assert sum(step.is_known for step in steps) == 1 and "ended" in run.environment
 

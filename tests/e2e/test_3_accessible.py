@@ -60,7 +60,7 @@ def page(axe: bytes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]
     urls = {f"spark-{number}": f"http://127.0.0.1:{each.server_port}" for number, each in enumerate(exporters, 1)}
     served = Page(folder, urls)
     door = Door(served.url, KEY, axe)
-    # Two looks, so that there are courses and rates.
+    # Two looks, so that there are charts and rates.
     time.sleep(12)
     yield door
     door.end()

@@ -189,6 +189,7 @@ def test_after_both_were_off_the_first_one_up_is_remembered(pair: World) -> None
 
 def test_a_watcher_that_was_killed_is_replaced_by_the_next_up_and_gone_after_down(pair: World) -> None:
     (first,) = pair.watchers()
+    pair.come_to([True, True], *BOTH)
     pair.run("kill", "-9", str(first))
     deadline = time.monotonic() + 5
     while pair.watchers() and time.monotonic() < deadline:

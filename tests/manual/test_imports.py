@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from manual import drawing, rooms
-from manual.imports import PICTURE, counted
+from manual.imports import PICTURE
 from manual.modules import ROOT
-
-#: Functions of operations/ that run a program of a node, with the place of its name among the arguments.
-ASKING = {"ask": 1, "ask_or_none": 1, "hand": 2, "everywhere": 1, "Tether": 1, "command": 0, "_followed": 1}
 
 
 def test_every_room_imports_from_below_alone() -> None:
@@ -89,26 +84,3 @@ def test_rooms_of_one_floor_do_not_import_each_other(house: Path) -> None:
 def test_a_line_that_a_longer_way_says_is_left_out() -> None:
     pairs = [("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")]
     assert sorted(drawing.straight(pairs)) == [("a", "b"), ("a", "d"), ("b", "c")]
-
-
-def test_every_program_that_a_phase_or_a_verb_asks_for_is_there() -> None:
-    asked = {name for file in (ROOT / "operations").rglob("*.py") for name in _programs(file)}
-    assert len(asked) > 20 and "copy.fetch" in asked and "look.survey" in asked
-    missing = [name for name in asked if f"operations.node.{name}" not in rooms.modules()]
-    assert not missing, missing
-
-
-def _programs(file: Path) -> Iterator[str]:
-    for call in ast.walk(ast.parse(file.read_text())):
-        if isinstance(call, ast.Call):
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-            place = ASKING.get(name, len(call.args))
-            given = call.args[place] if place < len(call.args) else None
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                yield given.value
-
-
-def test_the_longest_file_and_loose_types_are_counted() -> None:
-    longest, loose = counted()
-    assert re.fullmatch(r"longest file: \S+\.py, \d+ lines", longest)
-    assert re.fullmatch(r"dict\[str, Any\]: \d+, and \d+ in tests/", loose)

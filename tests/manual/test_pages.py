@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-from manual import modules, sites, texts
+from manual import knobs, messages, modules, sites, texts
 from manual.groups import GROUPS, place
 from manual.pages import PAGES, ROOT
 from operations.plan.knobs import Knobs
@@ -125,3 +126,30 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
 )
 def test_messages_of_each_phase_are_there(words: str) -> None:
     assert words in (ROOT / "docs/messages.md").read_text()
+
+
+def test_no_name_of_the_code_s_own_stands_for_what_a_run_knows() -> None:
+    page = messages.page()
+    leaked = re.findall(r"<(?:getattr|each|self|str|argv|absence|isinstance)>", page)
+    assert leaked == []
+
+
+def test_what_is_read_by_name_is_called_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "read.py").write_text(
+        """
+def one(error, it, name):
+    yield fail(f"no answer: {getattr(error, 'reason', error)}")
+    yield fail(f"{name} is {getattr(it, name)} here")
+"""
+    )
+    monkeypatch.setattr(modules, "ROOT", tmp_path)
+    assert [each.text for each in sites.messages("read.py")] == ["no answer: <reason>", "<name> is <value> here"]
+
+
+def test_a_list_begins_with_a_message_that_can_be_searched_for() -> None:
+    assert "### Reaching the nodes\n\n- the inventory names no node" in messages.page()
+
+
+def test_an_example_of_a_knob_is_code() -> None:
+    _, _, entry = knobs.page().partition("\n### models\n")
+    assert '```python\nmodels = {\n    "chat": {' in entry.partition("\n### ")[0]

@@ -191,7 +191,7 @@ def test_what_canary_and_fallback_say_is_told(two: Two) -> None:
     assert said["models"][0]["state"] == "alone" and said["models"][0]["sentence"].endswith("by spark-1 alone")
 
 
-def test_courses_come_from_prometheus_or_from_what_was_seen(two: Two) -> None:
+def test_charts_come_from_prometheus_or_from_what_was_seen(two: Two) -> None:
     step = 15
     now = int(time.time() / step) * step
     row = {"metric": {"model_name": "nemotron"}, "values": [[now - step, "7"], [now - 2 * step, "NaN"]]}
@@ -267,3 +267,42 @@ def test_a_node_that_has_never_answered_has_no_figures(two: Two, tmp_path: Path)
         "engines": [{"model": "nemotron", "state": "unknown"}],
         "sentence": said["nodes"][1]["sentence"],
     }
+
+
+def test_a_model_that_loads_is_starting_with_how_far_it_is_and_not_broken(two: Two) -> None:
+    up = 'tandem_source_up{source="engine"}'
+    for each in two.exporters.values():
+        each.changes = {up: "0"}
+    page = two.start(topology="cluster", executor="mp")
+    (model,) = page.told("state.json")["models"]
+    assert model["state"] == "starting" and model["sentence"].startswith("its engine starts, 3 of about 30 "), model
+    assert model["progress"] == pytest.approx(200 / 60 / 30, abs=0.02)
+    # It waits for another node: nobody knows for how long.
+    waits: dict[str, str | None] = {up: "0", 'tandem_problem{of="engine",why="waits for rank 1 (spark-2)"}': "1"}
+    two.exporters["spark-1"].changes = waits
+    time.sleep(2.2)
+    (model,) = page.told("state.json")["models"]
+    assert (model["state"], model["sentence"]) == ("starting", "its engine waits for rank 1 (spark-2)")
+    assert "progress" not in model
+    # The node that it waits for is off: that is no start.
+    two.exporters["spark-2"].end()
+    time.sleep(2.2)
+    assert page.told("state.json")["models"][0]["state"] == "no"
+
+
+def test_an_engine_that_lacks_a_node_says_the_same_as_its_model(two: Two) -> None:
+    page = two.start(topology="cluster", executor="mp")
+    assert page.told("state.json")["nodes"][0]["engines"][0]["state"] == "answers"
+    two.exporters["spark-2"].end()
+    two.exporters["spark-1"].changes = {'tandem_node_away{node="spark-2"}': "1"}
+    time.sleep(2.2)
+    said = page.told("state.json")
+    assert said["models"][0]["sentence"] == "does not serve while spark-2 is away"
+    node = said["nodes"][0]
+    assert (node["state"], node["engines"][0]["state"]) == ("problem", "lacks"), node
+    assert node["sentence"] == "its engine lacks spark-2"
+
+
+def test_the_zone_is_the_node_s(two: Two) -> None:
+    said = two.start().told("state.json")
+    assert (said["zone"], said["zone_offset_s"]) == (time.strftime("%Z"), time.localtime().tm_gmtoff)

@@ -113,7 +113,7 @@ def test_the_load_of_now_is_what_the_advice_is_of(one: One) -> None:
 def test_without_a_bench_it_says_what_measures_and_what_computes(one: One) -> None:
     model, note = one.told()
     assert note == "" and "bench" not in model
-    assert "`make bench` measures it, and `make advise` computes" in model["advice"]["sentence"]
+    assert "`tandem bench` measures it, `tandem advise` computes" in model["advice"]["sentence"]
     one.page.hand(handed(one.spec, bench=None).replace('"lengths_from": "bench"', '"lengths_from": "plain"'))
     model, _ = one.told()
     assert "bench" not in model and model["advice"]["sentence"].startswith("At 5 users as now replicas ")
@@ -157,8 +157,8 @@ def test_a_broken_file_is_left_out_with_a_note(one: One) -> None:
         assert one.told()[0]["bench"] == BENCH
         one.page.advice.write_bytes(broken(handed(one.spec)).encode(errors="surrogateescape"))
         model, note = one.told()
-        assert "advice.json can't be read, so nothing is said of benches: `make bench` writes" in note, name
-        assert "bench" not in model and "`make bench` measures it" in model["advice"]["sentence"], name
+        assert "advice.json can't be read, so nothing is said of benches: `tandem bench` writes" in note, name
+        assert "bench" not in model and "`tandem bench` measures it" in model["advice"]["sentence"], name
     one.page.advice.unlink()
     one.page.advice.mkdir()
     assert "can't be read" in one.told()[1]

@@ -133,4 +133,4 @@ def tensorrt(tmp_path: Path) -> Iterator[str]:
 
 def test_a_plan_of_tensorrt_alone_shows_a_course_from_the_start(tensorrt: str, tmp_path: Path) -> None:
     text = text_of(browse(tmp_path, "--dump-dom", f"{tensorrt}/tandem/"))
-    assert "No answer to this" not in text and "Requests at the door, requests/s" in text, text
+    assert "No answer to this" not in text and "Requests at the proxy, requests/s" in text, text

@@ -1,4 +1,4 @@
-"""Courses that are kept, engines that hang for long, and a clock that is set back: what the page makes of them."""
+"""Charts that are kept, engines that hang for long, and a clock that is set back: what the page makes of them."""
 
 from __future__ import annotations
 
@@ -53,35 +53,35 @@ def prometheus(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 @pytest.fixture
-def courses() -> Any:
-    return series.Courses("http://prometheus", memory.Memory([GAUGE]))
+def charts() -> Any:
+    return series.Charts("http://prometheus", memory.Memory([GAUGE]))
 
 
 def test_an_answer_is_kept_for_a_step_of_its_span(
-    prometheus: Asked, courses: Any, monkeypatch: pytest.MonkeyPatch
+    prometheus: Asked, charts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.time
     start = int(real() / 7200) * 7200 + 10.0
     now = [start]
     monkeypatch.setattr(time, "time", lambda: now[0])
     for _ in range(5):
-        assert courses.told(GAUGE, "month")["from"] == "Prometheus"
+        assert charts.told(GAUGE, "month")["from"] == "Prometheus"
     assert len(prometheus.urls) == 1
     now[0] = start + 20
-    assert courses.told(GAUGE, "month")["from"] == "Prometheus" and len(prometheus.urls) == 1
-    courses.told(GAUGE, "hour")
+    assert charts.told(GAUGE, "month")["from"] == "Prometheus" and len(prometheus.urls) == 1
+    charts.told(GAUGE, "hour")
     now[0] = start + 40
-    courses.told(GAUGE, "hour")
+    charts.told(GAUGE, "hour")
     assert len(prometheus.urls) == 3
     now[0] = start + 7200
-    courses.told(GAUGE, "month")
+    charts.told(GAUGE, "month")
     assert len(prometheus.urls) == 4
 
 
-def test_many_who_ask_the_same_are_one_question(prometheus: Asked, courses: Any) -> None:
+def test_many_who_ask_the_same_are_one_question(prometheus: Asked, charts: Any) -> None:
     prometheus.takes_s = 0.2
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(courses.told(GAUGE, "month"))) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: found.append(charts.told(GAUGE, "month"))) for _ in range(5)]
     for each in threads:
         each.start()
     for each in threads:
@@ -89,16 +89,16 @@ def test_many_who_ask_the_same_are_one_question(prometheus: Asked, courses: Any)
     assert [each["from"] for each in found] == ["Prometheus"] * 5 and len(prometheus.urls) == 1
 
 
-def test_a_heavy_question_is_too_slow_and_its_answer_is_there_later(prometheus: Asked, courses: Any) -> None:
+def test_a_heavy_question_is_too_slow_and_its_answer_is_there_later(prometheus: Asked, charts: Any) -> None:
     prometheus.takes_s = 20.0
     began = time.monotonic()
-    said = courses.told(GAUGE, "month")
+    said = charts.told(GAUGE, "month")
     assert time.monotonic() - began < 10 and said["from"] == "memory"
     assert "Prometheus is too slow" in said["note"] and "does not answer" not in said["note"]
-    assert courses.told(GAUGE, "month")["from"] == "memory" and len(prometheus.urls) == 1
+    assert charts.told(GAUGE, "month")["from"] == "memory" and len(prometheus.urls) == 1
     prometheus.go_on.set()
     end = time.monotonic() + 5
-    while courses.told(GAUGE, "month")["from"] != "Prometheus":
+    while charts.told(GAUGE, "month")["from"] != "Prometheus":
         assert time.monotonic() < end
         time.sleep(0.05)
     assert len(prometheus.urls) == 1
@@ -107,9 +107,9 @@ def test_a_heavy_question_is_too_slow_and_its_answer_is_there_later(prometheus: 
 def test_no_more_than_a_few_questions_are_under_way(prometheus: Asked) -> None:
     prometheus.takes_s = 20.0
     listed = panels("vllm")
-    courses = series.Courses("http://prometheus", memory.Memory(listed))
+    charts = series.Charts("http://prometheus", memory.Memory(listed))
     for panel in listed[:10]:
-        assert courses.told(panel, "month")["from"] == "memory"
+        assert charts.told(panel, "month")["from"] == "memory"
     assert len(prometheus.urls) == series.AT_ONCE < 10
     prometheus.go_on.set()
 
@@ -123,40 +123,40 @@ def test_no_more_than_a_few_questions_are_under_way(prometheus: Asked) -> None:
         (urllib.error.HTTPError("x", 503, "x", Any, None), "Prometheus refuses this (503)"),  # type: ignore[arg-type]
     ],
 )
-def test_why_there_is_no_answer_is_told(prometheus: Asked, courses: Any, error: Exception, note: str) -> None:
+def test_why_there_is_no_answer_is_told(prometheus: Asked, charts: Any, error: Exception, note: str) -> None:
     prometheus.error = error  # type: ignore[assignment]
-    said = courses.told(GAUGE, "day")
+    said = charts.told(GAUGE, "day")
     assert said["from"] == "memory" and said["note"].startswith(f"{note}: "), said["note"]
 
 
 def test_what_prometheus_said_before_is_better_than_an_hour_for_a_month(
-    prometheus: Asked, courses: Any, monkeypatch: pytest.MonkeyPatch
+    prometheus: Asked, charts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.time
-    courses.told(GAUGE, "month")
+    charts.told(GAUGE, "month")
     prometheus.error = ConnectionRefusedError("refused")  # type: ignore[assignment]
     monkeypatch.setattr(time, "time", lambda: real() + 7200)
-    said = courses.told(GAUGE, "month")
+    said = charts.told(GAUGE, "month")
     assert said["from"] == "Prometheus" and said["note"].startswith("Prometheus does not answer: what it said at ")
 
 
-def test_an_empty_answer_is_asked_again_soon(prometheus: Asked, courses: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_answer_is_asked_again_soon(prometheus: Asked, charts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prometheus.rows = False
     now = [int(time.time() / 7200) * 7200 + 10.0]
     monkeypatch.setattr(time, "time", lambda: now[0])
-    assert courses.told(GAUGE, "month")["series"] == []
+    assert charts.told(GAUGE, "month")["series"] == []
     now[0] += 20
     prometheus.rows = True
-    assert courses.told(GAUGE, "month")["series"]
+    assert charts.told(GAUGE, "month")["series"]
 
 
-def test_a_gauge_of_long_spans_is_of_all_that_lies_between_two_points(prometheus: Asked, courses: Any) -> None:
+def test_a_gauge_of_long_spans_is_of_all_that_lies_between_two_points(prometheus: Asked, charts: Any) -> None:
     for span, expr in (
         ("hour", "sum+by+%28model_name%29+%28vllm%3Anum_requests_running%29"),
         ("day", "sum+by+%28model_name%29+%28avg_over_time%28vllm%3Anum_requests_running%5B300s%5D%29%29"),
         ("month", "sum+by+%28model_name%29+%28avg_over_time%28vllm%3Anum_requests_running%5B7200s%5D%29%29"),
     ):
-        courses.told(GAUGE, span)
+        charts.told(GAUGE, span)
         assert f"query={expr}&" in prometheus.urls[-1]
     long = {panel["id"]: panel["long"] for panel in panels_of(("vllm", "sglang")) if "long" in panel}
     assert long["memory_available"].startswith("(min by (node) (min_over_time(tandem_memory_available_bytes[1m])))")

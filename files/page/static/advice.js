@@ -1,11 +1,12 @@
 // The last bench of each model, and the advice beside the load that is really there.
 import {known, made} from "./tell.js";
+import {stamp} from "./times.js";
 
 const tokens = (value) => known(value) ? value.toLocaleString("en", {maximumFractionDigits: value < 100 ? 1 : 0}) : "not known";
 const ms = (value) => known(value) ? `${Math.round(value * 1000).toLocaleString("en")} ms` : "not known";
 
 function table(bench) {
-  const when = new Date(bench.began * 1000).toLocaleString();
+  const when = stamp(bench.began);
   const load = `prompts of ${tokens(bench.prompt)} tokens, answers of ${tokens(bench.answer)}`;
   const caption = made("caption", {}, `The last bench, ${when}: ${bench.recipe}, ${load} (${bench.profile}, ${bench.folder})`);
   const head = ["Setup", "Users", "Tokens a second", "First token, p50"].map((name) => made("th", {scope: "col"}, name));

@@ -35,15 +35,9 @@ export async function asked(path) {
 export function trouble(error) {
   if (error instanceof Silent) return error.message;
   if (error instanceof Refused && error.status === 401) {
-    return "The key is refused (401): load this page anew, and give the key that `make endpoint` prints";
+    return "The key is refused (401): load this page anew, and give the key that `tandem endpoint` prints";
   }
   if (error instanceof Refused) return `The answer is an error (${error.status}${error.message ? `: ${error.message}` : ""})`;
   // What came can't be shown: it is another version's, after a deploy.
   return "The answer is none that this page knows: load this page anew";
-}
-
-// With its day: a page may lie open for a week.
-export function clock(when) {
-  const two = (number) => String(number).padStart(2, "0");
-  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())} ${when.toTimeString().slice(0, 8)}`;
 }

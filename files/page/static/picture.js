@@ -1,4 +1,4 @@
-// The topology as a picture: the door, the nodes with what runs in them, and the rails between them.
+// The topology as a picture: the proxy, the nodes with what runs in them, and the rails between them.
 import {MARKS, word} from "./tell.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
@@ -12,15 +12,17 @@ function drawn(name, properties, text) {
 
 const ENGINE = {
   answers: "engine answers", rank: "a rank of the engine", starts: "engine starts", silent: "engine is silent",
-  waits: "engine does not run", "gave-up": "engine has given up", unknown: "engine not known",
+  lacks: "engine lacks a node", waits: "engine does not run", "gave-up": "engine has given up", unknown: "engine not known",
 };
 // The same behind its model's name, where there are several.
 const PART = {
-  answers: "answers", rank: "a rank", starts: "starts", silent: "is silent", waits: "does not run",
+  answers: "answers", rank: "a rank", starts: "starts", silent: "is silent", lacks: "lacks a node", waits: "does not run",
   "gave-up": "has given up", unknown: "not known",
 };
 // Letters of a model's name that a box has room for, and what each further line makes it higher by.
 const ROOM = 18, LINE = 18;
+// CSS pixels of a unit, where there is room: one node is no larger than one of several.
+const SCALE = 1.15;
 
 function short(name) {
   return name.length > ROOM ? `${name.slice(0, ROOM - 1)}…` : name;
@@ -59,16 +61,16 @@ function links(nodes) {
 }
 
 // Where nodes are: two beside each other, or one below the other where the window is as narrow as a phone. `more`: lines
-// of the door and of a node beyond the first.
+// of the proxy and of a node beyond the first.
 function places(count, more) {
   const narrow = window.innerWidth < 560, columns = narrow ? 1 : Math.min(count, 2);
-  const wide = 210, gap = 130, left = narrow ? 40 : 12;
-  const door = 48 + more.door * LINE, tall = 84 + more.node * LINE, top = door + 52;
+  const wide = 210, gap = 100, left = narrow ? 40 : 12;
+  const proxy = 48 + more.proxy * LINE, tall = 84 + more.node * LINE, top = proxy + 52;
   const high = tall + (narrow ? 66 : 46);
   const at = (index) => [left + (index % columns) * (wide + gap), top + Math.floor(index / columns) * high];
   const width = left * 2 + columns * wide + (columns - 1) * gap;
   const height = top + (Math.ceil(count / columns) - 1) * high + tall + 16;
-  return {narrow, columns, wide, gap, left, at, width, height, door, tall, high};
+  return {narrow, columns, wide, gap, left, at, width, height, proxy, tall, high};
 }
 
 function rail(state, line, [x, y], place) {
@@ -79,14 +81,14 @@ function rail(state, line, [x, y], place) {
   return [drawn("path", {d: path, "class": state === "down" ? "down" : "rail"}), drawn("text", {...text, "class": "sub"}, label)];
 }
 
-function door(state, x, place) {
+function proxy(state, x, place) {
   const {models, plan} = state, several = models.length > 1;
   const is = models.every((model) => model.state === models[0].state) ? models[0].state : "partly";
   const group = drawn("g", {"class": is});
   const said = (model, index, name) => `${several ? `${MARKS[model.state] ?? "?"} ` : ""}${name}, ${plan.models[index].topology}`;
   group.append(
-    drawn("rect", {x, y: 8, width: place.wide, height: place.door, rx: 5}),
-    drawn("text", {x: x + 12, y: 28}, `${MARKS[is] ?? "?"} the door`),
+    drawn("rect", {x, y: 8, width: place.wide, height: place.proxy, rx: 5}),
+    drawn("text", {x: x + 12, y: 28}, `${MARKS[is] ?? "?"} Proxy`),
     ...models.map((model, index) =>
       line(x + 12, 46 + index * LINE, said(model, index, model.name), said(model, index, several ? short(model.name) : model.name))),
   );
@@ -96,18 +98,18 @@ function door(state, x, place) {
 export function picture(state) {
   const {nodes, plan} = state, several = state.models.length > 1, rails = links(nodes);
   const lines = Math.max(1, ...nodes.map((node) => node.engines.length));
-  const place = places(nodes.length, {door: state.models.length - 1, node: lines - 1});
-  const map = drawn("svg", {viewBox: `0 0 ${place.width} ${place.height}`, "class": "map", role: "img"});
+  const place = places(nodes.length, {proxy: state.models.length - 1, node: lines - 1});
+  const map = drawn("svg", {viewBox: `0 0 ${place.width} ${place.height}`, width: place.width * SCALE, "class": "map", role: "img"});
   const said = nodes.map((node) => `${node.name} ${word(node.state)}, ${node.engines.map((each) => part(each, several)).join(", ")}`).join("; ");
   const how = several ? plan.models.map((each) => `${each.model} ${each.topology}`).join(", ") : plan.models[0].topology;
   map.append(drawn("title", {}, `${how}: ${said}; rails: ${rails.join(", ") || "none"}`));
   const middle = place.width / 2;
   nodes.forEach((node, index) => {
     const [x, y] = place.at(index);
-    const path = place.narrow ? `M${middle - 105} 32 H14 V${y + 42} H${x}` : `M${middle} ${8 + place.door} L${x + place.wide / 2} ${y}`;
+    const path = place.narrow ? `M${middle - 105} 32 H14 V${y + 42} H${x}` : `M${middle} ${8 + place.proxy} L${x + place.wide / 2} ${y}`;
     map.append(drawn("path", {d: path}));
   });
-  map.append(door(state, middle - 105, place));
+  map.append(proxy(state, middle - 105, place));
   nodes.forEach((node, index) => {
     map.append(box(node, ...place.at(index), place.wide, place.tall, several));
     if (index + 1 < nodes.length && (place.narrow || index % 2 === 0)) {

@@ -1,4 +1,5 @@
 // What the state says, as text. A value that is absent is "not known", never 0.
+import {stamp} from "./times.js";
 
 export const MARKS = {
   ok: "●", serves: "●", starting: "◐", partly: "◐", problem: "▲", dead: "✕", no: "✕", alone: "◆",
@@ -22,14 +23,17 @@ const fixed = (digits, unit, scale = 1) => (value) => `${(value * scale).toFixed
 const gib = (value) => `${(value / 2 ** 30).toFixed(1)} GiB`;
 const ms = fixed(0, " ms", 1000);
 
+// Figures by their labels; what nobody knows is named in one line below them.
 function rows(of, wanted) {
-  const list = made("dl");
+  const list = made("dl"), unknown = [];
   for (const [key, label, write] of wanted) {
     const value = typeof key === "function" ? key(of) : of[key];
-    const told = known(value) ? write(value) : "not known";
-    list.append(made("dt", {}, label), made("dd", known(value) ? {"data-of": label} : {"class": "unknown", "data-of": label}, told));
+    if (known(value)) list.append(made("div", {}, made("dt", {}, label), made("dd", {"data-of": label}, write(value))));
+    else unknown.push(label);
   }
-  return list;
+  const parts = list.children.length ? [list] : [];
+  if (unknown.length) parts.push(made("p", {"class": "unknown"}, `Not known: ${unknown.join("; ")}`));
+  return made("div", {"class": "figures"}, ...parts);
 }
 
 const MODEL = [
@@ -48,10 +52,10 @@ const NODE = [
   ["clock_hertz", "Clock", fixed(0, " MHz", 1e-6)],
   ["power_watts", "Power", fixed(0, " W")],
   ["temperature_celsius", "Temperature", fixed(0, " °C")],
-  ["busy_ratio", "GPU at work", fixed(0, " %", 100)],
-  ["memory_available_bytes", "Memory to be had", gib],
-  ["memory_bytes", "Memory in all", gib],
-  ["memory_floor_bytes", "The guard's floor", gib],
+  ["busy_ratio", "GPU busy", fixed(0, " %", 100)],
+  ["memory_available_bytes", "Free memory", gib],
+  ["memory_bytes", "Memory", gib],
+  ["memory_floor_bytes", "Guard's floor", gib],
   ["swap_used_bytes", "Swap in use", gib],
 ];
 
@@ -66,16 +70,22 @@ function lies(model) {
 
 export function models(state) {
   return state.models.map((model, index) => {
-    const tiles = made("div", {"class": "tiles"}, ...[0, 3, 6].map((from) => rows(model, MODEL.slice(from, from + 3))));
-    return card(model, state.models.length > 1 ? made("div", {}, lies(state.plan.models[index]), tiles) : tiles);
+    const parts = state.models.length > 1 ? [lies(state.plan.models[index])] : [];
+    if (known(model.progress)) {
+      const share = `${Math.round(model.progress * 100)} % of the usual loading time`;
+      parts.push(made("progress", {value: model.progress, "aria-label": share}), made("p", {"class": "from"}, share));
+    }
+    return card(model, made("div", {}, ...parts, rows(model, MODEL)));
   });
 }
 
-export function rail(of) {
-  const link = !known(of.carrier) ? "link not known" : of.carrier ? "link" : "no link";
-  const speed = known(of.speed_bits) ? `${of.speed_bits / 1e9} Gbit/s` : "speed not known";
-  const flow = known(of.in_gbits) && known(of.out_gbits) ? `${of.in_gbits.toFixed(2)} in, ${of.out_gbits.toFixed(2)} out` : "throughput not known";
-  return `${link}, ${speed}, ${flow}`;
+function rail(of) {
+  // A driver goes on naming the last speed of a link that is gone.
+  if (!of.carrier) return "no link";
+  const parts = ["link"];
+  if (known(of.speed_bits)) parts.push(`${of.speed_bits / 1e9} Gbit/s`);
+  if (known(of.in_gbits) && known(of.out_gbits)) parts.push(`${of.in_gbits.toFixed(2)} in, ${of.out_gbits.toFixed(2)} out`);
+  return parts.join(", ");
 }
 
 function cache(engine, several) {
@@ -87,15 +97,14 @@ export function nodes(state) {
   return state.nodes.map((node) => {
     if (!("rails" in node)) return card(node, "");
     const more = node.disks.map((disk) => [() => disk, `Disk ${disk.path}`, (it) => `${gib(it.free_bytes)} of ${gib(it.bytes)} free`]);
-    more.push(...node.rails.map((each) => [() => each, `Rail ${each.device}`, rail]));
+    more.push(...node.rails.map((each) => [() => known(each.carrier) ? each : null, `Rail ${each.device}`, rail]));
     return card(node, rows(node, [...node.engines.map((each) => cache(each, several)), ...NODE, ...more]));
   });
 }
 
 export function events(told) {
   return told.events.map((event) => {
-    const when = new Date(event.when * 1000);
-    const time = made("time", {datetime: when.toISOString()}, when.toLocaleString());
+    const time = made("time", {datetime: new Date(event.when * 1000).toISOString()}, stamp(event.when));
     return made("li", {}, time, `${event.node ? event.node + ": " : ""}${event.text}`);
   });
 }
