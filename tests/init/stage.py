@@ -81,7 +81,7 @@ class Stage:
         (key.parent / "known_hosts").write_text(known)
 
     def run(
-        self, *words: str, typed: Sequence[tuple[str, str]] = (), cwd: Path | None = None, **environment: str
+        self, *words: str, typed: Sequence[tuple[str, str]] = (), cwd: Path | str | None = None, **environment: str
     ) -> Ran:
         """`tandem init WORDS` at a terminal. `typed`: (what is waited for, what is typed then)."""
         argv = self._argv(words)
