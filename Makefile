@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,10 @@ test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual ## the tests
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile --durations=25
 
+test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you changed since main (BASE=COMMIT), the nearest first, for two minutes at most
+	@near=$$($(BIN)/python -m tests.touched $(BASE)); [ -n "$$near" ] || { echo "no test is near to what changed: make test-fast"; exit 0; }; \
+		$(BIN)/pytest -m "not lab" -n 2 --dist loadfile --session-timeout 120 $$near
+
 test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
@@ -143,8 +147,8 @@ test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: `make 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
 	@# Programs of files/ import their parts by name: each folder is looked at by itself.
-	@for each in page exporter litellm fallback guard address sbom office; do \
-		MYPYPATH=files/$$each:operations/node/door $(BIN)/mypy files/$$each/*.py || exit 1; done
+	@for each in files/*/; do ! ls $$each*.py >/dev/null 2>&1 || \
+		MYPYPATH=$$each:operations/node/door $(BIN)/mypy $$each*.py || exit 1; done
 
 chaos: lab-up ## every fault of a table, done to the lab under load: what was lost, how long it took (CHAOS="--help")
 	@$(BIN)/python -m tests.chaos $(CHAOS)
@@ -178,13 +182,14 @@ manual: $(VENV)-manual/.manual ## the manual as a site in site/ (site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-manual/bin/mkdocs build --strict
 	@echo "site/index.html; with search: python3 -m http.server --bind 127.0.0.1 --directory site"
 
-manual-pages: $(VENV)/.deploy ## write docs/knobs.md and docs/messages.md anew, from the code
+manual-pages: $(VENV)/.deploy ## write docs/knobs.md, docs/messages.md and docs/verbs.md anew, from the code
 	@PYTHONPATH=. $(BIN)/python -m manual
+	@PYTHONPATH=. $(BIN)/python -m operations.command.verbs_page > docs/verbs.md.new && mv docs/verbs.md.new docs/verbs.md
 
 imports: $(VENV)/.deploy ## draw which room of the code imports which (docs/assets/imports.svg); the longest file, and loose types
 	@PYTHONPATH=. $(BIN)/python -m manual.imports
 
-lock: ## renew the lock files from requirements*.in (needs uv)
+lock: ## renew the lock files from pyproject.toml and requirements*.in (needs uv)
 	@sh tests/lock.sh
 
 $(VENV)/bin/python:

@@ -77,6 +77,7 @@ HOUSE: tuple[list[Room], ...] = (
     [Room("tests: plan, node, deploy ...", ("tests", "tests.bench.door", "tests.bench.routing"))],
     [_room("tests.lab")],
     [Room("deploy.py", ("deploy", "config"))],
+    [_room("operations.command")],
     [_room("operations.verbs")],
     [
         _room("operations.init"),

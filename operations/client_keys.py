@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from operations.node.door import keys as node_keys
 from operations.remote import hand
 from operations.shapes.keys import KeysTold
 
@@ -45,8 +46,8 @@ def take_over(whose: str, state: State, host: Host) -> bool:
         text = now
 
 
-def _asked(host: Host, stdin: str = "", **arguments: bool) -> KeysTold:
-    answer = hand(host, stdin, "door.keys", anyway=True, where=host.name, **arguments)
+def _asked(host: Host, stdin: str = "", tell: bool = False, take: bool = False) -> KeysTold:
+    answer = hand(host, stdin, node_keys.main, tell=tell, take=take, anyway=True, where=host.name)
     if "problem" in answer:
         raise RuntimeError(answer["problem"])
     return answer

@@ -10,6 +10,7 @@ from pyinfra import host, logger, state
 from pyinfra.api.command import PyinfraCommand
 
 from operations import looking, rollback, units
+from operations.node.door import endpoint
 from operations.plan import card
 from operations.plan.proxy import shared_url
 from operations.remote import ask_or_none
@@ -80,7 +81,7 @@ def greet(run: Run) -> Iterator[PyinfraCommand]:
     if state.is_executing and run.plan.of(host.name).node.is_head:
         is_new = not rollback.served_last(run, host)
         # Nobody's log is to have the key.
-        told: Endpoint | None = ask_or_none(host, "door.endpoint") if is_new and sys.stderr.isatty() else None
+        told: Endpoint | None = ask_or_none(host, endpoint.main) if is_new and sys.stderr.isatty() else None
         atexit.register(_say_end, run, is_new, (told or {}).get("key", ""))
     host.noop("the end of the run says how")
     yield from ()
@@ -112,11 +113,11 @@ def _say_sum(run: Run) -> None:
     if state.failed_hosts or any(len(state.ops[host]) < len(order) for host in hosts):
         return
     changing = []
-    for host in hosts:
-        found = [state.ops[host][name] for name in order]
+    for node in hosts:
+        found = [state.ops[node][name] for name in order]
         # What stands under a condition is done by another operation too, or because of one.
         if any(each.operation_meta._maybe_is_change and not each.global_arguments["_if"] for each in found):
-            changing.append(host.name)
+            changing.append(node.name)
     _say(summed(changing, _anew(run)))
 
 

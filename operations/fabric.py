@@ -13,6 +13,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import tether
+from operations.node.network import proof as node_proof
+from operations.node.network import rails as node_rails
 from operations.node.network.rails import GUARD_S
 from operations.paths import ARP, SYSCTL
 from operations.patience import fail, quietly
@@ -81,7 +83,7 @@ def _apply(paths: list[str]) -> Any:
         deadline = gevent.get_hub().loop.now() + BACK_S
         # Not an error when the connection breaks here: the guard is armed, and what follows tells.
         try:
-            answer, broken = ask(host, "network.rails", action="apply", paths=paths), ""
+            answer, broken = ask(host, node_rails.apply, paths), ""
         except Exception as error:
             answer, broken = {}, f" ({error})"
         if answer.get("problem"):
@@ -91,7 +93,7 @@ def _apply(paths: list[str]) -> Any:
                 host.disconnect()
                 host.connect(raise_exceptions=True, show_errors=False)
                 tether.quicken(host)
-                told = ask(host, "network.rails", action="keep", paths=paths)
+                told = ask(host, node_rails.keep, paths)
             except Exception as error:
                 if gevent.get_hub().loop.now() > deadline:
                     raise RuntimeError(
@@ -159,8 +161,7 @@ def prove(run: Run) -> Iterator[PyinfraCommand]:
         knobs = run.plan.knobs
         told = ask(
             host,
-            "network.rails",
-            action="prove",
+            node_proof.prove,
             peers=peers_of(run.plan, mine),
             mtu=knobs.fabric_mtu,
             own=dict(zip(mine.rails, mine.rail_addresses, strict=True)),

@@ -27,7 +27,7 @@ _WHATEVER_IS_DECLARED = ("status.py", "endpoint.py", "down.py", "logs.py", "keys
 def check_words(argv: Sequence[str]) -> None:
     """Each `--data` is `knob=value`, or the run ends here: pyinfra would end with a traceback."""
     if findings := list(_no_pairs(given(argv))):
-        _end(Refusal(*findings))
+        refuse(Refusal(*findings))
 
 
 def check_knobs(state: State) -> None:
@@ -43,7 +43,7 @@ def check_knobs(state: State) -> None:
         elif hosts and not hosts[0].data.get("_rollback"):
             wanted(dict(hosts[0].data.dict()))
     except Refusal as refusal:
-        _end(refusal)
+        refuse(refusal)
 
 
 def given(argv: Sequence[str]) -> list[str]:
@@ -53,7 +53,7 @@ def given(argv: Sequence[str]) -> list[str]:
 
 
 def _no_pairs(words: Sequence[str]) -> Iterator[Finding]:
-    if all(_PAIR.match(word) or word.endswith("=") and word[:-1] for word in words):
+    if all(_PAIR.match(word) or (word.endswith("=") and word[:-1]) for word in words):
         return
     joined = re.sub(r"\s*=\s*", "=", " ".join(words))
     for word in words:
@@ -73,7 +73,7 @@ def _is_not_a_knob(key: str) -> bool:
     return key.startswith(CONNECTOR_PREFIXES)
 
 
-def _end(refusal: Refusal) -> NoReturn:
+def refuse(refusal: Refusal) -> NoReturn:
     """Ends the run with one line for each fault. Of another exception pyinfra would print a traceback."""
     logger.error(f"nothing was changed; this has to be put right first:{as_table(refusal.findings)}")
     raise SystemExit(NOT_UNDERSTOOD)

@@ -19,6 +19,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from operations.node import lock
 from operations.node.beats import SILENCE_S
 from operations.patience import fail
 from operations.tether import BEAT_S, Tether, clock
@@ -50,7 +51,7 @@ class Hold:
     def _ask(self) -> None:
         # It can't have been freed before this and the silence that the node waits for.
         self._confirmed = clock()
-        self._tether = Tether(self.where, "lock", owner=self._owner, what=self._what)
+        self._tether = Tether(self.where, lock.main, owner=self._owner, what=self._what)
         self.answer = self._tether.read()
         self._listener = gevent.spawn(self._listen, self._tether)
 

@@ -13,6 +13,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import looking, seeing
+from operations.node.copy import pull
+from operations.node.image import origin
 from operations.node.image.archive import ARCHITECTURES
 from operations.patience import fail, followed, patiently, quietly
 from operations.plan import mods
@@ -51,7 +53,7 @@ def _obtained(run: Run, image: Image) -> Iterator[PyinfraCommand]:
         names = ", ".join(mods.folder_of(mod).name for mod in image.mods)
         yield _build(image.local, image.context, f"putting {names} into {image.local}")
     if image.archive:
-        yield quietly(lambda _, host: ask(host, "image.origin", local=image.local, archive_path=image.archive))
+        yield quietly(lambda _, host: ask(host, origin.main, local=image.local, archive_path=image.archive))
     yield quietly(lambda _, host: _check_architecture(run, host, image))
 
 
@@ -60,8 +62,8 @@ def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
     match image.kind:
         case "registry":
             pulled = without_tag(image.reference)
-            asked = {"reference": pulled, "unless_here": "@" not in image.reference}
-            yield quietly(followed(f"pulling {image.reference}", "copy.pull", **asked))
+            unless_here = "@" not in image.reference
+            yield quietly(followed(f"pulling {image.reference}", pull.main, pulled, unless_here))
             yield StringCommand("docker tag", QuoteString(pulled), image.local)
         case "archive":
             load = StringCommand("docker load --quiet --input", QuoteString(image.archive))

@@ -8,6 +8,7 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from operations.node.image import vocabulary as node_vocabulary
 from operations.plan import holes
 from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
@@ -28,7 +29,7 @@ def errors(remarks: Any, name: str) -> list[Finding]:
 
 def vocabulary(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
     """What the image understands, asked on a node that has it; the key `error` where it can't be asked."""
-    return ask(where, "image.vocabulary", names=[image.local], script=script(recipe.engine))
+    return ask(where, node_vocabulary.main, names=[image.local], script=script(recipe.engine))
 
 
 def asked_first(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
@@ -37,7 +38,7 @@ def asked_first(where: Host, image: Image, recipe: Recipe) -> Vocabulary:
     """
     source = [] if image.mods or image.kind != "registry" else [without_tag(image.reference)]
     told: Vocabulary | None = ask_or_none(
-        where, "image.vocabulary", names=[image.local, *source], script=script(recipe.engine)
+        where, node_vocabulary.main, names=[image.local, *source], script=script(recipe.engine)
     )
     if told and "error" in told:
         logger.warning(f"{where.name}: {told['error']}; the recipe is judged by what is known of its version")

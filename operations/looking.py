@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyinfra.api.host import Host
 
+from operations.node.look import look as node_look
 from operations.paths import FABRIC, SECRETS, UNIT_FILES
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
@@ -63,7 +64,7 @@ class Looks:
             archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
             # The head has all models' files: the others get them from there.
             models = plan.models if is_head else plan.on(host.name)
-            self._by_node[host.name] = ask(host, "look.look", **arguments(plan.knobs, models, archives))
+            self._by_node[host.name] = ask(host, node_look.main, **arguments(plan.knobs, models, archives))
         return self._by_node[host.name]
 
     def remember(self, name: str, state: Look) -> None:

@@ -14,6 +14,8 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from operations.node.copy import hub, install
+from operations.node.model import mend, proof
 from operations.patience import followed, quietly
 from operations.plan.engines import missing_files
 from operations.plan.files import as_is
@@ -98,7 +100,7 @@ def _tell(where: Host, state: ModelState) -> None:
 
 
 def _prove(served: ServedModel, model: Model, store: str, _state: State, where: Host) -> bool:
-    state = ask(where, "model.proof", store=store, **model.place, prove=True)
+    state = ask(where, proof.main, store=store, **model.place, prove=True)
     if not state["present"] or state["problems"]:
         problems = "; ".join(state["problems"]) or "the revision did not arrive"
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
@@ -109,16 +111,14 @@ def _prove(served: ServedModel, model: Model, store: str, _state: State, where: 
 
 
 def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
-    for name in ask(where, "model.mend", store=store, **model.place)["aside"]:
+    for name in ask(where, mend.main, store=store, **model.place)["aside"]:
         where.log(f"{name} is not whole: set aside, fetched again")
 
 
 def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
-    return followed(
-        f"{label} from {source}", "copy.install", **model.place, store=store, source=source, plain=is_served
-    )
+    return followed(f"{label} from {source}", install.main, **model.place, store=store, source=source, plain=is_served)
 
 
 def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
@@ -134,5 +134,5 @@ def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
     argv += [word for setting in settings for word in ("--env", setting)]
     argv += ["--entrypoint", "python3", served.image.local, "-c", as_is("model/download.py")]
     argv += [model.repo, str(model.revision), *model.ignore]
-    asked = {"argv": argv, "owner": run.plan.head.node.home}
-    return followed(f"{model.repo} from the Hub", "copy.hub", store=store, **model.place, **asked)
+    owner = run.plan.head.node.home
+    return followed(f"{model.repo} from the Hub", hub.main, argv=argv, store=store, owner=owner, **model.place)

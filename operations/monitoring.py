@@ -13,11 +13,12 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import units
+from operations.node.monitoring import handed
 from operations.paths import EXPORTER, PAGE
 from operations.patience import quietly
 from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal
-from operations.remote import ask_or_none
+from operations.remote import hand_or_none
 from operations.run import Run, step
 from operations.shapes.page import Taken
 
@@ -60,7 +61,7 @@ def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, wher
     of the page, and keeps nobody waiting.
     """
     try:
-        said: Taken | None = ask_or_none(where, "monitoring.handed", stdin=_told(run, advice))
+        said: Taken | None = hand_or_none(where, _told(run, advice), handed.main)
         problem = "this node did not take it" if said is None else said.get("problem", "")
     except (Refusal, OSError, ValueError) as error:
         problem = " ".join(str(error).split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec
 
 import gevent
 from pyinfra.api.command import FunctionCommand, StringCommand
@@ -15,6 +15,8 @@ from pyinfra.api.state import State
 
 from operations.shapes.model import Copied
 from operations.tether import Tether
+
+P = ParamSpec("P")
 
 #: Seconds between two lines.
 EVERY_S = 10
@@ -92,11 +94,13 @@ def follow(host: Host, label: str, tether: Tether) -> Copied:
     return answer
 
 
-def followed(label: str, program: str, **arguments: Any) -> Any:
+def followed(
+    label: str, program: Callable[P, Copied], *args: P.args, **kwargs: P.kwargs
+) -> Callable[[State, Host], bool]:
     """A step that runs a node program as long as this deploy lives, and prints how far it is."""
 
     def run(_state: State, host: Host) -> bool:
-        tether = Tether(host, program, **arguments)
+        tether = Tether(host, program, *args, **kwargs)
         try:
             follow(host, label, tether)
         finally:

@@ -11,6 +11,8 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 from pyinfra.operations.util.files import generate_color_diff
 
+from operations.node.look import files as node_files
+from operations.node.secret import modes
 from operations.paths import SECRETS
 from operations.patience import quietly
 from operations.plan.files import File
@@ -53,7 +55,7 @@ def write(file: File) -> StringCommand:
 def show_diff(file: File) -> None:
     """With --diff, what will change in a file."""
     if state.config.DIFF:
-        old = ask(host, "look.files", paths=[file.path], contents=True).get(file.path)
+        old = ask(host, node_files.main, paths=[file.path], contents=True).get(file.path)
         click.echo(f"{host.print_prefix}{file.path}", err=True)
         for line in generate_color_diff((old.get("text", "") if old else "").splitlines(), file.content.splitlines()):
             click.echo(f"{host.print_prefix}    {line}", err=True)
@@ -63,7 +65,7 @@ def put_secrets_right() -> FunctionCommand:
     """Give secrets the owner and the mode that they shall have, whoever has written there as somebody else."""
 
     def run(_state: State, where: Host) -> bool:
-        if left := ask(where, "secret.modes", folders=list(SECRETS), mend=True)["wrong"]:
+        if left := ask(where, modes.main, folders=list(SECRETS), mend=True)["wrong"]:
             raise RuntimeError(f"{left[0]}, and can't be put right")
         return True
 

@@ -14,6 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import units
+from operations.node.monitoring import monitors as node_monitors
 from operations.node.monitoring.monitors import REFUSED
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.patience import beat, quietly
@@ -109,7 +110,7 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
 def _answer(programs: Sequence[Program], _state: State, where: Host) -> bool:
     """Wait until they answer, and say which do not."""
     names, until = [program.unit for program in programs], time.monotonic() + READY_S
-    while any((problems := ask(where, "monitoring.monitors", units=names)).values()) and time.monotonic() < until:
+    while any((problems := ask(where, node_monitors.main, units=names)).values()) and time.monotonic() < until:
         gevent.sleep(2)
     for unit, why in problems.items():
         if why:

@@ -12,6 +12,9 @@ from pyinfra import logger
 from pyinfra.api.host import Host
 
 from operations import rollback, units
+from operations.node.engine import adapters as node_adapters
+from operations.node.engine import probe, sense
+from operations.node.unit import brief
 from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.engines import ENGINES
 from operations.plan.proxy import shared_url
@@ -63,10 +66,9 @@ def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
             return f"{where.name}: {problem}. The engine is stopped"
         gevent.sleep(1)
     proof, url, recipe = model.recipe.proof, model.endpoints[where.name], model.recipe
-    asked = {"url": url, "model": recipe.served_name, "reasoning": proof.reasoning, "text": proof.text}
-    asked["answers"] = recipe.answers
+    asked = (url, recipe.served_name, proof.reasoning, proof.text, ANSWER_S * 2, recipe.answers)
     deadline = time.monotonic() + WORDS_S
-    while (answer := ask(where, "engine.sense", **asked, deadline_s=ANSWER_S * 2))["problem"] and not answer["judged"]:
+    while (answer := ask(where, sense.main, *asked))["problem"] and not answer["judged"]:
         if time.monotonic() > deadline:
             return f"{where.name}: {url} gives tokens, and no sentence in {WORDS_S} s: {answer['problem']}"
         gevent.sleep(1)
@@ -86,7 +88,7 @@ def _compare_adapters(model: ServedModel, where: Host) -> None:
     if not names or recipe.answers != "chat":
         return
     url = model.endpoints[where.name]
-    told = ask(where, "engine.adapters", url=url, model=recipe.served_name, adapters=names, deadline_s=ANSWER_S)
+    told = ask(where, node_adapters.main, url=url, model=recipe.served_name, adapters=names, deadline_s=ANSWER_S)
     if told["problem"]:
         logger.warning(f"{where.name}: whether adapters change anything could not be asked: {told['problem']}")
     for name in told["alike"]:
@@ -143,7 +145,7 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
             return f"{problem}. The engine is stopped"
         if answer["ok"]:
             return ""
-        found = [(where, answer), *((rank, ask(rank, "unit.brief", unit=unit)) for rank in ranks)]
+        found = [(where, answer), *((rank, ask(rank, brief.main, unit=unit)) for rank in ranks)]
         for each, part in found:
             if why := wait.see(each.name, part["state"]):
                 others = [other for other, _ in found if other is not each]
@@ -162,9 +164,9 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
 def _probe(asked: Asked, where: Host) -> Probed:
     """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
     recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
-    more: dict[str, Question | str] = {"question": cast("Question", asdict(question))} if question else {}
-    more |= {"unit": asked.unit, "url": asked.url, "key_file": asked.key_file}
-    return ask(where, "engine.probe", model=asked.model or recipe.served_name, deadline_s=ANSWER_S, **more)
+    wanted = cast("Question", asdict(question)) if question else None
+    model = asked.model or recipe.served_name
+    return ask(where, probe.main, asked.unit, asked.url, model, asked.key_file, ANSWER_S, wanted)
 
 
 def _failure(parts: Sequence[Host], unit: str, url: str, why: str, since_s: float) -> str:
@@ -172,7 +174,7 @@ def _failure(parts: Sequence[Host], unit: str, url: str, why: str, since_s: floa
     of the one that says why by itself: in this wait of so many seconds, or, where none does, before it.
     """
     for limit in ({"since_s": since_s}, {}):
-        logs = {each.name: ask(each, "unit.brief", unit=unit, lines=25, why=True, **limit) for each in parts}
+        logs = {each.name: ask(each, brief.main, unit=unit, lines=25, why=True, **limit) for each in parts}
         if name := next((name for name, log in logs.items() if log["told"]), ""):
             break
     name = name or parts[0].name

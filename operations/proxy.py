@@ -14,6 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import client_keys, units
+from operations.node.door import drained
 from operations.paths import (
     ADDRESS,
     ADMIN,
@@ -230,7 +231,7 @@ def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, wh
 
 def _is_taken(knobs: Knobs, service: Service, where: Host) -> bool:
     pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
-    return bool(ask(where, "door.drained", pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
+    return bool(ask(where, drained.main, pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
 
 
 def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
@@ -239,7 +240,7 @@ def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where:
     with beat(where, f"{unit} is renewed when its requests have ended"):
         left = ask(
             where,
-            "door.drained",
+            drained.main,
             admin=ADMIN,
             server=server(unit),
             pulse=pulses[unit],

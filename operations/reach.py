@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import given, tether
+from operations.plan.refusal import Finding, Refusal
 from operations.reasons import explain, took
 from operations.run import this_run
 
@@ -49,7 +50,8 @@ def connect_all(state: State) -> None:
     from pyinfra_cli.exceptions import CliError
 
     if not len(state.inventory):
-        raise CliError('the inventory names no node; it wants `nodes = [("spark-1.local", {}), ...]`, the head first')
+        remedy = 'it wants `nodes = [("spark-1.local", {}), ...]`, the head first'
+        given.refuse(Refusal(Finding("inventory", "names no node", remedy)))
     hosts = [host for host in state.inventory if state.is_host_in_limit(host)]
     if not hosts:
         raise CliError("--limit and --exclude leave no node of the inventory")

@@ -6,25 +6,32 @@ import base64
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, ParamSpec, TypeVar, cast
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 from pyinfra.api.host import Host
 
-from operations.shapes import Json, doctor, fabric, keys, look, model, plans, unit
+from operations import node
+from operations.node.look import survey
+from operations.shapes import Json, look
 
-#: Reads one line (the programs, zipped), imports them from memory and prints what `main` of one returns.
+P = ParamSpec("P")
+A = TypeVar("A")
+
+#: Reads one line (the programs, zipped), imports them from memory and prints what a function of one returns.
 _BOOTSTRAP = (
     "import base64,importlib,json,os,sys;"
     "fd=os.memfd_create('tandem');"
     "os.write(fd,base64.b64decode(sys.stdin.buffer.readline()));"
     "sys.path.insert(0,f'/proc/self/fd/{fd}');"
-    "program=importlib.import_module('operations.node.'+sys.argv[1]);"
-    "print(json.dumps(program.main(**json.loads(sys.argv[2]))))"
+    "module,_,function=sys.argv[1].partition(':');"
+    "program=getattr(importlib.import_module('operations.node.'+module),function or 'main');"
+    "print(json.dumps(program(**json.loads(sys.argv[2]))))"
 )
 
 
@@ -67,7 +74,7 @@ class Survey(FactBase[look.Survey]):
     """The survey: runs as the login, takes root by itself, and says so when it can't."""
 
     def command(self, arguments: Mapping[str, Any]) -> StringCommand:
-        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command("look.survey", arguments))
+        as_root = StringCommand('sudo -n env "SSH_CONNECTION=$SSH_CONNECTION"', command(called(survey.main), arguments))
         return StringCommand(
             "if ! command -v python3 >/dev/null; then cat >/dev/null; echo '{\"python\": false}';",
             "elif ! sudo -n true 2>/dev/null; then cat >/dev/null; echo '{\"sudo\": false}';",
@@ -78,77 +85,45 @@ class Survey(FactBase[look.Survey]):
         return cast("look.Survey", json.loads(output[-1])) if output else {}
 
 
-#: What each program answers: what its `main` returns (tests/node/test_small_programs.py).
-@overload
-def ask(host: Host, program: Literal["engine.sense"], **arguments: Any) -> unit.Judged: ...
-@overload
-def ask(host: Host, program: Literal["engine.adapters"], **arguments: Any) -> unit.Compared: ...
-@overload
-def ask(host: Host, program: Literal["door.certificate"], **arguments: Any) -> look.Certificate: ...
-@overload
-def ask(host: Host, program: Literal["doctor.cables"], **arguments: Any) -> doctor.Cables: ...
-@overload
-def ask(host: Host, program: Literal["doctor.clock"], **arguments: Any) -> doctor.Now: ...
-@overload
-def ask(host: Host, program: Literal["doctor.gpu_load"], **arguments: Any) -> doctor.GpuLoad: ...
-@overload
-def ask(host: Host, program: Literal["doctor.look"], **arguments: Any) -> doctor.DoctorLook: ...
-@overload
-def ask(host: Host, program: Literal["doctor.rdma"], **arguments: Any) -> doctor.Rdma: ...
-@overload
-def ask(host: Host, program: Literal["doctor.streams"], **arguments: Any) -> doctor.Streams: ...
-@overload
-def ask(host: Host, program: Literal["door.drained"], **arguments: Any) -> unit.Drained: ...
-@overload
-def ask(host: Host, program: Literal["network.rails"], **arguments: Any) -> fabric.FabricTold: ...
-@overload
-def ask(host: Host, program: Literal["look.files"], **arguments: Any) -> dict[str, look.FileState]: ...
-@overload
-def ask(host: Host, program: Literal["image.origin"], **arguments: Any) -> dict[str, str]: ...
-@overload
-def ask(host: Host, program: Literal["unit.journal"], **arguments: Any) -> unit.Journal: ...
-@overload
-def ask(host: Host, program: Literal["look.look"], **arguments: Any) -> look.Look: ...
-@overload
-def ask(host: Host, program: Literal["model.proof"], **arguments: Any) -> model.ModelState: ...
-@overload
-def ask(host: Host, program: Literal["model.mend"], **arguments: Any) -> model.Mended: ...
-@overload
-def ask(host: Host, program: Literal["secret.modes"], **arguments: Any) -> look.Modes: ...
-@overload
-def ask(host: Host, program: Literal["monitoring.monitors"], **arguments: Any) -> dict[str, str]: ...
-@overload
-def ask(host: Host, program: Literal["engine.probe"], **arguments: Any) -> unit.Probed: ...
-@overload
-def ask(host: Host, program: Literal["unit.served"], **arguments: Any) -> plans.ServedTold: ...
-@overload
-def ask(host: Host, program: Literal["unit.services"], **arguments: Any) -> unit.Services: ...
-@overload
-def ask(host: Host, program: Literal["unit.brief"], **arguments: Any) -> unit.UnitLook: ...
-@overload
-def ask(host: Host, program: Literal["image.vocabulary"], **arguments: Any) -> model.Vocabulary: ...
-@overload
-def ask(host: Host, program: Literal["image.gpu_trial"], **arguments: Any) -> dict[str, model.GpuTold]: ...
-def ask(host: Host, program: str, **arguments: Any) -> Any:
-    """What a program says on a node, run as root, in one round trip. Where it can't be run the node has failed."""
-    return host.get_fact(Program, **_asked(program, "", arguments))
+def ask(host: Host, program: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
+    """What a program says on a node, run as root, in one round trip. Where it can't be run the node has failed.
+
+    `program`: a function of `operations.node`, and behind it what it takes. It is not called here.
+    """
+    return cast("A", host.get_fact(Program, **_asked("", program, args, kwargs)))
 
 
-@overload
-def hand(host: Host, stdin: str, program: Literal["door.certificate"], **arguments: Any) -> look.Certificate: ...
-@overload
-def hand(host: Host, stdin: str, program: Literal["door.keys"], **arguments: Any) -> keys.KeysTold: ...
-def hand(host: Host, stdin: str, program: str, **arguments: Any) -> Any:
-    """The same, of a program that reads this from its standard input."""
-    return host.get_fact(Program, **_asked(program, stdin, arguments))
+def ask_or_none(host: Host, program: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A | None:
+    """The same; None where it can't be run, and the others go on."""
+    return cast("A | None", host.get_fact(Program, **_asked("", program, args, kwargs), _ignore_errors=True))
 
 
-def ask_or_none(host: Host, program: str, stdin: str = "", **arguments: Any) -> Any | None:
-    """The same, of a shape that whoever asks names; None where it can't be run, and the others go on."""
-    asked = _asked(program, stdin, arguments)
-    return host.get_fact(Program, **asked, _ignore_errors=True)
+def hand(host: Host, stdin: str, program: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
+    """As `ask`, of a program that reads `stdin` from its standard input: secrets stay out of arguments."""
+    return cast("A", host.get_fact(Program, **_asked(stdin, program, args, kwargs)))
 
 
-def _asked(program: str, stdin: str, arguments: Mapping[str, Any]) -> Json:
+def hand_or_none(host: Host, stdin: str, program: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A | None:
+    """As `hand`; None where it can't be run, and the others go on."""
+    return cast("A | None", host.get_fact(Program, **_asked(stdin, program, args, kwargs), _ignore_errors=True))
+
+
+def called(program: Callable[..., Any]) -> str:
+    """As the bootstrap finds it: `door.keys` for the `main` of a module, `network.rails:apply` for another function."""
+    module = program.__module__.removeprefix(f"{node.__name__}.")
+    return module if program.__name__ == "main" else f"{module}:{program.__name__}"
+
+
+def named(program: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by their names, as they are sent. Raises TypeError when the program doesn't take them."""
+    bound = signature(program).bind(*args, **kwargs)
+    arguments = dict(bound.arguments)
+    for each in bound.signature.parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            arguments |= arguments.pop(each.name, {})
+    return arguments
+
+
+def _asked(stdin: str, program: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Json:
     sent = _Line(programs() + stdin)
-    return {"program": program, "arguments": arguments, "_stdin": sent, "_sudo": True}
+    return {"program": called(program), "arguments": named(program, args, kwargs), "_stdin": sent, "_sudo": True}

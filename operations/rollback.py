@@ -13,6 +13,8 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from operations import given
+from operations.node.unit import served as node_served
 from operations.plan import history
 from operations.plan.declared import Declared, images_of
 from operations.plan.refusal import Finding, Refusal
@@ -57,7 +59,7 @@ class _Past:
                 archives = {each.local: each.archive for each in images_of(declared)}
         except Refusal:
             declared = None
-        told = ask(head, "unit.served", archives=archives)
+        told = ask(head, node_served.main, archives=archives)
         self.plans: list[Served] = told["plans"]
         states = told["images"]
         self.contents = {name: state["image"]["content"] for name, state in states.items() if state["image"]}
@@ -86,7 +88,7 @@ def has_served(run: Run, model: ServedModel, where: Host) -> bool:
     if served_last(run, where):
         return True
     now = record(run)
-    past = ask(where, "unit.served")["plans"]
+    past = ask(where, node_served.main)["plans"]
     return any(
         _engine(each, model, where.name) == _engine(now, model, where.name) for each in past if "services" in each
     )
@@ -139,9 +141,8 @@ def _as_given() -> str:
     for inventory, file in itertools.pairwise(sys.argv):
         if PurePath(file).name == "deploy.py" and PurePath(inventory) != PurePath("inventory.py"):
             words += f" INVENTORY={shlex.quote(inventory)}"
-    given = [value for word, value in itertools.pairwise(sys.argv) if word == "--data"]
-    given += [word.removeprefix("--data=") for word in sys.argv if word.startswith("--data=")]
-    return f"{words} DATA={shlex.quote(' '.join(given))}" if given else words
+    data = given.given(sys.argv)
+    return f"{words} DATA={shlex.quote(' '.join(data))}" if data else words
 
 
 def _go_back(run: Run, found: Served) -> None:

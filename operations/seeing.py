@@ -8,6 +8,7 @@ import gevent
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from operations.node.image import gpu_trial as node_gpu_trial
 from operations.plan.demand import is_serving
 from operations.plan.engine_service import gpu_exports, gpu_trial
 from operations.plan.images import Image, without_tag
@@ -38,7 +39,7 @@ def settle(
 def tried(run: Run, where: Host) -> list[Finding]:
     """What stands in the way on one node, by its trials whose image is there: those are done with."""
     trials = run.trials.get(where.name, [])
-    told = ask(where, "image.gpu_trial", trials=trials) if trials else {}
+    told = ask(where, node_gpu_trial.main, trials=trials) if trials else {}
     run.trials[where.name] = [trial for trial in trials if trial["names"][0] not in told]
     for remark in dict.fromkeys(each["remark"] for each in told.values() if each["remark"]):
         logger.warning(f"{where.name}: {remark}")

@@ -9,6 +9,7 @@ from typing import Any
 from gevent.event import Event
 from pyinfra.api.host import Host
 
+from operations.node.copy import fetch, share
 from operations.patience import follow
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
@@ -32,7 +33,7 @@ class Copies:
         addresses = [address for _, address in node.toward(head)]
         server = Tether(
             host.state.inventory.get_host(head.name),
-            "copy.share",
+            share.main,
             addresses=addresses,
             port=port,
             peers=[address for _, address in head.toward(node)],
@@ -43,7 +44,7 @@ class Copies:
                 raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
             client = Tether(
                 host,
-                "copy.fetch",
+                fetch.main,
                 what=what,
                 addresses=addresses,
                 port=port,
@@ -74,7 +75,7 @@ class Copies:
             none.wait()
 
 
-def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Worker | list[Worker]]:
+def _among_workers(plan: Plan, node: Node, place: Mapping[str, Any]) -> dict[str, Any]:
     """Where a worker hands on what it has of the files of this `place`, and where it finds what the others have."""
     workers = [
         each.node

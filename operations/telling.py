@@ -5,11 +5,21 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Callable
+from functools import partialmethod
+from pathlib import Path
 from typing import Any
 
 import click
 from pyinfra import logger
 from pyinfra.context import ctx_state
+from pyinfra_cli.exceptions import UnexpectedExternalError, UnexpectedInternalError
+
+from operations.given import NOT_UNDERSTOOD
+from operations.plan.wanted import unread
+
+#: Tandem's own files, and those among them that an owner edits.
+_OURS, _OWNERS = Path(__file__).parents[1].resolve(), ("inventory.py", "all.py")
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _PHASE = "--> Starting operation: "
@@ -26,13 +36,33 @@ _BAR = 20
 def install() -> None:
     """From now on pyinfra's log is told so."""
     logger.addFilter(_Shown().filter)
+    for kind in (UnexpectedExternalError, UnexpectedInternalError):
+        kind.show = partialmethod(_show_fault, kind.show)
+        kind.exit_code = property(lambda fault: NOT_UNDERSTOOD if _owners_file(fault) else 1)
     echo = click.echo
 
     def without_remark(message: object = None, **how: Any) -> None:
         if _REMARK not in str(message):
             echo(message, **how)
 
-    click.echo = without_remark
+    click.echo = without_remark  # type: ignore[assignment]
+
+
+def _show_fault(fault: Any, otherwise: Callable[..., None], file: Any = None) -> None:
+    """A file of the owner's that Python can't read is told in a line; a fault of Tandem's own with its traceback."""
+    if place := _owners_file(fault):
+        found = unread(fault.exception, place)
+        logger.error(f"{found.where}: {found.problem}; {found.remedy}")
+    else:
+        otherwise(fault, file)
+
+
+def _owners_file(fault: Any) -> str:
+    """The file of the owner's that a fault is in; empty: it is in Tandem's."""
+    error = fault.exception
+    place = str(error.filename if isinstance(error, SyntaxError) else getattr(fault, "filename", ""))
+    is_ours = Path(place).resolve().is_relative_to(_OURS) and Path(place).name not in _OWNERS
+    return "" if is_ours else place
 
 
 class _Shown:

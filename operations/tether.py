@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import socket
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import gevent
 from pyinfra.api.host import Host
 
-from operations.remote import command, programs
+from operations.remote import called, command, named, programs
 from operations.shapes.lines import Line
+
+P = ParamSpec("P")
 
 #: Seconds between beats; the remote side gives up after three times as long (operations/node/beats.py).
 BEAT_S = 5
@@ -33,10 +36,11 @@ def clock() -> float:
 class Tether:
     """A node program in its own ssh channel, and the beats that keep it alive."""
 
-    def __init__(self, host: Host, program: str, **arguments: Any) -> None:
+    def __init__(self, host: Host, program: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> None:
         transport = host.connector.client.get_transport()  # type: ignore[attr-defined]
         self._channel = transport.open_session()
-        self._channel.exec_command(f"sudo -n {command(program, arguments).get_raw_value()}")
+        sent = command(called(program), named(program, args, kwargs))
+        self._channel.exec_command(f"sudo -n {sent.get_raw_value()}")
         self._out = self._channel.makefile("r")
         self._send(programs().strip())
         self._beats = gevent.spawn(self._beat)

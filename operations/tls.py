@@ -12,6 +12,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from operations.node.door import certificate
 from operations.paths import PROXY_USER
 from operations.patience import quietly
 from operations.plan import tls
@@ -40,10 +41,10 @@ def certificates(run: Run) -> Iterator[PyinfraCommand]:
 
 def _hand_over(run: Run, _state: State, where: Host) -> bool:
     """The owner's, on standard input, which nothing logs."""
-    return bool(hand(where, tls.pem(run.plan.knobs), "door.certificate", whole=True, user=PROXY_USER)["hash"])
+    return bool(hand(where, tls.pem(run.plan.knobs), certificate.main, whole=True, user=PROXY_USER)["hash"])
 
 
 def _sign(head: Host, names: list[str], _state: State, where: Host) -> bool:
-    asks = ask(where, "door.certificate", request=True, user=PROXY_USER)["asks"]
-    chain = ask(head, "door.certificate", sign=asks, names=names)["chain"]
-    return bool(ask(where, "door.certificate", take=chain, user=PROXY_USER)["hash"])
+    asks = ask(where, certificate.main, request=True, user=PROXY_USER)["asks"]
+    chain = ask(head, certificate.main, sign=asks, names=names)["chain"]
+    return bool(ask(where, certificate.main, take=chain, user=PROXY_USER)["hash"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from operations.node.unit import services
 from operations.paths import ENGINE, folder_of, run_folder, unit_file
 from operations.placing import differs, place
 from operations.plan.service import Program, Service
@@ -150,7 +151,7 @@ def renew(
 @step
 def take_down(_run: Run, names: list[str]) -> Iterator[PyinfraCommand]:
     """Remove units that are here, all engines with the one of that name."""
-    found = ask(host, "unit.services", units=names, every_engine=ENGINE in names)["units"]
+    found = ask(host, services.main, units=names, every_engine=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
     order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]

@@ -8,6 +8,7 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 
 from operations import closing, proving, rollback
+from operations.node.unit import served as node_served
 from operations.patience import fail, quietly
 from operations.plan.environment import MOUNT
 from operations.plan.served_model import joins_by_ray
@@ -62,7 +63,7 @@ def remember(run: Run) -> Iterator[PyinfraCommand]:
     if rollback.served_last(run, host):
         host.noop("is the one that served last")
         return
-    yield quietly(lambda _, host: bool(ask(host, "unit.served", keep=served)))
+    yield quietly(lambda _, host: bool(ask(host, node_served.main, keep=served)))
 
 
 def _on_head(run: Run) -> bool:

@@ -8,6 +8,7 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
 from operations import units
+from operations.node.unit import services
 from operations.paths import SLICE, WALLS
 from operations.remote import ask
 from operations.run import Run, step
@@ -61,7 +62,7 @@ def stand(run: Run) -> Iterator[PyinfraCommand]:
 @step
 def take_down(_run: Run) -> Iterator[PyinfraCommand]:
     """Remove the table, its unit and the engine's control group. The engine has gone before."""
-    if ask(host, "unit.services", units=[WALLS])["units"][WALLS].get("UnitFileState"):
+    if ask(host, services.main, units=[WALLS])["units"][WALLS].get("UnitFileState"):
         yield from _remove()
     else:
         host.noop("no walls are here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyinfra import state
 from pyinfra.api.host import Host
 
+from operations.node.unit import journal
 from operations.plan import nccl
 from operations.plan.engines import ENGINES
 from operations.plan.served_model import ServedModel
@@ -70,7 +71,7 @@ class Watch:
         place = self._places.get(host.name)
         answer = ask(
             host,
-            "unit.journal",
+            journal.main,
             unit=self.unit,
             patterns=[*self.forbidden, *self.expected, *{pattern for _, pattern in self.of_each.values()}],
             invocation=place["invocation"] if place else "",

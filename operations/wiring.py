@@ -12,6 +12,7 @@ import gevent
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from operations.node.doctor import cables
 from operations.plan import ring
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Link, choose_rails, on_fabric
@@ -103,7 +104,7 @@ def _heard(links: Mapping[Host, Links]) -> dict[str, list[HeardFrame]]:
     run, seconds = secrets.token_hex(8), WAKE_S if asleep else LISTEN_S
 
     def ask(host: Host) -> Cables | None:
-        return ask_or_none(host, "doctor.cables", node=host.name, run=run, seconds=seconds, wake=asleep)
+        return ask_or_none(host, cables.main, node=host.name, run=run, seconds=seconds, wake=asleep)
 
     tasks = {host.name: gevent.spawn(ask, host) for host in links}
     answers: dict[str, Cables | None] = {name: task.get() for name, task in tasks.items()}

@@ -49,8 +49,8 @@ ALONE = (Path("/run/tandem/alone.json"), Path("/run/systemd/system/tandem-engine
 def main() -> int:
     """Look, for ever."""
     wanted: CanarySpec = json.loads(Path(__file__).with_name("canary.json").read_text())
-    if all(file.exists() for file in ALONE):
-        wanted.update(wanted.get("alone", {}))
+    if "alone" in wanted and all(file.exists() for file in ALONE):
+        wanted["engines"] = wanted["alone"]["engines"]
     rails = Rails(wanted["rails"], {k: v for each in wanted["engines"].values() for k, v in each["peers"].items()})
     rails.look()
     watches: list[Watch] = [Engine(each, rails, unit) for unit, each in wanted["engines"].items()]

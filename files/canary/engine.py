@@ -36,9 +36,10 @@ from watch import SOON_S, Question, Sight, Watch
 
 if TYPE_CHECKING:
     from operations.shapes.specs import CanaryEngine
+    from operations.shapes.unit import Question as Asked
 
 #: What is asked of an engine whose class names nothing else (operations/plan/engines): a token.
-CHAT = {
+CHAT: Asked = {
     "path": "/v1/chat/completions",
     "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1},
     "pattern": r'"completion_tokens": ?[1-9]',
@@ -84,6 +85,11 @@ class Engine(Watch):
     """An engine of which this node has a rank, by its unit."""
 
     SETTLED_S = 600.0
+    signs: Signs
+    is_asked: bool
+    is_found: bool
+    url: str
+    model: str
 
     def __init__(self, wanted: CanaryEngine, rails: Rails, unit: str = "tandem-engine") -> None:
         self.NAME = unit.removeprefix("tandem-")
@@ -95,7 +101,7 @@ class Engine(Watch):
         self.find()
         now, asked = time.monotonic(), self.question
         # Before its first token it may compile kernels for it, and say nothing meanwhile.
-        self.silence_s = self.wanted["silence_s" if self.signs.known and self.answered_at else "mute_s"]
+        self.silence_s = self.wanted["silence_s"] if self.signs.known and self.answered_at else self.wanted["mute_s"]
         timeout_s = min(self.deadline_s, self.left_s())
         moved, speaks, stuck, missing = False, True, "", ""
         try:
@@ -114,14 +120,14 @@ class Engine(Watch):
         if not self.acts:
             # Each canary would take the token of another's for work, and ask again as soon as that is done.
             return Sight(alive=moved, problem=stuck or missing, since=now)
-        has_answered = asked is not None and asked.done.is_set()
+        answered = asked if asked and asked.done.is_set() else None
         # A question that was answered, rightly or not, has moved signs; one that has waited in vain has not.
-        self.settling = has_answered and asked.took_s < self.deadline_s
-        if has_answered:
+        self.settling = answered is not None and answered.took_s < self.deadline_s
+        if answered:
             self.question = None
         if self.settling:
             self.signs.found, moved = None, False
-        if has_answered and not asked.problem:
+        if answered and not answered.problem:
             self.rests_until = now + REST * self.deadline_s
             return Sight(alive=True)
         if moved or stuck:
@@ -131,7 +137,7 @@ class Engine(Watch):
         if stuck:
             return Sight(problem=stuck, since=asked.asked if asked else now)
         if asked:
-            return Sight(problem=asked.problem, since=asked.asked) if has_answered else self.late(asked)
+            return Sight(problem=asked.problem, since=asked.asked) if answered else self.late(asked)
         if not speaks or now >= self.rests_until:
             self.question = Question(self.ask)
         return Sight()

@@ -30,6 +30,10 @@ START_S = 120.0
 class LiteLLM(Watch):
     """One of those behind this node's proxy."""
 
+    group: Path | None
+    #: CPU time that it had used, with the time of the look, of the last seconds in which it was late.
+    used: list[tuple[float, float]]
+
     def __init__(self, unit: str, url: str) -> None:
         super().__init__(LATE_S, SILENCE_S, START_S)
         self.NAME, self.url = unit.removeprefix("tandem-"), url
@@ -71,6 +75,4 @@ class LiteLLM(Watch):
 
     def _forget(self, now: float) -> None:
         super()._forget(now)
-        self.group: Path | None = None
-        #: CPU time that it had used, with the time of the look, of the last seconds in which it was late.
-        self.used: list[tuple[float, float]] = []
+        self.group, self.used = None, []

@@ -57,6 +57,8 @@ class Watch:
     NAME = ""
     #: Seconds of service after which systemd's count of starts begins at nothing; 0: never.
     SETTLED_S = 0.0
+    answered_at: float
+    settled: bool
 
     def __init__(self, deadline_s: float, silence_s: float, start_s: float, *, acts: bool = True) -> None:
         self.deadline_s, self.silence_s, self.start_s, self.acts = deadline_s, silence_s, start_s, acts

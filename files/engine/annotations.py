@@ -147,7 +147,7 @@ class Sources:
 
 def _bounds(call: ast.Call) -> dict[str, float]:
     """`Field(default=1, ge=1)`: {"ge": 1}."""
-    found = {}
+    found: dict[str, float] = {}
     for each in call.keywords if name_of(call.func) == "Field" else []:
         if each.arg in ("gt", "ge", "lt", "le"):
             value = constant(each.value)

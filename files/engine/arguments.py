@@ -82,7 +82,7 @@ def _groups(tree: ast.Module) -> dict[str, tuple[str, str]]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             value, field = node.value, ""
             if isinstance(value, ast.Subscript):
-                value, field = value.value, _key(value)
+                field, value = _key(value), value.value
             if isinstance(value, ast.Call) and name_of(value.func) == "get_kwargs" and value.args:
                 found[node.targets[0].id] = (name_of(value.args[0]), field)
             elif isinstance(value, ast.Name) and field and found.get(value.id, ("", "-"))[1] == "":

@@ -57,7 +57,7 @@ def environment(path: Path) -> dict[str, list[str] | str | None] | None:
     names: dict[str, list[str] | str | None] = {}
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(key, ast.Constant):
-            called = rf"\b(int|float)\(os\.(?:getenv|environ\.get)\('{key.value}'"
+            called = rf"\b(int|float)\(os\.(?:getenv|environ\.get)\({str(key.value)!r}"
             number = re.search(called, ast.unparse(value))
             names[str(key.value)] = _env_choices(value) or (number.group(1) if number else None)
     return names

@@ -31,7 +31,7 @@ def main(mod_file: str, root: str = "") -> list[dict[str, str]]:
     """Applies the mod; returns one record for each step."""
     mod = json.loads(Path(mod_file).read_text())
     place = Path(root or sysconfig.get_paths()["purelib"])
-    records, writes = [], {}
+    records, writes = [], dict[Path, str]()
     for step in mod["steps"]:
         if "package" in step:
             records.append(install(step, place, root))
@@ -70,8 +70,7 @@ def install(step: dict[str, Any], place: Path, root: str) -> dict[str, str]:
 
 def installed(package: str, place: Path, root: str) -> str:
     """The version of a package that is there; empty: none."""
-    paths = {"path": [str(place)]} if root else {}
-    found = importlib.metadata.distributions(name=package, **paths)
+    found = importlib.metadata.distributions(name=package, path=[str(place)] if root else sys.path)
     return next((each.version for each in found), "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from operations.command import keys as keys
 from operations.command import lab as lab
 from operations.command.groups import EXITS, app, put_in_order
 from operations.command.version import version
-from operations.plan.refusal import Refusal
+from operations.plan.refusal import Refusal, nearest
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 
@@ -59,6 +60,9 @@ def main(argv: list[str] | None = None) -> int:
 def _told(error: Exception) -> str:
     """One line: what was not understood, and what comes nearest."""
     message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    if unknown := re.match(r"No such command '(.*?)'", message):
+        verbs = [str(each.name) for each in app.registered_commands]
+        return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, '`tandem --help` lists them')}"
     context = getattr(error, "ctx", None)
     words = context.command_path if context else "tandem"
     return f"{message}; `{words} --help` lists what there is"

@@ -13,6 +13,7 @@ from operations.command.at import At
 from operations.command.groups import CHOOSE, verb
 from operations.plan.refusal import Finding, Refusal
 
+
 @verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')
 def advise(
     at: At,
@@ -37,12 +38,17 @@ def bench(
     slo: Annotated[str, typer.Option(help="What counts as good enough: `ttft=2s`.")] = "",
     repeats: Annotated[str, typer.Option(help="Rounds, where no time is given.")] = "",
     targets: Annotated[str, typer.Option(help="`proxy`, `engines` or both.")] = "",
+    prompt: Annotated[str, typer.Option(help="Tokens of a prompt: `500 8000`.")] = "",
+    answer: Annotated[str, typer.Option(help="Tokens of an answer.")] = "",
     prompts: Annotated[str, typer.Option(help="A file of your own prompts, with `--profile owner`.")] = "",
+    seed: Annotated[str, typer.Option(help="What prompts are made from: the same seed, the same prompts.")] = "",
+    client_from: Annotated[str, typer.Option("--from", help="Where it asks from: `controller` or `head`.")] = "",
     run: Annotated[str, typer.Option(help="The folder of a run that was broken off.")] = "",
 ) -> int:
     """Measure what is deployed, or several topologies in turn."""
     words = {"TOPOLOGIES": topologies, "PROFILE": profile, "USERS": users, "FOR": seconds, "SLO": slo, "RUN": run}
-    words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts}
+    words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts, "PROMPT": prompt, "ANSWER": answer}
+    words |= {"SEED": seed, "FROM": client_from}
     return _bench(at, "bench", words, needs="aiohttp")
 
 
@@ -55,7 +61,9 @@ def report(
     out: Annotated[str, typer.Option(help="The folder that it is written into.")] = "",
 ) -> int:
     """A run of `tandem bench` as a page, Markdown and CSV."""
-    return _bench(at, "bench.report", {"RUN": run, "AGAINST": against, "FIGURES": figures, "OUT": out}, needs="matplotlib")
+    return _bench(
+        at, "bench.report", {"RUN": run, "AGAINST": against, "FIGURES": figures, "OUT": out}, needs="matplotlib"
+    )
 
 
 def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
@@ -63,8 +71,9 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
     needs is not installed.
     """
     if needs and importlib.util.find_spec(needs) is None:
-        remedy = "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
+        remedy = (
+            "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
+        )
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
     words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
-    return running.wait([sys.executable, "-u", "-m", module], **words)
-
+    return running.wait([sys.executable, "-u", "-m", module], more=words)

@@ -38,7 +38,7 @@ def rollback(at: At) -> int:
 @verb(DAILY, "tandem status", "tandem status --json")
 def status(at: At, model: Model = "", as_json: AsJson = False) -> int:
     """What runs on each node, since when, and whether it answers."""
-    return running.ask(at, "status", model, json=as_json)
+    return running.query(at, "status", model, json=as_json)
 
 
 @verb(DAILY, "tandem logs", "tandem logs coder --follow", "tandem logs --lines 500 > engine.log")
@@ -55,7 +55,7 @@ def logs(
 @verb(DAILY, "tandem endpoint", 'eval "$(tandem endpoint)"', "tandem endpoint --json")
 def endpoint(at: At, as_json: AsJson = False) -> int:
     """The URL and your own key, as variables of a shell."""
-    return running.ask(at, "endpoint", json=as_json)
+    return running.query(at, "endpoint", json=as_json)
 
 
 @verb(DAILY, "tandem chat", 'tandem chat --say "Why is the sky blue?"')
@@ -92,4 +92,4 @@ def down(
 @verb(DAILY, "tandem prune")
 def prune(at: At) -> int:
     """Remove images of Tandem's that no unit needs any more; models and caches stay."""
-    return running.ask(at, "prune")
+    return running.query(at, "prune")

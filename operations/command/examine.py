@@ -19,13 +19,13 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """What no log says, on each node and between them; 1 where something is bad."""
-    return running.ask(at, "doctor", net="0" if no_load else "", json=as_json)
+    return running.query(at, "doctor", net="0" if no_load else "", json=as_json)
 
 
 @verb(EXAMINE, "tandem check", "tandem check topology=replicas", knobs=True)
 def check(at: At) -> int:
     """All that a deploy checks before its first change, and the recipe against its image."""
-    return running.ask(at, "check")
+    return running.query(at, "check")
 
 
 @verb(EXAMINE, "tandem verify", "tandem verify --deep", knobs=True)
@@ -36,13 +36,13 @@ def verify(
     as_json: AsJson = False,
 ) -> int:
     """Is the model whole, and the same on every node."""
-    return running.ask(at, "verify", model, deep=deep, json=as_json)
+    return running.query(at, "verify", model, deep=deep, json=as_json)
 
 
 @verb(EXAMINE, "tandem audit", knobs=True)
 def audit(at: At, model: Model = "") -> int:
     """What the model's weights are made of: modules by quantisation and bytes."""
-    return running.ask(at, "audit", model)
+    return running.query(at, "audit", model)
 
 
 @verb(EXAMINE, "tandem audit-security", "tandem audit-security --recipe gpt-oss-120b", knobs=True)
@@ -56,7 +56,7 @@ def audit_security(
         from operations.verbs import recipe_holes
 
         return recipe_holes.main(recipe)
-    return running.ask(at, "audit_security", model)
+    return running.query(at, "audit_security", model)
 
 
 @verb(EXAMINE, "tandem sbom", "tandem sbom --to lists")
@@ -66,19 +66,19 @@ def sbom(
     to: Annotated[Path, typer.Option(help="The folder that it is written into.")] = Path("sbom"),
 ) -> int:
     """What the head runs, as CycloneDX: packages in the images, the model's files."""
-    return running.ask(at, "sbom", model, to=str(to))
+    return running.query(at, "sbom", model, to=str(to))
 
 
 @verb(EXAMINE, "tandem scrape-config")
 def scrape_config(at: At) -> int:
     """For a Prometheus on a node: where the nodes' metrics are, and the alarms."""
-    return running.ask(at, "scrape_config")
+    return running.query(at, "scrape_config")
 
 
 @verb(EXAMINE, "tandem alarm-test")
 def alarm_test(at: At) -> int:
     """Send a test alarm to all whom alarms are sent to, and say whether each has taken it."""
-    return running.ask(at, "alarm_test")
+    return running.query(at, "alarm_test")
 
 
 @verb(EXAMINE, "tandem grafana > dashboard.json")

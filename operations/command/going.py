@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from bench.ssh import Tunnel, login
 from operations.command import running, talking
 from operations.command.at import At
 from operations.command.version import version
+from operations.plan.refusal import Finding, Refusal
 
 #: The line that ends a dry run of which nothing comes.
 _NOTHING = "nothing would change"
@@ -33,7 +35,8 @@ def upgrade(at: At, *, is_asking: bool) -> int:
     if last == _NOTHING:
         return 0
     print(f"`tandem plan{at.as_given}` shows it file by file")
-    if is_asking and not _agreed("Do it?"):
+    if is_asking and not (_is_there("upgrade") and typer.confirm("Do it?", default=False)):
+        print("nothing was changed")
         return 0
     return running.deploy(at, "-y")
 
@@ -63,7 +66,9 @@ def open_page(at: At) -> int:
     with ExitStack() as stack:
         url = _from_here(stack, way, endpoint["page"])
         print(f"{url}\nany name, and the key as the password: {endpoint['key']}", flush=True)
-        webbrowser.open(url)
+        # On others a browser in the terminal would take it.
+        if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            webbrowser.open(url)
         if url != endpoint["page"]:
             print("it is open through ssh until Ctrl-C", flush=True)
             _forever()
@@ -72,7 +77,7 @@ def open_page(at: At) -> int:
 
 def remove_all(at: At, *, is_asking: bool) -> int:
     """Lists all that Tandem has put on the nodes, asks for a word, and removes it."""
-    code, text = running.answer(at, "everything", json=True)
+    code, text = running.answer(at, "everything")
     if code:
         return code
     found: dict[str, list[dict[str, Any]]] = json.loads(text)
@@ -82,14 +87,18 @@ def remove_all(at: At, *, is_asking: bool) -> int:
             print(f"  {_gigabytes(thing['bytes']):>9}  {thing['what']}")
     total = sum(thing["bytes"] for things in found.values() for thing in things)
     print(f"together {_gigabytes(total).strip()}; the engines and proxies stop, and nobody is served any more")
-    if is_asking and typer.prompt("Type `remove` to remove all of it", default="", show_default=False) != "remove":
+    asked = "Type `remove` to remove all of it"
+    if is_asking and _is_there("down") and typer.prompt(asked, default="", show_default=False) != "remove":
         print("nothing was removed")
         return 0
-    return running.change(at, "down") or running.change(at, "everything", remove=True)
+    return running.change(at, "down") or running.query(at, "everything", remove=True)
 
 
-def _agreed(question: str) -> bool:
-    return bool(typer.confirm(question, default=False))
+def _is_there(verb: str) -> bool:
+    """Whether somebody can be asked; raises Refusal where nobody is."""
+    if not sys.stdin.isatty():
+        raise Refusal(Finding(verb, "nobody is there to be asked", "`--yes` does it without asking"))
+    return True
 
 
 def _gigabytes(size: float) -> str:

@@ -58,7 +58,10 @@ _AT = {
         Annotated[Path | None, typer.Option("--inventory", envvar="TANDEM_INVENTORY", help="Another inventory.")],
         None,
     ),
-    "data": (Annotated[list[str] | None, typer.Option("--data", metavar="KNOB=VALUE", help="A knob for this run.")], None),
+    "data": (
+        Annotated[list[str] | None, typer.Option("--data", metavar="KNOB=VALUE", help="A knob for this run.")],
+        None,
+    ),
 }
 Model = Annotated[str, typer.Option("--model", help="Of several models the one that this is about.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on standard output.")]

@@ -25,17 +25,17 @@ def make(
     """Make a key for a client; it is printed once."""
     wish(name, expires, requests, tokens)
     words = {"NAME": name, "EXPIRES": expires, "REQUESTS": requests, "TOKENS": tokens}
-    return running.ask(at, "key", more=words)
+    return running.query(at, "key", more=words)
 
 
 @verb(KEYS, "tandem keys", "tandem keys --json", name="keys")
 def told(at: At, as_json: AsJson = False) -> int:
     """Keys of clients: what they may, when they end, what they have used."""
-    return running.ask(at, "keys", json=as_json)
+    return running.query(at, "keys", json=as_json)
 
 
 @verb(KEYS, "tandem key-revoke alice", name="key-revoke")
 def revoke(at: At, name: Name) -> int:
     """The key of a client opens nothing any more."""
     named(name)
-    return running.ask(at, "key_revoke", more={"NAME": name})
+    return running.query(at, "key_revoke", more={"NAME": name})

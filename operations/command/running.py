@@ -21,7 +21,7 @@ def argv(at: At, program: str, *words: str) -> list[str]:
     return [*run, "--config", config, str(at.inventory), file, *words]
 
 
-def environment(**more: str) -> dict[str, str]:
+def environment(more: Mapping[str, str]) -> dict[str, str]:
     """Of a process that has Tandem's own modules, whatever folder it runs in."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     # What a bench has measured is the owner's, and not the package's.
@@ -34,7 +34,7 @@ def deploy(at: At, *words: str) -> int:
     return wait(argv(at, "deploy.py", *words, *at.data_words))
 
 
-def ask(
+def query(
     at: At,
     name: str,
     model: str = "",
@@ -44,10 +44,11 @@ def ask(
 ) -> int:
     """Runs a verb that asks: pyinfra's own words are shown when it fails, the verb's notes always.
 
-    `data`: what the verb reads as `_name`, true ones as 1, empty ones not at all; `more`: its environment; `stdout`: a file for what it prints.
+    `data`: what the verb reads as `_name`, true ones as 1, empty ones not at all; `more`: its environment; `stdout`: a
+    file for what it prints.
     """
     with tempfile.TemporaryFile("w+") as words:
-        code = wait(verb(at, name, model, **data), stdout=stdout, stderr=words.fileno(), **(more or {}))
+        code = wait(verb(at, name, model, **data), stdout=stdout, stderr=words.fileno(), more=more)
         words.seek(0)
         for line in words:
             if code or line.startswith("note: "):
@@ -60,10 +61,10 @@ def change(at: At, name: str, model: str = "", **data: str | bool) -> int:
     return wait(verb(at, name, model, **data))
 
 
-def answer(at: At, name: str, **data: str | bool) -> tuple[int, str]:
+def answer(at: At, name: str) -> tuple[int, str]:
     """What a verb prints, with its exit code; its complaints are shown when it fails."""
     with tempfile.TemporaryFile("w+") as words:
-        code = ask(at, name, stdout=words.fileno(), **data)
+        code = query(at, name, stdout=words.fileno())
         words.seek(0)
         return code, words.read()
 
@@ -79,9 +80,14 @@ def last_line(words: list[str]) -> tuple[int, str]:
     return code, lines[-1] if lines else ""
 
 
-def wait(words: list[str], stdout: int | None = None, stderr: int | None = None, **more: str) -> int:
-    """Runs a program to its end; 130 where somebody has ended it, whatever the program says of that."""
-    with subprocess.Popen(words, stdout=stdout, stderr=stderr, env=environment(**more)) as process:
+def wait(
+    words: list[str], stdout: int | None = None, stderr: int | None = None, more: Mapping[str, str] | None = None
+) -> int:
+    """Runs a program to its end; 130 where somebody has ended it, whatever the program says of that.
+
+    `more`: its environment beside ours; `stdout` and `stderr`: files for what it prints.
+    """
+    with subprocess.Popen(words, stdout=stdout, stderr=stderr, env=environment(more or {})) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt:

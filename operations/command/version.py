@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import metadata
+
+import tomllib
 
 from operations.command.at import ROOT
 

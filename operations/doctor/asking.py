@@ -13,6 +13,12 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations import tether
+from operations.node.doctor import cables as node_cables
+from operations.node.doctor import clock, gpu_load
+from operations.node.doctor import look as node_look
+from operations.node.doctor import rdma as node_rdma
+from operations.node.doctor import streams as node_streams
+from operations.node.network import proof as node_proof
 from operations.plan import ring
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
 from operations.plan.doctor import prefixes, ways
@@ -51,7 +57,7 @@ class Examination:
         self.seen.looks = self._everywhere(
             lambda host: ask(
                 host,
-                "doctor.look",
+                node_look.main,
                 store=store,
                 image=image,
                 watched=list(ports[host.name]),
@@ -73,7 +79,7 @@ class Examination:
         """Who hears whom."""
         run = secrets.token_hex(8)
         self.seen.cables = self._everywhere(
-            lambda host: ask(host, "doctor.cables", node=host.name, run=run, seconds=LISTEN_S), LISTEN_S + GRACE_S
+            lambda host: ask(host, node_cables.main, node=host.name, run=run, seconds=LISTEN_S), LISTEN_S + GRACE_S
         )
 
     def frames(self) -> None:
@@ -86,7 +92,7 @@ class Examination:
                 for peer in self.hosts
                 if peer != host.name
             }
-            answer = ask(host, "network.rails", action="prove", peers=peers, mtu=self.seen.wanted_mtu)
+            answer = ask(host, node_proof.prove, peers, self.seen.wanted_mtu)
             return list(answer["problems"])
 
         self.seen.mtu = self._everywhere(prove)
@@ -104,57 +110,49 @@ class Examination:
                 self._tcp(one, other, between, min(STREAM_S, STREAMS_S / number))
                 for way in between:
                     if way["rdma"] and way["peer_rdma"]:
-                        self._rdma(one, other, way)
+                        self._rdma(one, other, way, (way["rdma"], way["peer_rdma"]))
 
     def load(self, image: str) -> None:
         """Every GPU at once: the ranks of a cluster work together."""
         self.seen.loads = {
             name: told
-            for name, told in self._everywhere(lambda host: ask(host, "doctor.gpu_load", image=image), LOAD_S).items()
+            for name, told in self._everywhere(lambda host: ask(host, gpu_load.main, image=image), LOAD_S).items()
             if told
         }
 
     def _tcp(self, one: str, other: str, between: list[Way], seconds: float) -> None:
         addresses = [way["address"] for way in between]
-        server = tether.Tether(self.hosts[other], "doctor.streams", role="serve", addresses=addresses)
+        server = tether.Tether(self.hosts[other], node_streams.serve, addresses)
         try:
             ports = _first_word(server).get("ports")
             if not ports:
                 return
-            targets = [{**way, "port": port} for way, port in zip(between, ports, strict=True)]
+            targets = [cast("Way", {**way, "port": port}) for way, port in zip(between, ports, strict=True)]
             deadline = 2 * len(targets) * seconds + GRACE_S
-            answer = self._one(
-                one,
-                lambda host: ask(host, "doctor.streams", role="measure", targets=targets, seconds=seconds),
-                deadline,
-            )
+            answer = self._one(one, lambda host: ask(host, node_streams.measure, targets, seconds), deadline)
         finally:
             server.close()
         devices = {way["address"]: way["peer_device"] for way in between}
         self.seen.streams += [
             cast("Measured", {**stream, "node": one, "peer": other, "peer_device": devices[stream["address"]]})
-            for stream in (answer.get("streams", []) if answer else [])
+            for stream in answer or ()
         ]
 
-    def _rdma(self, one: str, other: str, way: Way) -> None:
-        """Both ways: an endpoint can be ill in one direction."""
+    def _rdma(self, one: str, other: str, way: Way, devices: tuple[str, str]) -> None:
+        """Both ways: an endpoint can be ill in one direction. `devices`: of RDMA, at each end."""
         ends = (
-            (one, way["device"], way["own"], way["rdma"]),
-            (other, way["peer_device"], way["address"], way["peer_rdma"]),
+            (one, way["device"], way["own"], devices[0]),
+            (other, way["peer_device"], way["address"], devices[1]),
         )
         for near, far in (ends, ends[::-1]):
             entry: Measured = {"node": near[0], "peer": far[0], "device": near[1], "peer_device": far[1]}
-            common = {"port": RDMA_PORT, "seconds": RDMA_S}
-            server = tether.Tether(
-                self.hosts[far[0]], "doctor.rdma", role="serve", device=far[3], address=far[2], **common
-            )
+            server = tether.Tether(self.hosts[far[0]], node_rdma.serve, far[3], far[2], RDMA_PORT, RDMA_S)
             try:
                 if not _first_word(server).get("ready"):
                     entry["missing"] = True
                     self.seen.rdma.append(entry)
                     return
-                arguments = {"device": near[3], "own": near[2], "address": far[2], **common}
-                told = self._one(near[0], partial(_rdma, arguments), RDMA_S + GRACE_S)
+                told = self._one(near[0], partial(_rdma, near[3], near[2], far[2]), RDMA_S + GRACE_S)
             finally:
                 server.close()
             self.seen.rdma.append(cast("Measured", {**entry, **(told or {})}))
@@ -200,12 +198,12 @@ def _first_word(server: tether.Tether) -> Line:
     return {}
 
 
-def _rdma(arguments: Mapping[str, object], host: Host) -> Rdma:
-    return ask(host, "doctor.rdma", role="measure", **arguments)
+def _rdma(device: str, own: str, address: str, host: Host) -> Rdma:
+    return ask(host, node_rdma.measure, device, own, address, RDMA_PORT, RDMA_S)
 
 
 def _clock(host: Host) -> Skew:
     begun = time.time()
-    now = ask(host, "doctor.clock")["now"]
+    now = ask(host, clock.main)["now"]
     ended = time.time()
     return {"offset_s": now - (begun + ended) / 2, "doubt_s": (ended - begun) / 2}

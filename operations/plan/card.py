@@ -1,4 +1,4 @@
-"""What a deploy says first and last: what it will fetch and what is away meanwhile; where its model is and how to ask."""
+"""What a deploy says first and last: what it will fetch, what is away meanwhile; how to use it."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ def card(plan: Plan, key: str, address: str = "") -> list[str]:
     url = address or next(iter(plan.urls.values()))
     names = [each.recipe.served_name for each in plan.models]
     rows = [("where", f"{url}/v1"), ("", _reach(knobs.proxy_bind, head))]
+    if knobs.proxy_bind == "loopback":
+        port = knobs.proxy_port
+        rows.append(("", f"`ssh -N -L {port}:127.0.0.1:{port} {head}` brings that address to another machine"))
     rows.append(("model", ", ".join(names)))
     rows.append(("key", key or "`tandem endpoint` shows it"))
     rows.append(("try it", _curl(url, key, names[0], knobs.tls == "self")))

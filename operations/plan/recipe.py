@@ -16,6 +16,7 @@ from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
 from operations.shapes import Json
+from operations.shapes.model import Place
 
 #: Environment that is the plan's: computed from each node's own links, left to be found there (a GID's index differs by
 #: node and drifts), what a start is judged by, or what keeps others out of a cluster's Ray. How an engine is told its
@@ -90,7 +91,7 @@ class Model(Strict):
         return f"{self.folder}@{self.revision or 'none'}"
 
     @property
-    def place(self) -> dict[str, str]:
+    def place(self) -> Place:
         """Where it lies in a store and what it must have, as programs on nodes take it."""
         # One without a revision gets no further than the survey.
         return {"folder": self.folder, "revision": self.revision or "none", "kind": self.kind}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from operations.shapes import Json
 from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, OfficeState, Shut
-from operations.shapes.model import ImageState, Layout, ModelState, Vocabulary
+from operations.shapes.model import ImageState, Layout, ModelState, Place, Vocabulary
 from operations.shapes.unit import Alone, Services
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LookArguments(TypedDict):
     """What operations/node/look/look.py has to know; see there."""
 
     store: str
-    models: dict[str, dict[str, str]]
+    models: dict[str, Place]
     archives: dict[str, str]
     paths: list[str]
     folders: list[SecretFolder]

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 from operations.shapes import Json
 
 
+class Place(TypedDict):
+    """Where a model's files lie in a store and what they must have: its folder, its revision or `none`, its kind."""
+
+    folder: str
+    revision: str
+    kind: str
+
+
 class ModelFile(TypedDict):
     """A file of a revision: bytes, and the name of its blob (the Hub's hash of it, or empty)."""
 

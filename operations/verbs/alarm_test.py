@@ -6,7 +6,9 @@ Ends with 1 where one of them could not be told.
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
+from operations.node.monitoring import alarm_test
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.unit import AlarmTold
 from operations.verbs.report import everywhere, refusals_told, say, the_head
@@ -23,7 +25,7 @@ if run.speaks(host):
     head = the_head(run)
     name, model = head[0].name, declared.first.recipe.served_name
     answers: dict[str, AlarmTold] = everywhere(
-        run, head, "monitoring.alarm_test", DEADLINE_S, node=name, model=model, wait_s=TOLD_S
+        run, head, lambda host: ask_or_none(host, alarm_test.main, name, model, TOLD_S), DEADLINE_S
     )
     (answer,) = answers.values()
     if "problem" in answer:

@@ -1,14 +1,22 @@
 """`make audit`: what the weights of the recipes' models are made of, from the head's store. It needs the head alone."""
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 from pyinfra import host
+from pyinfra.api.host import Host
 
+from operations.node.model import audit
 from operations.plan.declared import chosen
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
+from operations.shapes.model import Audit
 from operations.verbs.report import audit_table, everywhere, refusals_told, the_head
+
+
+def _audited(store: str, folder: str, revision: str, on: Host) -> Audit | None:
+    return ask_or_none(on, audit.main, store, folder, revision)
+
 
 run = this_run()
 if run.speaks(host):
@@ -17,5 +25,5 @@ if run.speaks(host):
         models = chosen(declared, host.data.get("_model"))
     # A tokenizer and a configuration have none.
     for files in {each.key: each for model in models for each in model.recipe.models if each.kind != "files"}.values():
-        lies: Mapping[str, Any] = {"folder": files.folder, "revision": files.revision or "none"}
-        audit_table(everywhere(run, the_head(run), "model.audit", store=declared.knobs.model_store, **lies))
+        lies = (declared.knobs.model_store, files.folder, files.revision or "none")
+        audit_table(everywhere(run, the_head(run), partial(_audited, *lies)))

@@ -5,10 +5,13 @@ from dataclasses import replace
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
+from operations.node.image import packages as node_packages
+from operations.node.machine import runtimes
 from operations.plan import holes
 from operations.plan.declared import chosen
 from operations.plan.files import as_is
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.model import Packages
 from operations.verbs.hole_table import failure, show
@@ -21,11 +24,11 @@ if run.speaks(host):
         models = chosen(declared, host.data.get("_model"))
         images = {local: local for each in models for local in holes.roles(*each.pair).values()}
     head, answering = next(iter(inventory)), run.answering
-    nodes: dict[str, dict[str, str]] = everywhere(run, answering, "machine.runtimes")
+    nodes: dict[str, dict[str, str]] = everywhere(run, answering, lambda each: ask_or_none(each, runtimes.main))
     told: dict[str, Packages] = {}
     if head.name in nodes:
         packages: dict[str, dict[str, Packages]] = everywhere(
-            run, [head], "image.packages", images=images, script=as_is("sbom/packages.py")
+            run, [head], lambda each: ask_or_none(each, node_packages.main, images, as_is("sbom/packages.py"))
         )
         told = packages[head.name]
     errors = [each["error"] for each in told.values() if "error" in each]

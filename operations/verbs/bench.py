@@ -15,10 +15,13 @@ from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
+from operations.node.look import bench_facts
+from operations.node.monitoring import handed
 from operations.plan.absence import told
 from operations.plan.engines import counters
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none, hand_or_none
 from operations.run import this_run
 from operations.shapes.bench import BenchFacts, Declared, Order, Told
 from operations.tether import can_tether
@@ -84,12 +87,20 @@ def _answer(order: Order) -> Told:
             raise DeployError(why)
         hosts = run.answering
         if page := order.get("page"):
-            return {"nodes": everywhere(run, hosts, "monitoring.handed", STATE_S, stdin=page)}
+            return {"nodes": everywhere(run, hosts, lambda host: hand_or_none(host, page, handed.main), STATE_S)}
         if deployment:
-            return {"nodes": everywhere(run, hosts, "look.bench_facts", DEPLOYMENT_S, deployment=True)}
+            return {
+                "nodes": everywhere(
+                    run, hosts, lambda host: ask_or_none(host, bench_facts.main, deployment=True), DEPLOYMENT_S
+                )
+            }
         asked = [each for each in hosts if each.name in order["nodes"]]
-        urls = {name: {"url": url} for name, url in order["urls"].items()}
-        answers: dict[str, BenchFacts] = everywhere(run, asked, "look.bench_facts", STATE_S, urls, counters=counters())
+        answers: dict[str, BenchFacts] = everywhere(
+            run,
+            asked,
+            lambda host: ask_or_none(host, bench_facts.main, order["urls"].get(host.name, ""), counters()),
+            STATE_S,
+        )
         # Without one node's counters a share would be a wrong one.
         if gone := [told(each) for each in run.absent if each.name in order["nodes"]]:
             raise DeployError("; ".join(gone))

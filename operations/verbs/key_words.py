@@ -8,13 +8,17 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyinfra.api.exceptions import DeployError
+from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
+from operations.node.door import keys as node_keys
 from operations.plan.refusal import Refusal
+from operations.remote import ask_or_none, hand_or_none
 from operations.run import Run
 from operations.shapes.keys import Key, KeyRow, KeysTold, NewKey
 from operations.verbs.report import everywhere, the_head
@@ -32,7 +36,9 @@ def ask_head(run: Run, **arguments: Any) -> KeysTold:
     """What the head says; raises DeployError where it can't, and where something is wrong. That there is no such key is
     for whoever asked.
     """
-    answers: dict[str, KeysTold] = everywhere(run, the_head(run), "door.keys", deadline_s=DEADLINE_S, **arguments)
+    answers: dict[str, KeysTold] = everywhere(
+        run, the_head(run), lambda host: ask_or_none(host, node_keys.main, **arguments), DEADLINE_S
+    )
     answer = next(iter(answers.values()))
     if "problem" in answer and "unknown" not in answer:
         raise DeployError(answer["problem"])
@@ -49,7 +55,7 @@ def make_on_head(run: Run, wanted: NewKey) -> KeysTold:
     if others := [each for each in run.answering if each not in the_head(run)]:
         said: dict[str, KeysTold] = {}
         with suppress(DeployError):
-            said = everywhere(run, others, "door.keys", deadline_s=DEADLINE_S, tell=True)
+            said = everywhere(run, others, lambda host: ask_or_none(host, node_keys.main, tell=True), DEADLINE_S)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
             raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
     return ask_head(run, make=wanted)
@@ -71,9 +77,8 @@ def tell_others(run: Run, text: str, alone: bool) -> Told:
     """
     head, answers, dropped = run.head.name, dict[str, KeysTold](), set[str]()
     while others := [each for each in run.answering if each.name != head]:
-        whose = {each.name: {"where": each.name} for each in others}
         with suppress(DeployError):
-            answers |= everywhere(run, others, "door.keys", deadline_s=DEADLINE_S, of_node=whose, stdin=text, take=True)
+            answers |= everywhere(run, others, partial(_take, text), DEADLINE_S)
         dropped |= {name for answer in answers.values() for name in answer.get("dropped", ())}
         now = _heads(run, text)
         if now == text:
@@ -83,6 +88,10 @@ def tell_others(run: Run, text: str, alone: bool) -> Told:
     told = {name: answer["problem"] for name, answer in answers.items() if "problem" in answer and "idle" not in answer}
     away = {} if alone else {absence.name: absence.why for absence in run.absent if absence.name != head}
     return Told([f"{name} has not heard of it ({why})" for name, why in (told | away).items()], dropped)
+
+
+def _take(text: str, host: Host) -> KeysTold | None:
+    return hand_or_none(host, text, node_keys.main, take=True, where=host.name)
 
 
 def _heads(run: Run, text: str) -> str:

@@ -6,8 +6,8 @@ from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 
 from operations.plan.declared import chosen
-from operations.plan.wanted import wanted
 from operations.plan.served_model import unit_of
+from operations.plan.wanted import wanted
 from operations.run import this_run
 from operations.tether import can_tether
 from operations.verbs.report import refusals_told, say

@@ -3,8 +3,10 @@
 from pyinfra import host
 
 from operations import lock
+from operations.node.unit import old_images
 from operations.plan.images import needed
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.unit import OldImages
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
@@ -16,5 +18,7 @@ if run.speaks(host):
         keep = needed(declared.pairs)
     # A deploy puts images onto nodes that no unit needs yet.
     with lock.taken(run):
-        answers: dict[str, OldImages] = everywhere(run, run.answering, "unit.old_images", keep=keep, remove=True)
+        answers: dict[str, OldImages] = everywhere(
+            run, run.answering, lambda host: ask_or_none(host, old_images.main, keep, remove=True)
+        )
     say([*pruned_lines(answers), *absent_lines(run)])

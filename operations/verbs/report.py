@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import gevent
+from pyinfra import host as asked_at
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
+from operations.node.unit import served
 from operations.plan import history
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
@@ -43,24 +46,16 @@ def refusals_told() -> Iterator[None]:
 
 
 def everywhere(
-    run: Run,
-    hosts: Sequence[Host],
-    program: str,
-    deadline_s: float | None = None,
-    of_node: Mapping[str, Mapping[str, Any]] | None = None,
-    stdin: str = "",
-    **arguments: Any,
+    run: Run, hosts: Sequence[Host], asked: Callable[[Host], T | None], deadline_s: float | None = None
 ) -> dict[str, T]:
-    """Ask nodes the same at once; answers by node, in the inventory's order. One without an answer is absent then.
-    Their shape is what the program's `main` returns; whoever asks names it.
+    """Ask nodes at once; answers by node, in the inventory's order. One without an answer is absent then.
 
-    `of_node`: further arguments of single nodes, by name; `stdin`: what the program reads there. Raises DeployError
-    when none of them does.
+    `asked`: what is asked of one (`ask_or_none`, `hand_or_none`). Raises DeployError when none of them answers.
     """
 
     def one(host: Host) -> T | None:
         with gevent.Timeout(deadline_s, False):
-            return ask_or_none(host, program, stdin, **arguments, **(of_node or {}).get(host.name, {}))
+            return asked(host)
         return None
 
     tasks = [(host, gevent.spawn(one, host)) for host in hosts]
@@ -103,7 +98,7 @@ def _served_last(run: Run) -> str:
 
     def one(host: Host) -> ServedTold | None:
         with gevent.Timeout(RECORD_S, False):
-            found: ServedTold | None = ask_or_none(host, "unit.served")
+            found: ServedTold | None = ask_or_none(host, served.main)
             return found
         return None
 
@@ -120,6 +115,16 @@ def the_head(run: Run) -> list[Host]:
         if absence.name == head.name:
             raise DeployError(f"only the head knows: {told(absence)}")
     return [head]
+
+
+def wants_json() -> bool:
+    """Whether a program reads it (`--json`)."""
+    return bool(asked_at.data.get("_json"))
+
+
+def say_json(**answer: object) -> None:
+    """One JSON object on standard output."""
+    say([json.dumps(answer)])
 
 
 def say(lines: Sequence[str]) -> None:
@@ -154,8 +159,8 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
             print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
 
 
-def verify_table(repos: Sequence[str], answers: dict[str, Verified]) -> list[str]:
-    """A row for each node and model; returns what is wrong, where a node has not all of them whole.
+def verify_table(repos: Sequence[str], answers: dict[str, Verified], shown: bool = True) -> list[str]:
+    """A row for each node and model, if `shown`; returns what is wrong, where a node has not all of them whole.
 
     Nodes are held against the first that answers: the head, unless that is away.
     """
@@ -171,7 +176,8 @@ def verify_table(repos: Sequence[str], answers: dict[str, Verified]) -> list[str
             size = sum(file["size"] for file in state["files"].values()) / 1e9
             verdict = f"{len(said)} problem(s)" if said else how
             table.add_row(name, repo, str(len(state["files"])), f"{size:.2f}", verdict, f"{state['seconds']:.1f}")
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    if shown:
+        Console(width=None if sys.stdout.isatty() else 200).print(table)
     return problems
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
+from operations.node.image import packages as node_packages
+from operations.node.model import verify
 from operations.plan.declared import one_of
 from operations.plan.files import as_is
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.model import Packages, Verified
 from operations.verbs.report import everywhere, refusals_told, say, the_head
@@ -25,11 +28,13 @@ if run.speaks(host):
     name = hosts[0].name
     local = {role: image.local for role, image in images.items()}
     packages: dict[str, dict[str, Packages]] = everywhere(
-        run, hosts, "image.packages", images=local, script=as_is("sbom/packages.py")
+        run, hosts, lambda host: ask_or_none(host, node_packages.main, local, as_is("sbom/packages.py"))
     )
     told = packages[name]
     asked = [recipe.model.place]
-    verified: dict[str, Verified] = everywhere(run, hosts, "model.verify", store=knobs.model_store, models=asked)
+    verified: dict[str, Verified] = everywhere(
+        run, hosts, lambda host: ask_or_none(host, verify.main, knobs.model_store, asked)
+    )
     (model,) = verified[name]["models"]
     missing = [
         each.get("error", f"{images[role].local} is not on {name}")

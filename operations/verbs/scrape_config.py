@@ -6,6 +6,7 @@ import sys
 
 from pyinfra import host, inventory
 
+from operations.node.monitoring import exported
 from operations.plan.monitoring import RULES, addresses_by_knobs, scrape_config, targets
 from operations.plan.plan import as_a_whole
 from operations.plan.ring import SIZE
@@ -26,7 +27,7 @@ if host == next(iter(inventory)):
         addresses = addresses_by_knobs(knobs, names)
         if len(names) == SIZE and knobs.topology != "solo":
             for each in this_run().answering:
-                told: Exported | None = ask_or_none(each, "monitoring.exported")
+                told: Exported | None = ask_or_none(each, exported.main)
                 if told and told["address"]:
                     addresses[each.name] = told["address"]
         print(scrape_config(targets(knobs, addresses)), end="")

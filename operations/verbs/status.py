@@ -3,17 +3,21 @@
 Ends with 0 where one node at least has answered.
 """
 
+from collections import defaultdict
+
 from pyinfra import host, inventory
 
+from operations.node.look import status
 from operations.paths import ALERTMANAGER, PROMETHEUS
 from operations.plan.declared import chosen
 from operations.plan.images import needed
 from operations.plan.refusal import Refusal
 from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
+from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.unit import Status
-from operations.verbs.report import absent_lines, everywhere, status_table
+from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.
 DEADLINE_S = 60
@@ -21,7 +25,7 @@ DEADLINE_S = 60
 run = this_run()
 if run.speaks(host):
     keep: list[str] | None = None
-    declared, only = dict[str, dict[str, list[str]]](), list[str]()
+    declared, only = defaultdict[str, list[str]](list), list[str]()
     try:
         names = [each.name for each in inventory]
         want = wanted(dict(host.data.dict()))
@@ -30,14 +34,17 @@ if run.speaks(host):
         only = [unit_of(each.name) for each in models] if host.data.get("_model") else []
         for each in models if want.knobs.models else ():
             for name in each.lies_on(names):
-                declared.setdefault(name, {"declared": []})["declared"].append(unit_of(each.name))
+                declared[name].append(unit_of(each.name))
         if want.knobs.keeps and not only:
-            declared.setdefault(names[0], {"declared": []})["declared"] += [PROMETHEUS, ALERTMANAGER]
+            declared[names[0]] += [PROMETHEUS, ALERTMANAGER]
         keep = needed(want.pairs)
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
     answers: dict[str, Status] = everywhere(
-        run, run.answering, "look.status", DEADLINE_S, declared, keep=keep, only=only
+        run, run.answering, lambda each: ask_or_none(each, status.main, keep, declared[each.name], only), DEADLINE_S
     )
-    status_table(answers, absent_lines(run, answers))
+    if wants_json():
+        say_json(nodes=answers, absent=absent_lines(run, answers))
+    else:
+        status_table(answers, absent_lines(run, answers))

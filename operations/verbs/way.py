@@ -5,8 +5,9 @@ import json
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
+from operations.node.door import endpoint
+from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.unit import Endpoint
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, say
 
@@ -15,7 +16,7 @@ _SSH = ("hostname", "port", "user", "key", "password", "config_file", "known_hos
 
 run = this_run()
 if run.speaks(host):
-    answers: dict[str, Endpoint] = everywhere(run, run.answering, "door.endpoint", deadline_s=60)
+    answers = everywhere(run, run.answering, lambda each: ask_or_none(each, endpoint.main), 60)
     name = next((name for name, answer in answers.items() if answer.get("url")), "")
     if not name:
         raise DeployError("no proxy runs on a node that answers: `tandem apply` deploys them")

@@ -75,7 +75,7 @@ def cut_management_off(node: LabNode, netplan: str) -> None:
     """Apply the file with its management link off, as a deploy applies one, and never come back to confirm it."""
     harmful = netplan + f"    {LINKS['mgmt']}:\n      activation-mode: off\n"
     on(node, f"cat > {NETPLAN}.pending <<'END'\n{harmful}END\nchmod 600 {NETPLAN}.pending")
-    apply = remote.command("network.rails", {"action": "apply", "paths": [NETPLAN]}).get_raw_value()
+    apply = remote.command("network.rails:apply", {"paths": [NETPLAN]}).get_raw_value()
     # The session hangs or breaks with the link: both are what shall happen.
     with contextlib.suppress(subprocess.TimeoutExpired):
         argv = [*ssh_argv(node), f"sudo -n {apply}"]

@@ -153,7 +153,9 @@ def quiet(said: Any, state: dict[str, Any], expected: dict[str, str]) -> dict[st
     answers = {
         "look.survey": said,
         "look.look": state,
-        "network.rails": {"problems": [], "kept": True},
+        "network.rails:apply": {},
+        "network.rails:keep": {"kept": True},
+        "network.proof:prove": {"problems": []},
         "engine.probe": {"ok": True, "seconds": 0.1},
         "unit.brief": {"state": {"ActiveState": "active", "NRestarts": "0"}, "log": [], "told": ""},
         "look.files": {},

@@ -433,7 +433,7 @@ def test_a_change_of_the_network_that_is_not_in_force_ends_the_deploy(
 ) -> None:
     states = as_planned(topology="replicas")
     del states[1]["files"][NETPLAN]
-    programs = {"network.rails": {"problems": [], **kept}}
+    programs = {"network.rails:keep": {"problems": [], **kept}}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=programs)
     assert outcome.code == 1
     assert said in outcome.text and "Traceback" not in outcome.text

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from tests.plan.samples import ROOT
 from tests.plan.test_doctor import healthy
 
 
-def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> subprocess.CompletedProcess[str]:
-    """Two healthy nodes; `programs` (underscores for dots) answer otherwise on the second; `off` (0, 1) can't be
+def doctor(
+    tmp_path: Path, *arguments: str, off: int = -1, programs: Mapping[str, Any] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Two healthy nodes; `programs` answer otherwise on the second; `off` (0, 1) can't be
     reached.
     """
     seen = healthy()
@@ -32,9 +35,9 @@ def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> s
             "doctor.look": seen.looks[known],
             "doctor.gpu_load": seen.loads[known],
             "doctor.cables": json.loads(json.dumps(seen.cables[known]).replace("spark-", "@fake/spark-")),
-            "network.rails": {"problems": []},
+            "network.proof:prove": {"problems": []},
         }
-        said |= {name.replace("_", ".", 1): answer for name, answer in programs.items()} if place else {}
+        said |= (programs or {}) if place else {}
         answers[name] = {program: json.dumps(answer) for program, answer in said.items()}
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     (tmp_path / "nodes.py").write_text(INVENTORY.format(answers=str(tmp_path / "answers.json")))
@@ -46,7 +49,7 @@ def doctor(tmp_path: Path, *arguments: str, off: int = -1, **programs: Any) -> s
 def test_remarks_alone_are_no_failure(tmp_path: Path) -> None:
     look: Any = healthy().looks["spark-2"]
     look["memory"]["swaps"] = [{"name": "/swap.img", "gib": 16.0, "used_gib": 0.0}]
-    done = doctor(tmp_path, "--data", "_net=0", doctor_look=look)
+    done = doctor(tmp_path, "--data", "_net=0", programs={"doctor.look": look})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing is changed. The doctor sends no load over the rails (NET=0)" in done.stdout
     row = next(line for line in done.stdout.splitlines() if "swap is on: /swap.img" in line)
@@ -65,7 +68,7 @@ def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:
     look["disk"]["room"][0]["free_gib"] = 0.0
     look["heat"] = {"failed": "OSError: no"}
     problem = "enp1s0f0np0 -> spark-1: small packets do, 9000 bytes do not"
-    done = doctor(tmp_path, doctor_look=look, network_rails={"problems": [problem]})
+    done = doctor(tmp_path, programs={"doctor.look": look, "network.proof:prove": {"problems": [problem]}})
     assert done.returncode == 1 and "3 bad thing(s) were found" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     rows = done.stdout.split("what helps")[1].split("\n\n")[0].splitlines()[1:]
@@ -83,9 +86,9 @@ def test_a_node_is_asked_for_its_own_ports_alone(tmp_path: Path) -> None:
         {"port": port, "address": "*", "process": "nginx", "pid": "7", "ours": False} for port in (8000, 8001, 26031)
     ]
     look: Any = healthy().looks["spark-2"] | {"holders": {"ports": ports, "gpu": []}}
-    done = doctor(tmp_path, "--data", "_net=0", doctor_look=look)
+    done = doctor(tmp_path, "--data", "_net=0", programs={"doctor.look": look})
     assert "port 8000 is held by nginx" in done.stdout and "port 8001" not in done.stdout
-    done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", doctor_look=look)
+    done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", programs={"doctor.look": look})
     assert all(f"port {port} is held by nginx" in done.stdout for port in (8000, 8001))
     assert "port 26031" not in done.stdout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +10,14 @@ import gevent
 import pytest
 
 from operations.doctor import asking
+from operations.node.doctor import look
 from operations.plan.absence import SILENT
 from operations.plan.doctor.symptom import Seen
 
 
 def test_a_node_that_hangs_is_given_up_and_the_other_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask_double(host: Any, program: str, **_: Any) -> dict[str, Any]:
-        if host.name == "spark-1" and program == "doctor.look":
+    def ask_double(host: Any, program: Callable[..., Any], *_: Any, **__: Any) -> dict[str, Any]:
+        if host.name == "spark-1" and program is look.main:
             gevent.sleep(60)
         return {"now": 0.0, "links": {}}
 

@@ -18,7 +18,7 @@ FINE: dict[str, Any] = {"problems": [], "kept": True}
 
 def run(tmp_path: Path, **told: Any) -> Any:
     states = [look(planned(**WANTED), name) for name in NAMES]
-    by_node = {NAMES[1]: {"network.rails": FINE | told}}
+    by_node = {NAMES[1]: {"network.proof:prove": FINE | told}}
     return deploy(tmp_path, states, "-y", *flags(**WANTED), by_node=by_node)
 
 
@@ -53,9 +53,7 @@ def test_what_the_proof_finds_ends_the_deploy_before_anything_is_copied(
 def test_each_node_is_told_the_other_s_macs_and_addresses(tmp_path: Path) -> None:
     outcome = run(tmp_path)
     assert outcome.code == 0, outcome.text
-    asked = [
-        json.loads(each) for each in re.findall(r'network\.rails .*?(\{"action": "prove".*?\})[\'"]', outcome.text)
-    ]
+    asked = [json.loads(each) for each in re.findall(r'network\.proof:prove .*?(\{"peers".*?\})[\'"]', outcome.text)]
     asked.sort(key=lambda each: str(each["own"]))
     assert len(asked) == 2
     assert asked[0]["macs"] == {"192.168.177.12": "30:c5:99:00:01:00", "192.168.178.12": "30:c5:99:00:01:01"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from operations import fabric, tether
+from operations.node.network import rails
 from operations.node.network.rails import GUARD_S
 
 
@@ -36,11 +37,11 @@ def apply(monkeypatch: pytest.MonkeyPatch, clocks: list[Any]) -> Callable[..., A
         monkeypatch.setattr(fabric, "gevent", SimpleNamespace(get_hub=lambda: hub, sleep=sleep))
         monkeypatch.setattr(tether, "quicken", lambda _host: None)
 
-        def ask(*_: Any, action: str, **__: Any) -> dict[str, Any]:
-            if action == "apply" and broken_s:
+        def ask(_host: Any, program: Callable[..., Any], _paths: Any) -> dict[str, Any]:
+            if program is rails.apply and broken_s:
                 sleep(broken_s)
                 raise OSError("the connection broke")
-            return {"problem": ""} if action == "apply" else {"kept": clock.now < GUARD_S}
+            return {"problem": ""} if program is rails.apply else {"kept": clock.now < GUARD_S}
 
         monkeypatch.setattr(fabric, "ask", ask)
 

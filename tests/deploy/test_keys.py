@@ -301,15 +301,15 @@ def test_a_deploy_that_meets_a_verb_leaves_the_newest_keys(monkeypatch: pytest.M
 def test_two_verbs_at_once_leave_the_newest_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     head, nodes = ChangingHead(), [SimpleNamespace(name="spark-1"), SimpleNamespace(name="spark-2")]
 
-    def everywhere(
-        _run: Any, _hosts: Any, _program: str, stdin: str = "", take: bool = False, **_: Any
-    ) -> dict[str, Any]:
-        if take:
-            head.take(stdin)
-            return {"spark-2": {"dropped": [stdin]}}
-        return {"spark-1": {"text": head.tell()}}
+    def take(_host: Any, text: str, *_: Any, **__: Any) -> dict[str, Any]:
+        head.take(text)
+        return {"dropped": [text]}
 
-    monkeypatch.setattr(key_words, "everywhere", everywhere)
+    monkeypatch.setattr(
+        key_words, "everywhere", lambda _run, hosts, asked, _s: {each.name: asked(each) for each in hosts}
+    )
+    monkeypatch.setattr(key_words, "ask_or_none", lambda *_, **__: {"text": head.tell()})
+    monkeypatch.setattr(key_words, "hand_or_none", take)
     run: Any = SimpleNamespace(head=nodes[0], answering=nodes, absent=[])
     monkeypatch.setattr(key_words, "the_head", lambda _run: nodes[:1])
     told = key_words.tell_others(run, "a", alone=False)

@@ -45,7 +45,7 @@ def test_what_is_not_there_yet_is_tried_when_it_has_come_and_no_model_is_fetched
     code = (
         "import operations.seeing as _seeing\n"
         "_asked = []\n"
-        "def _ask(host, program, **arguments):\n"
+        "def _ask(host, program, *arguments, **named):\n"
         "    _asked.append(host.name)\n"
         f"    return {{}} if _asked.count(host.name) == 1 else {{{LOCAL!r}: {BLIND!r}}}\n"
         "_seeing.ask = _ask\n"

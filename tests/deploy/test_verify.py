@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from operations import proving, rollback, waiting, watching
 from operations.plan.recipe import Flag, Forbidden, Proof
+from operations.remote import called, named
 from operations.run import Run
 from tests.plan.samples import plan
 
@@ -33,8 +35,9 @@ class ScriptedNodes:
             "unit.journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
 
-    def ask(self, host: Any, program: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, host: Any, asked: Callable[..., Any], *given: Any, **more: Any) -> dict[str, Any]:
         self.now += 1
+        program, arguments = called(asked), named(asked, given, more)
         self.asked.append(program)
         late = self.answers.get(f"{host.name} {program} of this wait") if "since_s" in arguments else None
         script = late or self.answers.get(f"{host.name} {program}") or self.answers[program]

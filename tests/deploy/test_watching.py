@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from operations import watching
+from operations.node.unit import journal
 from operations.plan import nccl
 from operations.plan.formats import load_recipe
 from operations.plan.nodes import Node
@@ -23,8 +25,8 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]
     """What each node's journal answers, one after the other; then nothing new."""
     answers: dict[str, list[dict[str, Any]]] = {"spark-1": [], "spark-2": []}
 
-    def ask(host: Any, program: str, **arguments: Any) -> dict[str, Any]:
-        assert program == "unit.journal"
+    def ask(host: Any, program: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+        assert program is journal.main
         if answers[host.name]:
             return answers[host.name].pop(0)
         return {"seen": {}, "invocation": arguments["invocation"], "cursor": arguments["cursor"]}

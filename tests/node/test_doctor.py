@@ -541,11 +541,10 @@ def perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_rdma_is_measured_where_the_tool_can_be_bound(perftest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = {"device": "rocep1s0f0", "address": "192.168.177.12", "port": 18515, "seconds": 1}
-    assert rdma.main("measure", own="192.168.177.11", **where) == {"gbit_s": 92.57}
+    assert rdma.measure("rocep1s0f0", "192.168.177.11", "192.168.177.12", 18515, 1) == {"gbit_s": 92.57}
     perftest.write_text("#!/bin/sh\necho usage\n")
-    assert rdma.main("measure", own="192.168.177.11", **where) == {"missing": True}
-    assert rdma.main("serve", **where) == {"ready": False}
+    assert rdma.measure("rocep1s0f0", "192.168.177.11", "192.168.177.12", 18515, 1) == {"missing": True}
+    assert rdma.serve("rocep1s0f0", "192.168.177.12", 18515, 1) == {"ready": False}
 
 
 def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Path, tmp_path: Path) -> None:
@@ -553,8 +552,7 @@ def test_a_client_that_comes_before_its_server_listens_tries_again(perftest: Pat
     seen = tmp_path / "came"
     refuses = f'[ "$1" = --help ] || [ -e {seen} ] || {{ touch {seen}; echo "Couldn\'t connect"; exit 1; }}\n'
     perftest.write_text(perftest.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n" + refuses))
-    where = {"device": "rocep1s0f0", "address": "192.168.177.12", "port": 18515, "seconds": 1}
-    assert rdma.main("measure", own="192.168.177.11", **where) == {"gbit_s": 92.57}
+    assert rdma.measure("rocep1s0f0", "192.168.177.11", "192.168.177.12", 18515, 1) == {"gbit_s": 92.57}
     assert seen.exists()
 
 

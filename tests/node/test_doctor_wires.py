@@ -39,8 +39,9 @@ links.links = of_namespace
 if sys.argv[1] == "links":
     print(json.dumps(of_namespace()))
 else:
-    program = importlib.import_module("operations.node." + sys.argv[1])
-    print(json.dumps(program.main(**json.loads(sys.argv[2]))))
+    module, _, function = sys.argv[1].partition(":")
+    program = getattr(importlib.import_module("operations.node." + module), function or "main")
+    print(json.dumps(program(**json.loads(sys.argv[2]))))
 """
 
 
@@ -148,14 +149,12 @@ def streams(seconds: float) -> list[Any]:
     """Measured as the verb does it: a server on the one, held by its standard input, and a client on the other."""
     links = {node: said(program(node, "links")) for node in NODES}
     ways = between(links[ONE], links[OTHER])
-    server = program(OTHER, "doctor.streams", role="serve", addresses=[way["address"] for way in ways])
+    server = program(OTHER, "doctor.streams:serve", addresses=[way["address"] for way in ways])
     assert server.stdout and server.stdin
     try:
         ports = json.loads(server.stdout.readline())["ports"]
         targets = [{**way, "port": port} for way, port in zip(ways, ports, strict=True)]
-        told: list[Any] = said(program(ONE, "doctor.streams", role="measure", targets=targets, seconds=seconds))[
-            "streams"
-        ]
+        told: list[Any] = said(program(ONE, "doctor.streams:measure", targets=targets, seconds=seconds))
     finally:
         # The tether is let go: nothing stays that listens.
         server.stdin.close()
@@ -191,5 +190,5 @@ def test_a_rail_that_nothing_gets_through_is_a_problem_and_not_the_end() -> None
     address()
     links = {node: said(program(node, "links")) for node in NODES}
     targets = [{**way, "port": 9} for way in between(links[ONE], links[OTHER])]
-    told = said(program(ONE, "doctor.streams", role="measure", targets=targets, seconds=0.2))["streams"]
+    told = said(program(ONE, "doctor.streams:measure", targets=targets, seconds=0.2))
     assert len(told) == 4 and all("refused" in each["problem"] for each in told)

@@ -46,10 +46,10 @@ def guard() -> None:
 
 
 def test_what_the_deploy_confirms_stays(paths: list[str]) -> None:
-    assert rails.main("apply", paths=paths) == {"problem": ""}
-    assert rails.main("keep", paths=paths) == {"kept": True}
+    assert rails.apply(paths) == {"problem": ""}
+    assert rails.keep(paths) == {"kept": True}
     # The answer may be lost on its way: asked again, it is the same.
-    assert rails.main("keep", paths=paths) == {"kept": True}
+    assert rails.keep(paths) == {"kept": True}
     assert not rails.AT_BOOT.exists()
     # A timer that was stopped too late.
     guard()
@@ -57,58 +57,58 @@ def test_what_the_deploy_confirms_stays(paths: list[str]) -> None:
 
 
 def test_what_the_guard_has_taken_back_is_not_called_kept(paths: list[str]) -> None:
-    rails.main("apply", paths=paths)
+    rails.apply(paths)
     guard()
     assert there(paths) == {"rails.yaml": "old"}
-    assert rails.main("keep", paths=paths) == {"kept": False}
+    assert rails.keep(paths) == {"kept": False}
     assert not rails.AT_BOOT.exists()
 
 
 def test_a_change_that_was_never_confirmed_is_no_old_file_for_the_next(paths: list[str]) -> None:
-    rails.main("apply", paths=paths)
+    rails.apply(paths)
     for path in paths:
         Path(f"{path}.pending").write_text("newer")
-    rails.main("apply", paths=paths)
+    rails.apply(paths)
     guard()
     assert there(paths) == {"rails.yaml": "old"}
 
 
 def test_a_confirmation_is_for_one_change(paths: list[str]) -> None:
-    rails.main("apply", paths=paths)
-    rails.main("keep", paths=paths)
+    rails.apply(paths)
+    rails.keep(paths)
     for path in paths:
         Path(f"{path}.pending").write_text("newer")
-    rails.main("apply", paths=paths)
+    rails.apply(paths)
     guard()
     assert there(paths) == {"rails.yaml": "new", "rails.conf": "new"}
-    assert rails.main("keep", paths=paths) == {"kept": False}
+    assert rails.keep(paths) == {"kept": False}
 
 
 def test_what_netplan_refuses_is_taken_back_at_once(paths: list[str], tmp_path: Path) -> None:
     stand_in(tmp_path, "netplan", "exit 1")
-    assert "it named no place" in rails.main("apply", paths=paths)["problem"]
+    assert "it named no place" in rails.apply(paths)["problem"]
     assert there(paths) == {"rails.yaml": "old"}
-    assert rails.main("keep", paths=paths) == {"kept": False}
+    assert rails.keep(paths) == {"kept": False}
 
 
 def kept_before(paths: list[str]) -> None:
     """An earlier deploy's change, confirmed; another one lies there to be made."""
-    rails.main("apply", paths=paths)
-    rails.main("keep", paths=paths)
+    rails.apply(paths)
+    rails.keep(paths)
     for path in paths:
         Path(f"{path}.pending").write_text("newer")
 
 
 def test_a_change_that_never_reached_the_node_is_not_called_kept(paths: list[str]) -> None:
     kept_before(paths)
-    assert rails.main("keep", paths=paths) == {"kept": False, "waiting": True}
+    assert rails.keep(paths) == {"kept": False, "waiting": True}
 
 
 def test_a_change_whose_guard_can_t_be_armed_is_not_made(paths: list[str], tmp_path: Path) -> None:
     kept_before(paths)
     stand_in(tmp_path, "systemd-run", "echo the unit was already loaded >&2; exit 1")
-    assert "already loaded" in rails.main("apply", paths=paths)["problem"]
-    assert rails.main("keep", paths=paths) == {"kept": False, "waiting": True}
+    assert "already loaded" in rails.apply(paths)["problem"]
+    assert rails.keep(paths) == {"kept": False, "waiting": True}
     assert there(paths) == dict.fromkeys(("rails.yaml", "rails.conf"), "new") | dict.fromkeys(
         ("rails.yaml.pending", "rails.conf.pending"), "newer"
     )
@@ -126,16 +126,16 @@ def test_what_breaks_off_before_the_new_files_are_there_is_not_called_kept(
 
     monkeypatch.setattr(rails, "_write_undo", torn)
     with pytest.raises(OSError):
-        rails.main("apply", paths=paths)
+        rails.apply(paths)
     assert not rails.KEPT.exists()
-    assert not rails.main("keep", paths=paths)["kept"]
+    assert not rails.keep(paths)["kept"]
 
 
 def test_while_a_change_is_being_made_its_guard_stays(paths: list[str]) -> None:
     """The connection broke, and the deploy asks while `apply` is between the guard and the new files."""
     rails.ARMED.parent.mkdir()
     rails.ARMED.touch()
-    assert not rails.main("keep", paths=paths)["kept"]
+    assert not rails.keep(paths)["kept"]
     assert rails.ARMED.exists()
 
 
@@ -143,5 +143,5 @@ def test_a_refusal_of_netplans_says_where_and_quotes_no_line_of_the_files(paths:
     said = "/etc/netplan/50-wifi.yaml:7:21: Invalid YAML: inconsistent indentation:\n      password: s3cret\n      ^"
     (tmp_path / "said").write_text(said)
     stand_in(tmp_path, "netplan", f"cat {tmp_path}/said >&2; exit 1")
-    problem = rails.main("apply", paths=paths)["problem"]
+    problem = rails.apply(paths)["problem"]
     assert problem == "netplan refused the file, the old one is back: /etc/netplan/50-wifi.yaml:7:21: Invalid YAML"

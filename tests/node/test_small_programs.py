@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from operations import remote
+from operations.node.door import keys
 from operations.node.image import archive, content
 from operations.node.look import files
 from operations.node.monitoring import exported
@@ -285,6 +286,6 @@ def test_all_that_programs_import_is_sent_with_them(tmp_path: Path) -> None:
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
-    sent = remote._asked("door.keys", "hashes of keys\n", {"take": True})["_stdin"]
+    sent = remote._asked("hashes of keys\n", keys.main, (), {"take": True})["_stdin"]
     assert str.__str__(sent) == f"{str.__str__(remote.programs())}hashes of keys\n"
     assert f"{sent}" == "(programs)"

@@ -10,11 +10,12 @@ import pytest
 
 from operations.node.model import proof, verify
 from operations.node.unit import old_images
+from operations.shapes.model import Place
 from operations.verbs.report import pruned_lines, verify_table
 from tests.lab import model
 from tests.node.models import FOLDER, make
 
-PLACE = {"folder": FOLDER, "revision": model.revision(), "kind": "model"}
+PLACE: Place = {"folder": FOLDER, "revision": model.revision(), "kind": "model"}
 SHARD = "model-00002-of-00002.safetensors"
 
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import time
-from typing import Any
 
 from operations.node import beats
 from operations.node.commands import output
@@ -18,11 +17,6 @@ TOOL = "ib_write_bw"
 GRACE_S = 6
 #: Seconds before the second try of a client that came before its server listened.
 PAUSE_S = 1.0
-
-
-def main(role: str, **arguments: Any) -> Rdma:
-    """`serve` (device, address, port, seconds) or `measure` (device, own, address, port, seconds)."""
-    return _serve(**arguments) if role == "serve" else _measure(**arguments)
 
 
 def _argv(device: str, own: str, port: int, seconds: int) -> list[str] | None:
@@ -36,7 +30,8 @@ def _argv(device: str, own: str, port: int, seconds: int) -> list[str] | None:
     return [*argv, "--bind_source_ip", own]
 
 
-def _serve(device: str, address: str, port: int, seconds: int) -> Rdma:
+def serve(device: str, address: str, port: int, seconds: int) -> Rdma:
+    """Print {"ready": true} and serve one client, bound to `address`; {"ready": false} without the tool."""
     argv = _argv(device, address, port, seconds)
     if argv is None:
         return {"ready": False}
@@ -53,7 +48,7 @@ def _serve(device: str, address: str, port: int, seconds: int) -> Rdma:
     return {}
 
 
-def _measure(device: str, own: str, address: str, port: int, seconds: int) -> Rdma:
+def measure(device: str, own: str, address: str, port: int, seconds: int) -> Rdma:
     """{gbit_s}; {"missing": true} without the tool; {"problem": ...}."""
     argv = _argv(device, own, port, seconds)
     if argv is None:

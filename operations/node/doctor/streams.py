@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from operations.node import beats
 from operations.shapes.doctor import Stream, Streams
@@ -21,15 +20,10 @@ GRACE_S = 5.0
 _SEND, _TAKE = b"S", b"T"
 
 
-def main(role: str, **arguments: Any) -> Streams:
-    """`serve` (addresses) or `measure` (targets, seconds)."""
-    return _serve(**arguments) if role == "serve" else {"streams": measure(**arguments)}
-
-
-def _serve(addresses: list[str]) -> Streams:
+def serve(addresses: list[str]) -> Streams:
     """Print {"ports": one for each address} and serve until the tether ends. Listens on rails alone."""
     try:
-        servers = [serve(address) for address in addresses]
+        servers = [listen(address) for address in addresses]
     except OSError as error:
         return {"error": str(error)}
     print(json.dumps({"ports": [server.getsockname()[1] for server in servers]}), flush=True)
@@ -38,7 +32,7 @@ def _serve(addresses: list[str]) -> Streams:
     return {}
 
 
-def serve(address: str) -> socket.socket:
+def listen(address: str) -> socket.socket:
     """Take connections on a free port of an address: what the first byte wishes is done, sending or taking."""
     server = socket.create_server((address, 0), backlog=4 * CONNECTIONS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from operations.node.door import certificate, proxy
@@ -16,12 +16,12 @@ from operations.node.secret import modes, secrets
 from operations.node.unit import alone, served, services
 from operations.paths import folder_of, unit_file
 from operations.shapes.look import Look, SecretFolder
-from operations.shapes.model import ModelState
+from operations.shapes.model import ModelState, Place
 
 
 def main(
     store: str,
-    models: dict[str, dict[str, str]],
+    models: Mapping[str, Place],
     archives: dict[str, str],
     paths: list[str],
     folders: list[SecretFolder],

@@ -9,7 +9,7 @@ import pwd
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from operations.node.secret import modes
 from operations.paths import ETC, PROGRAMS, SLICE
 from operations.shapes import Json
 from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
-from operations.shapes.model import Hub, Layout, ModelSource, ModelState
+from operations.shapes.model import Hub, Layout, ModelSource, ModelState, Place
 from operations.shapes.unit import Receiver
 
 
@@ -201,7 +201,7 @@ def _layout(store: Path, model: dict[str, str], source: ModelSource | None) -> L
 
 
 def _source_problems(
-    sources: dict[str, ModelSource], models: dict[str, dict[str, str]], states: dict[str, ModelState]
+    sources: dict[str, ModelSource], models: Mapping[str, Place], states: dict[str, ModelState]
 ) -> list[str]:
     """What is wrong with the folders that files shall come from; nothing when the store has them."""
     problems = []

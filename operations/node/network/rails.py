@@ -8,9 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from operations.node.network import proof
 from operations.paths import VAR
 from operations.shapes.fabric import FabricTold
 
@@ -39,14 +37,7 @@ WantedBy=sysinit.target
 """
 
 
-def main(action: str, **arguments: Any) -> FabricTold:
-    """`apply` (paths), `keep` (paths) or `prove` (what operations/node/network/proof.py takes)."""
-    if action == "prove":
-        return proof.prove(**arguments)
-    return _apply(**arguments) if action == "apply" else _keep(**arguments)
-
-
-def _apply(paths: Sequence[str]) -> FabricTold:
+def apply(paths: Sequence[str]) -> FabricTold:
     """Put each path's `.pending` in its place and apply them, with a timer armed that takes all of them back."""
     # What was kept before is not this change.
     KEPT.unlink(missing_ok=True)
@@ -116,7 +107,7 @@ def _disarm() -> None:
     AT_BOOT.unlink(missing_ok=True)
 
 
-def _keep(paths: Sequence[str]) -> FabricTold:
+def keep(paths: Sequence[str]) -> FabricTold:
     """The deploy reaches the node: disarm the guard. `kept` is False when the guard was quicker, and where the change
     was not made: the new files still wait (`waiting`).
     """
