@@ -274,3 +274,14 @@ def test_a_spark_that_is_the_controller_itself_is_written_with_its_address_on_th
     assert "spark-1.local: reached itself; its address on your network is 10.77.0.1" in ran.text
     assert nodes(ready) == [("spark-1.local", {"ssh_hostname": "10.77.0.1", "ssh_user": "me"})]
     assert knobs(ready)["topology"] == "solo"
+
+
+def test_another_address_of_the_same_machine_has_its_host_key_accepted_too(ready: Stage) -> None:
+    """Both are unknown: the one that is reached itself, and the one on the network."""
+    (ready.place / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 spark-1 spark-1.local\n")
+    (ready.place / "laptop/.ssh/known_hosts").write_text("")
+    ready.nodes = ("spark-1",)
+    accepts = [("spark-1.local >> ~/.ssh/known_hosts\n *Run it", "y"), ("10.77.0.1 >> [^$]*Run it", "y")]
+    words = (str(ready.folder), "--nodes", "spark-1.local", "--user", "me")
+    ran = ready.run(*words, typed=[*accepts, *QUESTIONS[1:]], LISTEN="0.0.0.0", RESPONDER="")
+    assert ran.code == 0, ran.text
