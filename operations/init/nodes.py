@@ -12,6 +12,7 @@ from operations.init.knock import Knock, knock, user_of
 from operations.init.login import EXAMPLE, Login, check_once, parse, parse_all
 from operations.init.mends import mends
 from operations.init.seen import Seen
+from operations.plan.cost import GB
 from operations.plan.refusal import Finding, Refusal
 
 #: How often a node is tried anew: each mend may uncover what the next one is for.
@@ -83,8 +84,7 @@ def tried(
 
 def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
     """A node; and the login's name where the owner typed one."""
-    asked = ""
-    last = ""
+    asked = last = ""
     for _ in range(MOST_TRIES):
         found = knock(login)
         if found.seen and found.seen.by_rail and found.seen.office and login.address != found.seen.office:
@@ -92,7 +92,7 @@ def _one(asker: Asker, login: Login, is_user_given: bool) -> tuple[Tried, str]:
             why = "itself" if found.seen.way_in == "lo" else f"over the cable ({found.seen.way_in})"
             asker.say(f"  {login.name}: reached {why}; its address on your network is {found.seen.office}")
             name = login.name if "%" not in login.name else f"{found.seen.host}.local"
-            login = replace(login, name=name, address=found.seen.office)
+            login, last = replace(login, name=name, address=found.seen.office), ""
             continue
         if not found.kind:
             asker.say(f"  {login.name}: ok{_told(found.seen)}")
@@ -113,13 +113,13 @@ def _told(seen: Seen | None) -> str:
     if seen is None:
         return ""
     product = f"{seen.product}, " if seen.product else ""
-    return f" ({product}{seen.memory_gib:.0f} GiB of memory, {seen.disk_gib * 1.073741824:.0f} GB of disk free)"
+    return f" ({product}{seen.memory_gib:.0f} GiB of memory, {seen.disk_gib * GB:.0f} GB of disk free)"
 
 
 def _mended(asker: Asker, found: Knock) -> bool:
     """Whether all that could help was wanted, and has worked; what can't be run here is shown."""
     todo = mends(found)
-    if not todo:
+    if not todo and asker.is_asking:
         asker.say(f"    {found.remedy}")
     for mend in todo:
         asker.say(f"    to {mend.what}:")

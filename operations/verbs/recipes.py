@@ -200,4 +200,4 @@ def _declared() -> dict[str, Any]:
 if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main(*sys.argv[1:2], name=os.environ.get("RECIPE", "")))
+    sys.exit(main("".join(sys.argv[1:2]), os.environ.get("RECIPE", "")))

@@ -81,7 +81,7 @@ class Stage:
         (key.parent / "known_hosts").write_text(known)
 
     def run(
-        self, *words: str, typed: Sequence[tuple[str, str]] = (), cwd: Path | None = None, **environment: str
+        self, *words: str, typed: Sequence[tuple[str, str]] = (), cwd: Path | str | None = None, **environment: str
     ) -> Ran:
         """`tandem init WORDS` at a terminal. `typed`: (what is waited for, what is typed then)."""
         argv = self._argv(words)
@@ -104,7 +104,7 @@ class Stage:
         # With the namespace of processes all that the stage has started ends.
         spaces = ["unshare", "-n", "-m", "-p", "-f", "--kill-child", "--mount-proc", "--propagation", "private"]
         played = ["sh", str(HERE / "stage.sh"), str(self.place), " ".join(self.nodes)]
-        return [*spaces, *played, sys.executable, "-m", "tests.init.begin", *words]
+        return [*spaces, *played, sys.executable, "-m", "operations.command", "init", *words]
 
     def pipe(self, *words: str, **environment: str) -> Ran:
         """The same without a terminal."""

@@ -3,7 +3,12 @@
 set -eu
 place=$1 nodes=$2
 shift 2
-mkdir -p /run/sshd "$place/laptop/.ssh" "$place/etc"
+mkdir -p "$place/laptop/.ssh" "$place/etc" "$place/over"
+# What is made in /etc and /run stays in here.
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs "$place/over"
+mkdir /run/sshd "$place/over/etc" "$place/over/work"
+mount -t overlay overlay -o "lowerdir=/etc,upperdir=$place/over/etc,workdir=$place/over/work" /etc
 chmod 700 "$place/laptop" "$place/laptop/.ssh"
 mount --bind "$place/etc/passwd" /etc/passwd
 mount --bind "$place/etc/shadow" /etc/shadow
@@ -27,6 +32,7 @@ for node in $nodes; do
     [ -e "$place/$node/key" ] || ssh-keygen -q -t ed25519 -N '' -f "$place/$node/key"
     [ -e "$place/$node/id" ] || printf '%032x\n' "$number" >"$place/$node/id"
     ip addr add "10.77.0.$number/24" dev office
+    listen=${LISTEN:-10.77.0.$number}
     unshare -m -u --propagation private sh -c '
         hostname "$2"
         mkdir -p /etc/sudoers.d
@@ -36,7 +42,7 @@ for node in $nodes; do
         mount --bind "$1/$2/home" "$1/home"
         exec "$4" -D -e -f /dev/null -h "$1/$2/key" -o "ListenAddress=$3" -o UsePAM=no -o PidFile=none \
             -o "AuthorizedKeysFile=.ssh/authorized_keys" -o StrictModes=no -o "SetEnv=PATH=/usr/local/bin:/usr/bin:/bin"
-    ' sh "$place" "$node" "10.77.0.$number" "$SSHD" 2>"$place/$node/log" </dev/null >/dev/null &
+    ' sh "$place" "$node" "$listen" "$SSHD" 2>"$place/$node/log" </dev/null >/dev/null &
 done
 [ -z "${RESPONDER:-}" ] || "$PYTHON" "$RESPONDER" $nodes </dev/null >"$place/responder" 2>&1 &
 for node in $nodes; do

@@ -117,7 +117,7 @@ def test_ctrl_c_at_a_mend_leaves_the_folder_alone(factory: Stage, place: int) ->
 def test_a_wrong_answer_is_one_line_and_the_question_comes_again(ready: Stage) -> None:
     typed = [
         ("Which", "spark 1,,@"),
-        ("is no host's name.*\n.*Which", "spark-1.local, spark-1.local"),
+        ("is no login's name.*\n.*Which", "spark-1.local, spark-1.local"),
         ("is there twice.*\n.*Which", "1,2"),
         ("1. Number", "9"),
         ("`9` is none of them.*\n.*Number", "gpt-oss-120b-mxfp5"),
@@ -169,7 +169,7 @@ def test_again_only_what_is_asked_changes(ready: Stage) -> None:
         (("--nodes", "spark-1.local,SPARK-1.local"), 2, "is there twice; name each Spark once, the head first"),
         (("--nodes", NODES, "--for", "chats"), 2, "--for: `chats` is no purpose; did you mean `chat`?"),
         (("--nodes", NODES, "--reach", "hom"), 2, "--reach: `hom` is nobody; did you mean `home`?"),
-        (("--nodes", NODES, "--people", "0"), 2, "--people: `0` is no number of people; 1 to 10,000, e.g. 4"),
+        (("--nodes", NODES, "--people", "0"), 2, "tandem: Invalid value for '--people'"),
         (("--nodes", NODES, "--model", "gpt-oss"), 2, "recipe='gpt-oss': no such recipe; "),
         (("--nodes", NODES, "--model", "lab-tiny-llama"), 2, "--model: `lab-tiny-llama` is the lab's own"),
         (("--nodes", NODES, "--model", "x", "--for", "chat"), 2, "--model: and --for both choose the model"),
@@ -253,3 +253,35 @@ def test_the_folder_may_be_the_current_one_with_git_in_it(ready: Stage, tmp_path
     ran = ready.run(".", "--nodes", NODES, "--user", "me", typed=QUESTIONS[1:], cwd=ready.folder)
     assert ran.code == 0 and "Next: tandem apply" in ran.text, ran.text
     assert sorted(each.name for each in ready.folder.iterdir()) == [".git", ".gitignore", "group_data", "inventory.py"]
+
+
+def test_a_typed_name_that_only_mdns_knows_is_written_with_its_address(ready: Stage) -> None:
+    (ready.place / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    ran = ready.pipe(str(ready.folder), "--nodes", "me@spark-2.local", *TOLD)
+    assert ran.code == 0, ran.text
+    assert nodes(ready) == [("spark-2.local", {"ssh_hostname": "10.77.0.12", "ssh_user": "me"})]
+
+
+def test_a_spark_that_is_the_controller_itself_is_written_with_its_address_on_the_network(ready: Stage) -> None:
+    """As Debian and Ubuntu have it: a machine's own name is 127.0.1.1, where nobody else would find it."""
+    (ready.place / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 spark-1 spark-1.local\n")
+    ready.nodes = ("spark-1",)
+    typed = [("10.77.0.1 >> ~/.ssh/known_hosts\n *Run it", "y"), *QUESTIONS[1:]]
+    ran = ready.run(
+        str(ready.folder), "--nodes", "spark-1.local", "--user", "me", typed=typed, LISTEN="0.0.0.0", RESPONDER=""
+    )
+    assert ran.code == 0, ran.text
+    assert "spark-1.local: reached itself; its address on your network is 10.77.0.1" in ran.text
+    assert nodes(ready) == [("spark-1.local", {"ssh_hostname": "10.77.0.1", "ssh_user": "me"})]
+    assert knobs(ready)["topology"] == "solo"
+
+
+def test_another_address_of_the_same_machine_has_its_host_key_accepted_too(ready: Stage) -> None:
+    """Both are unknown: the one that is reached itself, and the one on the network."""
+    (ready.place / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 spark-1 spark-1.local\n")
+    (ready.place / "laptop/.ssh/known_hosts").write_text("")
+    ready.nodes = ("spark-1",)
+    accepts = [("spark-1.local >> ~/.ssh/known_hosts\n *Run it", "y"), ("10.77.0.1 >> [^$]*Run it", "y")]
+    words = (str(ready.folder), "--nodes", "spark-1.local", "--user", "me")
+    ran = ready.run(*words, typed=[*accepts, *QUESTIONS[1:]], LISTEN="0.0.0.0", RESPONDER="")
+    assert ran.code == 0, ran.text
