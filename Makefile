@@ -63,7 +63,7 @@ doctor: $(VENV)/.deploy ## what no log says, on each node and between them; fail
 check: $(VENV)/.deploy ## all that a deploy checks before its first change, and the recipe against its image
 	$(call ask,check)
 
-recipes: $(VENV)/.deploy ## the recipes of a folder (DIR=, ours without it): format, topologies, what the lint says (FETCH=URL@COMMIT: mods)
+recipes: $(VENV)/.deploy ## which recipe for whom, or one of them (RECIPE=); of a folder (DIR=) what the lint says (FETCH=URL@COMMIT: mods)
 	@[ -z "$$FETCH" ] || PYTHONPATH=. $(BIN)/python -m operations.verbs.fetch "$$FETCH"
 	@PYTHONPATH=. $(BIN)/python -m operations.verbs.recipes "$$DIR"
 
@@ -182,16 +182,18 @@ manual: $(VENV)-manual/.manual ## the manual as a site in site/ (site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-manual/bin/mkdocs build --strict
 	@echo "site/index.html; with search: python3 -m http.server --bind 127.0.0.1 --directory site"
 
-manual-pages: $(VENV)/.deploy ## write docs/knobs.md and docs/messages.md anew, from the code
+manual-pages: $(VENV)/.deploy ## write docs/knobs.md, docs/messages.md and docs/verbs.md anew, from the code
 	@PYTHONPATH=. $(BIN)/python -m manual
+	@PYTHONPATH=. $(BIN)/python -m operations.command.verbs_page > docs/verbs.md.new && mv docs/verbs.md.new docs/verbs.md
 
 imports: $(VENV)/.deploy ## draw which room of the code imports which (docs/assets/imports.svg); the longest file, and loose types
 	@PYTHONPATH=. $(BIN)/python -m manual.imports
 
-lock: ## renew the lock files from requirements*.in (needs uv)
+lock: ## renew the lock files from pyproject.toml and requirements*.in (needs uv)
 	@sh tests/lock.sh
 
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is older or not here: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make a virtual environment: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/.deploy: requirements.lock | $(VENV)/bin/python

@@ -1,6 +1,9 @@
 """What pyinfra reads before an inventory: nodes that do not answer are told, and do not end the run by themselves."""
 
-from operations import frames, reach
+import sys
 
+from operations import frames, given, reach
+
+given.check_words(sys.argv)
 reach.install()
 frames.install()

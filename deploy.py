@@ -30,7 +30,7 @@ from operations import (
     verify,
     walls,
 )
-from operations.closing import sum_up
+from operations.closing import greet, open_with, sum_up
 from operations.paths import CANARY, FALLBACK, GUARD, OFFICE
 from operations.run import this_run
 
@@ -38,6 +38,7 @@ from operations.run import this_run
 run = this_run()
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
 preflight.settle(run, advice=against)
+open_with(run)
 lock.hold(run, name="Lock | one deploy at a time")
 
 fabric.rails(run, name="Fabric | addresses and MTU of both rails")
@@ -83,6 +84,7 @@ upkeep.watch(run, OFFICE, leaving=False, name="Upkeep | nothing follows the offi
 verify.proxy(run, name="Verify | a token through the proxy")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
+greet(run, name="Verify | how it is used")
 verify.remember(run, name="Verify | this plan has served")
 monitoring.export(run, name="Monitoring | what each node says to Prometheus")
 monitoring.show(run, advice=for_page, name="Monitoring | the page behind each proxy")

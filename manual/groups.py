@@ -150,7 +150,8 @@ VERBS = Group(
         "make key, keys, key-revoke": (
             *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/door/keys.py"),
         ),
-        "make recipes": ("operations/verbs/recipes.py", "operations/verbs/fetch.py"),
+        "tandem init": ("operations/init/", "operations/verbs/init.py"),
+        "make recipes": ("operations/verbs/recipes.py", "operations/verbs/recipe_view.py", "operations/verbs/fetch.py"),
         "make alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
         "make down": ("operations/verbs/down.py",),
         "make verify": ("operations/verbs/verify.py",),

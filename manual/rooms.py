@@ -77,8 +77,10 @@ HOUSE: tuple[list[Room], ...] = (
     [Room("tests: plan, node, deploy ...", ("tests", "tests.bench.door", "tests.bench.routing"))],
     [_room("tests.lab")],
     [Room("deploy.py", ("deploy", "config"))],
+    [_room("operations.command")],
     [_room("operations.verbs")],
     [
+        _room("operations.init"),
         _room("operations.doctor"),
         _room("bench.report"),
         # What a bench has measured is told to pages, with the advice of it.

@@ -1,12 +1,21 @@
-"""What is said at the very end, under pyinfra's table of all operations: there an owner reads first."""
+"""What a deploy says before its first change, and at the very end, under pyinfra's table of all operations."""
 
 from __future__ import annotations
 
 import atexit
 import sys
+from collections.abc import Iterator
 
-from operations import units
-from operations.run import Run
+from pyinfra import host, logger, state
+from pyinfra.api.command import PyinfraCommand
+
+from operations import looking, rollback, units
+from operations.node.door import endpoint
+from operations.plan import card
+from operations.plan.proxy import shared_url
+from operations.remote import ask_or_none
+from operations.run import Run, step
+from operations.shapes.unit import Endpoint
 
 
 def say_last(line: str) -> None:
@@ -21,6 +30,72 @@ def sum_up(run: Run) -> None:
     if "--dry" in sys.argv:
         atexit.unregister(_say_sum)
         atexit.register(_say_sum, run)
+
+
+def open_with(run: Run) -> None:
+    """One line before the first change: what will be downloaded, and what is away meanwhile. The first node says it; of
+    a plan that serves already nothing is said.
+    """
+    if "--dry" not in sys.argv and _anew(run):
+        run.once("opening", lambda: _opened(run))
+
+
+def _opened(run: Run) -> str:
+    line = card.opening(_missing(run), _stopping(run))
+    logger.info(line)
+    return line
+
+
+def _missing(run: Run) -> list[card.Missing]:
+    """What the head has to fetch."""
+    look, found = run.look(run.head), list[card.Missing]()
+    models = {each.image.local: each.recipe for each in run.plan.models}
+    for image in looking.images_at(run.plan, run.head.name):
+        if not look["images"][image.local]["image"]:
+            needs = models[image.local].needs.image_disk_gib if image.local in models else 0
+            found.append(card.Missing(image.reference, needs))
+    for recipe in models.values():
+        for files in recipe.models:
+            there = look["models"][files.key]
+            if not there["present"] or there["problems"]:
+                gib = files.weights_gib or (recipe.needs.model_disk_gib if files is recipe.model else 0)
+                found.append(card.Missing(files.repo, gib))
+    return found
+
+
+def _stopping(run: Run) -> list[str]:
+    """Models whose engines run now and start anew, with no other one that serves meanwhile."""
+    found = []
+    for model in run.plan.models:
+        for each in (each for each in run.plan.serving if model.unit in each.engines and not model.takes_turns):
+            look = run.look(run.node(each.node.name))
+            runs = look["services"]["units"].get(model.unit, {}).get("ActiveState") == "active"
+            if runs and units.differences(look, each.engines[model.unit]):
+                found.append(model.recipe.served_name)
+    return list(dict.fromkeys(found))
+
+
+@step
+def greet(run: Run) -> Iterator[PyinfraCommand]:
+    """On the head: at the end of the run something says how to use it, of a plan that has not served before a card."""
+    if state.is_executing and run.plan.of(host.name).node.is_head:
+        is_new = not rollback.served_last(run, host)
+        # Nobody's log is to have the key.
+        told: Endpoint | None = ask_or_none(host, endpoint.main) if is_new and sys.stderr.isatty() else None
+        atexit.register(_say_end, run, is_new, (told or {}).get("key", ""))
+    host.noop("the end of the run says how")
+    yield from ()
+
+
+def _say_end(run: Run, is_new: bool, key: str) -> None:
+    if run.state.failed_hosts:
+        return
+    if is_new:
+        _say("\n".join(card.card(run.plan, key, shared_url(run.plan.knobs))))
+        return
+    operations = [each for done in run.state.ops.values() for each in done.values()]
+    is_changed = any(each.operation_meta.did_change() for each in operations if each.operation_meta.executed)
+    _say(card.again(run.plan, is_changed, shared_url(run.plan.knobs)))
 
 
 def summed(changing: list[str], anew: list[str]) -> str:
@@ -38,11 +113,11 @@ def _say_sum(run: Run) -> None:
     if state.failed_hosts or any(len(state.ops[host]) < len(order) for host in hosts):
         return
     changing = []
-    for host in hosts:
-        found = [state.ops[host][name] for name in order]
+    for node in hosts:
+        found = [state.ops[node][name] for name in order]
         # What stands under a condition is done by another operation too, or because of one.
         if any(each.operation_meta._maybe_is_change and not each.global_arguments["_if"] for each in found):
-            changing.append(host.name)
+            changing.append(node.name)
     _say(summed(changing, _anew(run)))
 
 

@@ -11,7 +11,8 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations import tether
+from operations import given, tether
+from operations.plan.refusal import Finding, Refusal
 from operations.reasons import explain, took
 from operations.run import this_run
 
@@ -22,6 +23,8 @@ CONNECT_S = 4.0
 #: Seconds more in which one that took it has to shake hands and let us in: it may swap, load a model or boot, and a key
 #: may want a touch. (Its first line is waited for 15 s: paramiko's own limit.)
 ENTER_S = 20
+#: The exit code of a run in which no node answers.
+NOBODY = 3
 
 
 def install() -> None:
@@ -47,22 +50,29 @@ def connect_all(state: State) -> None:
     from pyinfra_cli.exceptions import CliError
 
     if not len(state.inventory):
-        raise CliError('the inventory names no node; it wants `nodes = [("spark-1.local", {}), ...]`, the head first')
+        remedy = 'it wants `nodes = [("spark-1.local", {}), ...]`, the head first'
+        given.refuse(Refusal(Finding("inventory", "names no node", remedy)))
     hosts = [host for host in state.inventory if state.is_host_in_limit(host)]
     if not hosts:
         raise CliError("--limit and --exclude leave no node of the inventory")
+    given.check_knobs(state)
     usual = state.config.CONNECT_TIMEOUT
     # It is for the handshake too; what comes before that is limited here.
     state.config.CONNECT_TIMEOUT = ENTER_S
-    for task in [gevent.spawn(_connect, state, host) for host in hosts]:
-        task.get()
+    # Told in the inventory's order, whichever is known first.
+    for host, task in [(host, gevent.spawn(_connect, state, host)) for host in hosts]:
+        if cause := task.get():
+            this_run().lose(host, explain(host, cause))
     state.config.CONNECT_TIMEOUT = usual
     if not state.active_hosts:
-        raise CliError("no node answers")
+        silent = CliError("no node answers")
+        silent.exit_code = NOBODY
+        raise silent
     state.config.FAIL_PERCENT = 0
 
 
-def _connect(state: State, host: Host) -> None:
+def _connect(state: State, host: Host) -> BaseException | None:
+    """Connect within the limits; what it failed with."""
     cause: BaseException | None
     try:
         if hasattr(host.connector, "make_paramiko_kwargs"):
@@ -77,11 +87,10 @@ def _connect(state: State, host: Host) -> None:
             task.join(ENTER_S)
         cause = task.get() if task.ready() else TimeoutError(errno.ETIMEDOUT, "timed out")
         task.kill()
-    if cause is not None:
-        this_run().lose(host, explain(host, cause))
-        return
-    tether.quicken(host)
-    state.activate_host(host)
+    if cause is None:
+        tether.quicken(host)
+        state.activate_host(host)
+    return cause
 
 
 def _try(host: Host) -> BaseException | None:
@@ -94,5 +103,8 @@ def _try(host: Host) -> BaseException | None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Less what pyinfra's connector says of a host key in four lines: ours says it in one."""
-    return record.module != "ssh" and not (record.module == "client" and record.levelno >= logging.ERROR)
+    """Less what pyinfra's connector says of a host key in four lines: ours says it in one. That nobody has known any
+    host yet is none either.
+    """
+    is_known = record.levelno >= logging.ERROR or str(record.msg).startswith("Failed to load host keys")
+    return record.module != "ssh" and not (record.module == "client" and is_known)

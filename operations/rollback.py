@@ -13,6 +13,7 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api.host import Host
 
+from operations import given
 from operations.node.unit import served as node_served
 from operations.plan import history
 from operations.plan.declared import Declared, images_of
@@ -140,9 +141,8 @@ def _as_given() -> str:
     for inventory, file in itertools.pairwise(sys.argv):
         if PurePath(file).name == "deploy.py" and PurePath(inventory) != PurePath("inventory.py"):
             words += f" INVENTORY={shlex.quote(inventory)}"
-    given = [value for word, value in itertools.pairwise(sys.argv) if word == "--data"]
-    given += [word.removeprefix("--data=") for word in sys.argv if word.startswith("--data=")]
-    return f"{words} DATA={shlex.quote(' '.join(given))}" if given else words
+    data = given.given(sys.argv)
+    return f"{words} DATA={shlex.quote(' '.join(data))}" if data else words
 
 
 def _go_back(run: Run, found: Served) -> None:

@@ -3,8 +3,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 lock() { uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" "$@"; }
-lock --universal --python-version 3.11 requirements.in -o requirements.lock
-lock --universal --python-version 3.11 requirements-dev.in -o requirements-dev.lock
+lock --universal --python-version 3.11 pyproject.toml -o requirements.lock
+lock --universal --python-version 3.11 pyproject.toml requirements-dev.in -o requirements-dev.lock
 lock --universal --python-version 3.11 requirements-bench.in -o requirements-bench.lock
 lock --universal --python-version 3.11 requirements-manual.in -o requirements-manual.lock
 benchy=bench/llama-benchy

@@ -47,7 +47,7 @@ Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcri
 #: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).
 Kind = Literal["model", "adapter", "files"]
 #: Of a recipe, what says nothing about what is served.
-TOLD = frozenset({"figures", "known"})
+TOLD = frozenset({"figures", "known", "gated"})
 
 
 class Strict(BaseModel):
@@ -216,6 +216,8 @@ class Recipe(Strict):
     # the table in docs/recipes.md.
     figures: tuple[Figure, ...] = ()
     known: tuple[str, ...] = ()
+    # Whether the Hub gives the model only to a login that has accepted its terms; None: nobody has looked.
+    gated: bool | None = None
     # Whose NCCL the ranks of a cluster load: the one of torch's wheel, or the system's in the same image ([M]).
     nccl: Literal["wheel", "system"] = "wheel"
     env: dict[str, str] = {}

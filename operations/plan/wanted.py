@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,30 @@ from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 
-#: What verbs that ask no node take for the owner's.
-GROUP_DATA = Path(__file__).parents[2] / "group_data/all.py"
+#: What verbs that ask no node take for the owner's: in the current directory, or as it is shipped.
+GROUP_DATA = Path("group_data/all.py")
+SHIPPED = Path(__file__).parents[2] / GROUP_DATA
 
 
 def group_data() -> dict[str, Any]:
-    """What group_data/all.py sets; what begins with an underscore is pyinfra's."""
-    return {key: value for key, value in runpy.run_path(str(GROUP_DATA)).items() if not key.startswith("_")}
+    """What group_data/all.py sets; what begins with an underscore is pyinfra's. Raises Refusal where Python can't read
+    it.
+    """
+    file = GROUP_DATA if GROUP_DATA.is_file() else SHIPPED
+    try:
+        found = runpy.run_path(str(file))
+    except Exception as error:
+        raise Refusal(unread(error, str(file))) from None
+    return {key: value for key, value in found.items() if not key.startswith("_")}
+
+
+def unread(error: BaseException, file: str) -> Finding:
+    """A file of the owner's that Python can't read: where, and why."""
+    steps = [step for step in traceback.extract_tb(error.__traceback__) if step.filename == file]
+    line = error.lineno if isinstance(error, SyntaxError) else steps[-1].lineno if steps else None
+    place = f"{file} line {line}" if line else file
+    why = error.msg if isinstance(error, SyntaxError) else str(error)
+    return Finding(place, f"{type(error).__name__}: {why}", "it is Python: mend that line")
 
 
 def wanted(data: Mapping[str, Any]) -> Declared:

@@ -140,6 +140,20 @@ class OldImages(TypedDict):
     problems: list[str]
 
 
+class Thing(TypedDict):
+    """Something that Tandem has put on a node."""
+
+    what: str
+    bytes: int
+
+
+class Everything(TypedDict):
+    """All of it, and what could not be removed (operations/node/unit/everything.py)."""
+
+    things: list[Thing]
+    problems: list[str]
+
+
 class Status(TypedDict):
     """What `make status` says of a node (operations/node/look/status.py). `away`: node -> since when; `alone`: since
     when it serves alone, or empty.

@@ -1,5 +1,7 @@
 """`make doctor`: what no log says, on every node and between them. Changes nothing; 1 when something is bad."""
 
+from dataclasses import asdict
+
 from pyinfra import host, inventory
 from pyinfra.api.exceptions import DeployError
 
@@ -11,7 +13,7 @@ from operations.plan.images import engine_image
 from operations.plan.plan import as_a_whole, ports_by_node
 from operations.plan.wanted import wanted
 from operations.run import this_run
-from operations.verbs.report import refusals_told
+from operations.verbs.report import refusals_told, say_json, wants_json
 
 run = this_run()
 if run.speaks(host):
@@ -25,7 +27,8 @@ if run.speaks(host):
     network = str(host.data.get("_net", "1")) != "0"
     dead = {absence.name: absence for absence in run.absent}
     seen = Seen(dead=dead, needs_rails=knobs.topology != "solo" and len(hosts) > 1, wanted_mtu=knobs.fabric_mtu)
-    table.announce(len(hosts), network=network)
+    if not wants_json():
+        table.announce(len(hosts), network=network)
     examination = Examination(run.answering, seen)
     examination.look(knobs.model_store, image, ports, knobs.rail_subnets)
     examination.load(image)
@@ -37,6 +40,9 @@ if run.speaks(host):
         else:
             seen.skipped = ("net",)
     symptoms = diagnose(seen, ports)
-    table.show(symptoms, figures(seen), len(hosts))
+    if wants_json():
+        say_json(symptoms=[asdict(symptom) for symptom in symptoms], figures=figures(seen))
+    else:
+        table.show(symptoms, figures(seen), len(hosts))
     if bad := sum(symptom.severity == BAD for symptom in symptoms):
         raise DeployError(f"{bad} bad thing(s) were found")

@@ -5,8 +5,12 @@ from pyinfra import host
 from operations.node.door import endpoint
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.verbs.report import endpoint_lines, everywhere
+from operations.verbs.report import absent_lines, endpoint_lines, everywhere, say_json, wants_json
 
 run = this_run()
 if run.speaks(host):
-    endpoint_lines(everywhere(run, run.answering, lambda each: ask_or_none(each, endpoint.main), 60))
+    answers = everywhere(run, run.answering, lambda each: ask_or_none(each, endpoint.main), 60)
+    if wants_json():
+        say_json(nodes=answers, absent=absent_lines(run))
+    else:
+        endpoint_lines(answers)

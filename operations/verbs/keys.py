@@ -7,7 +7,7 @@ from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.keys import KeysTold
 from operations.verbs.key_words import DEADLINE_S, added_up, key_table
-from operations.verbs.report import absent_lines, everywhere, say, the_head
+from operations.verbs.report import absent_lines, everywhere, say, say_json, the_head, wants_json
 
 run = this_run()
 if run.speaks(host):
@@ -18,5 +18,8 @@ if run.speaks(host):
     # It may have fallen silent.
     the_head(run)
     rows, lines = added_up(answers.pop(head.name), answers)
-    key_table(rows)
-    say([*lines, *absent_lines(run)])
+    if wants_json():
+        say_json(keys=rows, remarks=lines, absent=absent_lines(run))
+    else:
+        key_table(rows)
+        say([*lines, *absent_lines(run)])

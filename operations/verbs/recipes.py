@@ -1,4 +1,7 @@
-"""`make recipes [DIR=...]`: the recipes of a folder, and what the lint says of each, without a node."""
+"""`tandem recipes`, `make recipes [DIR=...] [RECIPE=...]`: Tandem's own for who chooses one, without a node.
+
+Of another folder what the lint says of each.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ from operations.plan.judge import lint
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.plain import plain
 from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal, Remark
+from operations.plan.refusal import Finding, Refusal, Remark, nearest
 from operations.plan.wanted import group_data
+from operations.verbs import recipe_table, recipe_view
+from operations.verbs.recipe_remarks import grouped
 
 #: Seconds of computing that one recipe may take; lines that are said of it; names of a kind that are listed.
 SECONDS, LINES, NAMES = 5.0, 40, 8
@@ -32,13 +37,52 @@ FOLDERS, FILES = 20_000, 5_000
 COLUMNS = ("name", "format", "engine", "topologies", "verdict")
 
 
-def main(folder: str = "") -> int:
-    """Prints the table, and under it what stands in the way or should be known; 2 for a folder that is none."""
+def main(folder: str = "", name: str = "") -> int:
+    """Tandem's own for who chooses; `folder`: the recipes there, with what the lint says; `name`: one of them alone.
+
+    2 for a folder that is none, and for a name that nobody has.
+    """
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
     place = Path(os.path.expanduser(folder) if folder else FOLDER)
     if not place.is_dir():
         print(f"{plain(str(place))} is no folder; DIR= names one with recipes in it", file=sys.stderr)
         return 2
+    try:
+        if name:
+            _show(console, _file(place, name) if folder else FOLDER / f"{recipe_view.named(name)}.yaml")
+            return 0
+    except Refusal as refusal:
+        for finding in refusal.findings:
+            print(f"{finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
+        return 2
+    if folder:
+        _judge(console, place)
+        return 0
+    console.print("Begin with one of these:", *recipe_view.picks(), "", sep="\n", soft_wrap=True)
+    console.print(recipe_view.table(recipe_table.shipped()))
+    console.print("", *recipe_view.FOOT, sep="\n", soft_wrap=True)
+    return 0
+
+
+def _show(console: Console, file: Path) -> None:
+    recipe = load_file(file)
+    console.print(*recipe_view.one(recipe, judged(recipe)[1]), sep="\n", soft_wrap=True)
+
+
+def _file(place: Path, name: str) -> Path:
+    """That of a recipe in a folder, by its name there; raises Refusal with the nearest."""
+    files = {str(file.relative_to(place).with_suffix("")): file for file in yaml_files(place, [])}
+    alike = [each for key, each in files.items() if name in (key, each.stem, each.name)]
+    if not alike:
+        otherwise = f"`tandem recipes --dir {plain(str(place))}` lists them"
+        raise Refusal(Finding("recipes", f"no recipe there is named `{name}`", nearest(name, files, otherwise)))
+    return alike[0]
+
+
+def _judge(console: Console, place: Path) -> None:
+    """The table of a folder, and under it what stands in the way or should be known."""
     table = Table(*COLUMNS, box=None, pad_edge=False)
+    said: list[tuple[str, str]] = []
     told: list[str] = []
     others: dict[str, list[str]] = {}
     for file in yaml_files(place, told):
@@ -58,14 +102,12 @@ def main(folder: str = "") -> int:
         name = name.removesuffix(file.suffix)
         table.add_row(name, *row)
         more = [f"... and {len(lines) - LINES} more"] if len(lines) > LINES else []
-        told += [f"{name}: {line}" for line in [*lines[:LINES], *more]]
+        said += [(name, line) for line in [*lines[:LINES], *more]]
     if others:
         told.append(_skipped(others))
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
     console.print(table if table.row_count else f"no recipe (*.yaml, *.yml) is in {plain(str(place))}")
-    for line in told:
+    for line in [*grouped(said), *told]:
         console.print(line, soft_wrap=True)
-    return 0
 
 
 def yaml_files(place: Path, told: list[str]) -> list[Path]:
@@ -158,4 +200,4 @@ def _declared() -> dict[str, Any]:
 if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main("".join(sys.argv[1:2]), os.environ.get("RECIPE", "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import gevent
+from pyinfra import host as asked_at
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 from rich.console import Console
@@ -115,6 +117,16 @@ def the_head(run: Run) -> list[Host]:
     return [head]
 
 
+def wants_json() -> bool:
+    """Whether a program reads it (`--json`)."""
+    return bool(asked_at.data.get("_json"))
+
+
+def say_json(**answer: object) -> None:
+    """One JSON object on standard output."""
+    say([json.dumps(answer)])
+
+
 def say(lines: Sequence[str]) -> None:
     """Lines of text, as they are; whoever has read enough (`| head`) may close the pipe."""
     try:
@@ -147,8 +159,8 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
             print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
 
 
-def verify_table(repos: Sequence[str], answers: dict[str, Verified]) -> list[str]:
-    """A row for each node and model; returns what is wrong, where a node has not all of them whole.
+def verify_table(repos: Sequence[str], answers: dict[str, Verified], shown: bool = True) -> list[str]:
+    """A row for each node and model, if `shown`; returns what is wrong, where a node has not all of them whole.
 
     Nodes are held against the first that answers: the head, unless that is away.
     """
@@ -164,7 +176,8 @@ def verify_table(repos: Sequence[str], answers: dict[str, Verified]) -> list[str
             size = sum(file["size"] for file in state["files"].values()) / 1e9
             verdict = f"{len(said)} problem(s)" if said else how
             table.add_row(name, repo, str(len(state["files"])), f"{size:.2f}", verdict, f"{state['seconds']:.1f}")
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    if shown:
+        Console(width=None if sys.stdout.isatty() else 200).print(table)
     return problems
 
 

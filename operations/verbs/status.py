@@ -17,7 +17,7 @@ from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.unit import Status
-from operations.verbs.report import absent_lines, everywhere, status_table
+from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.
 DEADLINE_S = 60
@@ -44,4 +44,7 @@ if run.speaks(host):
     answers: dict[str, Status] = everywhere(
         run, run.answering, lambda each: ask_or_none(each, status.main, keep, declared[each.name], only), DEADLINE_S
     )
-    status_table(answers, absent_lines(run, answers))
+    if wants_json():
+        say_json(nodes=answers, absent=absent_lines(run, answers))
+    else:
+        status_table(answers, absent_lines(run, answers))

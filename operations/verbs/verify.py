@@ -12,7 +12,7 @@ from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
 from operations.shapes.model import Place, Verified
-from operations.verbs.report import absent_lines, everywhere, refusals_told, say, verify_table
+from operations.verbs.report import absent_lines, everywhere, refusals_told, say, say_json, verify_table, wants_json
 
 
 def _verified(store: str, models: list[Place], deep: bool, on: Host) -> Verified | None:
@@ -25,19 +25,22 @@ if run.speaks(host):
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
     names = [each.name for each in inventory]
-    problems, asked = list[str](), False
+    problems, told = list[str](), dict[str, dict[str, Verified]]()
     away = absent_lines(run)
-    say(away)
+    if not wants_json():
+        say(away)
     for model in models:
         hosts = [each for each in run.answering if each.name in model.lies_on(names)]
         if not hosts:
             continue
-        asked = True
         places = [each.place for each in model.recipe.models]
         deep = bool(host.data.get("_deep"))
         answers = everywhere(run, hosts, partial(_verified, declared.knobs.model_store, places, deep))
-        problems += verify_table([each.repo for each in model.recipe.models], answers)
-    if not asked:
+        told[model.name] = answers
+        problems += verify_table([each.repo for each in model.recipe.models], answers, shown=not wants_json())
+    if wants_json():
+        say_json(models=told, problems=problems, absent=away)
+    if not told:
         raise DeployError("no node that serves can be asked: " + "; ".join(away))
     if problems:
         raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")

@@ -107,7 +107,7 @@ def test_without_the_head_nothing_is_deployed(tmp_path: Path, topology: str) -> 
 
 def test_without_any_node_each_has_its_line(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, [OFF, OFF], "-y")
-    assert outcome.code == 1 and "Traceback" not in outcome.text
+    assert outcome.code == 3 and "Traceback" not in outcome.text
     assert outcome.text.count(REFUSED) == 2
     assert "pyinfra error: no node answers" in outcome.text
 
@@ -119,7 +119,7 @@ def test_a_limit_that_fits_no_node_is_refused(tmp_path: Path) -> None:
 
 def test_an_inventory_without_nodes_is_refused(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, [], "-y")
-    assert outcome.code == 1 and "the inventory names no node" in outcome.text
+    assert outcome.code == 2 and "inventory  names no node" in outcome.text
 
 
 def test_in_a_deploy_one_failure_still_stops_the_other_node(tmp_path: Path) -> None:

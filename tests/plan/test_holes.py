@@ -212,7 +212,7 @@ def test_the_proxys_locked_packages_and_ours_are_held_against_the_list(monkeypat
     critical = {hole.advisory.id: hole for hole in verdict.critical}
     assert set(critical) == {"CVE-2026-49468", "CVE-2025-32434"}
     assert "files/images/proxy/requirements.in, `make lock`" in critical["CVE-2026-49468"].remedy
-    assert "raise it in requirements.in" in critical["CVE-2025-32434"].remedy
+    assert "raise it in pyproject.toml" in critical["CVE-2025-32434"].remedy
     listens = holes.judge(recipe(), knobs(topology="solo", proxy_bind="loopback"))
     assert "CVE-2026-49468" not in {hole.advisory.id for hole in listens.critical}
 

@@ -206,7 +206,8 @@ def test_a_hostile_file_gets_its_line_and_the_next_one_is_read(
         os.truncate(file, 2**30)
     (tmp_path / "b-good.yaml").write_text(GOOD)
     out = told(tmp_path, capsys)
-    assert said in out and "b-good: remark: it names no revision" in out
+    assert said in out
+    assert any("it names no revision" in line and "b-good" in line for line in out.splitlines())
     assert "unreadable" not in out and "Planted0" not in out and "1234567890123" not in out
     assert max(len(line) for line in out.splitlines()) < 2000
 
@@ -258,7 +259,7 @@ def test_names_of_files_are_shown_as_they_are(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / os.fsdecode(b"latin-\xfc.yaml")).write_text(GOOD)
     out = told(tmp_path, capsys)
     for shown in ("[bold]x", "[x", "a b", "new line", ":smile:", "\\x1b[31mred", "latin-\\udcfc"):
-        assert f"{shown}: remark" in out
+        assert any(line.startswith(f"{shown} ") and "ok, 3 remark(s)" in line for line in out.splitlines())
     assert "\x1b" not in out
 
 

@@ -63,7 +63,7 @@ class Hole:
         if self.part.where == "proxy":
             return f"{newer}: raise it in files/images/proxy/requirements.in, `make lock`"
         if self.part.where == "controller":
-            return f"{newer}: raise it in requirements.in, `make lock`"
+            return f"{newer}: raise it in pyproject.toml, `make lock`"
         return f"{newer}: sudo apt update && sudo apt full-upgrade on {self.part.where}"
 
 

@@ -1,0 +1,50 @@
+"""`tandem init` and `tandem recipes`: what an owner types before there is anything to deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from operations.command.groups import CHOOSE, DAILY, verb
+
+
+@verb(
+    DAILY,
+    "tandem init",
+    "tandem init ~/sparks --nodes spark-1.local,spark-2.local --user me --for chat --reach home --people 4",
+)
+def init(
+    folder: Annotated[Path, typer.Argument(help="Your folder; it is made where it is not there.")] = Path("."),
+    nodes: Annotated[str, typer.Option(help="Names or addresses of the Sparks, the head first, commas between.")] = "",
+    user: Annotated[str, typer.Option(help="The login on the Sparks, where it is not yours here.")] = "",
+    model: Annotated[str, typer.Option(help="A recipe's name (`tandem recipes`), or the path of one.")] = "",
+    purpose: Annotated[
+        str, typer.Option("--for", help="In place of --model, what for: chat, coding, one-spark, most-users.")
+    ] = "",
+    reach: Annotated[str, typer.Option(help="Who may reach it: this (the Sparks alone), home, all.")] = "",
+    people: Annotated[int | None, typer.Option(help="How many people use it.", min=1)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; what is not given has its default.")] = False,
+) -> int:
+    """Find your Sparks, ask three questions, and write your folder. Again: change what is there."""
+    from operations.verbs.init import init as begin
+
+    return begin(
+        folder, nodes=nodes, user=user, model=model, purpose=purpose, reach=reach, people=people, is_asking=not yes
+    )
+
+
+@verb(CHOOSE, "tandem recipes", "tandem recipes qwen3.6-35b-a3b-nvfp4", "tandem recipes --dir ~/recipes")
+def recipes(
+    name: Annotated[str, typer.Argument(help="Show this one alone.")] = "",
+    folder: Annotated[str, typer.Option("--dir", help="A folder of recipes that are not Tandem's.")] = "",
+    fetch: Annotated[str, typer.Option(help="Fetch the mods of foreign recipes first: URL@COMMIT.")] = "",
+) -> int:
+    """The recipes that can be chosen, or one of them."""
+    from operations.verbs import fetch as fetching
+    from operations.verbs import recipes as listing
+
+    if fetch and (code := fetching.main(fetch)):
+        return code
+    return listing.main(folder, name)

@@ -1,0 +1,79 @@
+"""What helps to choose: advice, measurements, and what came of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Annotated
+
+import typer
+
+from operations.command import running
+from operations.command.at import At
+from operations.command.groups import CHOOSE, verb
+from operations.plan.refusal import Finding, Refusal
+
+
+@verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')
+def advise(
+    at: At,
+    load: Annotated[str, typer.Argument(help="Who asks for what: users, a kind of use, what is to be kept.")],
+    recipe: Annotated[str, typer.Option(help="A recipe's name, or `any`; else the declared one.")] = "",
+    nodes: Annotated[str, typer.Option(help="How many Sparks; `2,3,4` compares.")] = "",
+    run: Annotated[str, typer.Option(help="A run of `tandem bench` to take figures from.")] = "",
+    detail: Annotated[bool, typer.Option("--detail", help="Say where each figure is from.")] = False,
+) -> int:
+    """Which topology, as a command, and why."""
+    words = {"LOAD": load, "RECIPE": recipe, "NODES": nodes, "RUN": run, "DETAIL": "1" if detail else ""}
+    return _bench(at, "bench.advise", words)
+
+
+@verb(CHOOSE, "tandem bench", 'tandem bench --topologies "solo cluster replicas" --for 30m', knobs=True)
+def bench(
+    at: At,
+    topologies: Annotated[str, typer.Option(help="Measure these in turn; what is declared is put back.")] = "",
+    profile: Annotated[str, typer.Option(help="What is asked (docs/bench.md).")] = "",
+    users: Annotated[str, typer.Option(help="Users at once: `1 4 16`.")] = "",
+    seconds: Annotated[str, typer.Option("--for", help="How long to measure: `30m`.")] = "",
+    slo: Annotated[str, typer.Option(help="What counts as good enough: `ttft=2s`.")] = "",
+    repeats: Annotated[str, typer.Option(help="Rounds, where no time is given.")] = "",
+    targets: Annotated[str, typer.Option(help="`proxy`, `engines` or both.")] = "",
+    prompt: Annotated[str, typer.Option(help="Tokens of a prompt: `500 8000`.")] = "",
+    answer: Annotated[str, typer.Option(help="Tokens of an answer.")] = "",
+    prompts: Annotated[str, typer.Option(help="A file of your own prompts, with `--profile owner`.")] = "",
+    seed: Annotated[str, typer.Option(help="What prompts are made from: the same seed, the same prompts.")] = "",
+    client_from: Annotated[str, typer.Option("--from", help="Where it asks from: `controller` or `head`.")] = "",
+    run: Annotated[str, typer.Option(help="The folder of a run that was broken off.")] = "",
+) -> int:
+    """Measure what is deployed, or several topologies in turn."""
+    words = {"TOPOLOGIES": topologies, "PROFILE": profile, "USERS": users, "FOR": seconds, "SLO": slo, "RUN": run}
+    words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts, "PROMPT": prompt, "ANSWER": answer}
+    words |= {"SEED": seed, "FROM": client_from}
+    return _bench(at, "bench", words, needs="aiohttp")
+
+
+@verb(CHOOSE, "tandem report", "tandem report bench-runs/2026-11-26-1 --against bench-runs/2026-11-20-1")
+def report(
+    at: At,
+    run: Annotated[str, typer.Argument(help="The run's folder; the newest without it.")] = "",
+    against: Annotated[str, typer.Option(help="Another run's folder, to compare with.")] = "",
+    figures: Annotated[str, typer.Option(help="Which figures (docs/advise.md).")] = "",
+    out: Annotated[str, typer.Option(help="The folder that it is written into.")] = "",
+) -> int:
+    """A run of `tandem bench` as a page, Markdown and CSV."""
+    return _bench(
+        at, "bench.report", {"RUN": run, "AGAINST": against, "FIGURES": figures, "OUT": out}, needs="matplotlib"
+    )
+
+
+def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
+    """Runs a part of `bench` in the owner's folder, which its runs are in too. Raises Refusal where a package that it
+    needs is not installed.
+    """
+    if needs and importlib.util.find_spec(needs) is None:
+        remedy = (
+            "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
+        )
+        raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
+    words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
+    return running.wait([sys.executable, "-u", "-m", module], more=words)

@@ -1,0 +1,117 @@
+"""The application and its groups of verbs; what each verb's help has besides its words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from operations.command.at import At, enter
+
+Verb = TypeVar("Verb", bound=Callable[..., int])
+
+#: In the order in which `tandem --help` has them.
+DAILY, KEYS, CHOOSE, EXAMINE, LAB, DEVELOP = (
+    "Daily",
+    "Keys of clients",
+    "Choose",
+    "Examine",
+    "The lab: rehearse without Sparks (in the clone)",
+    "For who works on Tandem itself (in the clone)",
+)
+#: How every verb ends.
+EXITS = {
+    0: "done",
+    1: "it failed, or what was examined is bad",
+    2: "a word was not understood: no node was asked",
+    3: "no node answers: nothing was changed",
+    130: "you ended it (Ctrl-C)",
+}
+
+app = typer.Typer(
+    name="tandem",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+#: What a verb takes that asks nodes, in the place of its `at`.
+_AT = {
+    "knobs": (
+        Annotated[
+            list[str] | None, typer.Argument(metavar="[KNOB=VALUE]...", help="Knobs for this run (docs/knobs.md).")
+        ],
+        None,
+    ),
+    "folder": (
+        Annotated[
+            Path, typer.Option("--folder", "-C", envvar="TANDEM_FOLDER", help="Your folder: inventory.py, group_data.")
+        ],
+        Path("."),
+    ),
+    "inventory": (
+        Annotated[Path | None, typer.Option("--inventory", envvar="TANDEM_INVENTORY", help="Another inventory.")],
+        None,
+    ),
+    "data": (
+        Annotated[list[str] | None, typer.Option("--data", metavar="KNOB=VALUE", help="A knob for this run.")],
+        None,
+    ),
+}
+Model = Annotated[str, typer.Option("--model", help="Of several models the one that this is about.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on standard output.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")]
+
+
+def verb(group: str, *examples: str, name: str = "", knobs: bool = False) -> Callable[[Verb], Verb]:
+    """Makes a function a verb of `group`: `name` where it is not the function's, `examples` at the end of its help.
+
+    One whose first argument is `at` gets the owner's folder, with the options for it; with `knobs` it takes them as
+    words of its own too.
+    """
+
+    def add(function: Verb) -> Verb:
+        called = name or function.__name__.replace("_", "-")
+        ends = ", ".join(f"{code} {why}" for code, why in EXITS.items())
+        told = "\n\n".join((*(f"Example: {each}" for each in examples), f"Exit codes: {ends}."))
+        app.command(called, rich_help_panel=group, epilog=told)(_with_owner(function, knobs))
+        return function
+
+    return add
+
+
+def put_in_order() -> None:
+    """Groups in their order, verbs of each as they were made."""
+    order = (DAILY, KEYS, CHOOSE, EXAMINE, LAB, DEVELOP)
+    app.registered_commands.sort(key=lambda each: order.index(each.rich_help_panel))
+
+
+def _with_owner(function: Callable[..., int], knobs: bool) -> Callable[..., int]:
+    """`at` in a verb's signature stands for the options that say where the owner's things are."""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = dict(signature.parameters)
+    if parameters.pop("at", None) is None:
+        return function
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _AT.items()
+        if knobs or name != "knobs"
+    ]
+    positional = [each for each in parameters.values() if each.default is inspect.Parameter.empty]
+
+    @wraps(function)
+    def called(**given: Any) -> int:
+        folder, inventory = given.pop("folder"), given.pop("inventory")
+        data = (*(given.pop("knobs", None) or ()), *(given.pop("data", None) or ()))
+        at: At = enter(folder, inventory, data)
+        return function(at, **given)
+
+    rest = [each for each in parameters.values() if each not in positional]
+    keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*positional, *added, *rest)]
+    called.__signature__ = signature.replace(parameters=keyword)  # type: ignore[attr-defined]
+    return called

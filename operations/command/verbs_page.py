@@ -1,0 +1,59 @@
+"""`make manual-pages`: docs/verbs.md, made of the verbs themselves."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+
+from operations.command import app as _all_verbs  # noqa: F401 (the verbs are made)
+from operations.command.groups import EXITS, app
+
+HEAD = """# Verbs
+
+Made of the command itself by `make manual-pages`. `tandem --help` lists all
+verbs, `tandem VERB --help` says what each takes.
+
+```sh
+uv tool install .           # or: pipx install .
+tandem --install-completion # Tab completes verbs and options
+./tandem status             # in the clone, without an installation
+```
+
+Verbs that ask nodes work in your folder: the one with `inventory.py` and `group_data`. It is the current directory, or
+`--folder` names it. `--inventory FILE` takes other nodes.
+
+[Knobs](knobs.md) for one run stand behind the verb: `tandem apply topology=solo`.
+They are checked before a node is asked.
+
+`--json` is for programs. Answers go to standard output, remarks and faults to standard error.
+
+"""
+FOOT = """
+## With make, or pyinfra alone
+
+In the clone `make VERB` and `pyinfra inventory.py deploy.py` do the same. make takes `INVENTORY=`,
+`DATA="knob=value"` and `MODEL=`. Its other words stand in capital letters: `make key NAME=alice`, `make verify DEEP=1`.
+`make help` lists all of them.
+"""
+
+
+def page() -> str:
+    """The whole file."""
+    codes = "".join(f"| {code} | {why} |\n" for code, why in EXITS.items())
+    return f"{HEAD}| it ends with | when |\n|---|---|\n{codes}{''.join(_groups())}{FOOT}"
+
+
+def _groups() -> Iterator[str]:
+    for group, verbs in groupby(app.registered_commands, key=lambda each: str(each.rich_help_panel)):
+        yield f"\n## {group}\n\n| verb | what it does |\n|---|---|\n"
+        for each in verbs:
+            assert each.callback is not None
+            what = " ".join((each.callback.__doc__ or "").split("\n\n")[0].split())
+            examples = re.findall(r"Example: (.*)", each.epilog or "")
+            yield f"| {'<br>'.join(f'`{example}`' for example in examples)} | {what} |\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

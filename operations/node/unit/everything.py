@@ -1,0 +1,67 @@
+"""All that Tandem has put on this node, and its removal: images, models, its own folders, the fabric's settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from operations.node.commands import docker_inspect, output
+from operations.node.login import expand
+from operations.paths import ETC, FABRIC, PROVEN, VAR
+from operations.shapes.unit import Everything, Thing
+
+_OURS = r"tandem/\w+:[0-9a-f]{12}"
+#: What ETC and VAR are, in an owner's words.
+_FOLDERS = {ETC: "settings, and secrets: every key of a client", VAR: "compiled kernels, counts of keys, metrics"}
+
+
+def main(store: str, remove: bool = False) -> Everything:
+    """`store`: the folder of the Hub's client, which the owner may have models of their own in: what Tandem has proven
+    counts. With `remove` all of it is gone afterwards, but for `problems`.
+    """
+    images, folders = list(_images()), [*_models(expand(store)), *(Path(each) for each in (ETC, VAR))]
+    things: list[Thing] = [{"what": f"image {' '.join(names)}", "bytes": size} for names, size in images]
+    things += [{"what": _told(folder), "bytes": _size(folder)} for folder in folders if folder.is_dir()]
+    settings = [Path(each) for each in FABRIC if Path(each).is_file()]
+    things += [{"what": f"{file} (the fabric)", "bytes": file.stat().st_size} for file in settings]
+    problems = list[str]()
+    if remove:
+        for names, _ in images:
+            if not output("docker", "rmi", *names, timeout_s=600):
+                problems.append(f"{names[0]} is still in use: docker ps --all --filter ancestor={names[0]}")
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            problems += [f"{folder} can't be removed"] if folder.exists() else []
+        for file in settings:
+            file.unlink(missing_ok=True)
+    return {"things": things, "problems": problems}
+
+
+def _images() -> Iterator[tuple[list[str], int]]:
+    """All names of each image that has one of Tandem's, and its bytes; under another name it would stay."""
+    names = output("docker", "images", "--format", "{{.Repository}}:{{.Tag}}").split()
+    found = docker_inspect("image", *(name for name in names if re.fullmatch(_OURS, name)))
+    for image in {each["Id"]: each for each in found}.values():
+        yield [*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())], int(image.get("Size", 0))
+
+
+def _models(store: str) -> list[Path]:
+    """Folders of models whose content has been proven here."""
+    return sorted(Path(store, each.name) for each in Path(PROVEN).glob("models--*") if Path(store, each.name).is_dir())
+
+
+def _told(folder: Path) -> str:
+    if str(folder) in _FOLDERS:
+        return f"{folder}: {_FOLDERS[str(folder)]}"
+    return f"model {'/'.join(folder.name.split('--')[1:])} in {folder.parent}"
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files in it; a link counts nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        total += sum(file.lstat().st_size for name in names if not (file := Path(place, name)).is_symlink())
+    return total

@@ -1,0 +1,134 @@
+"""Tandem's recipes for who chooses one: four picks, a table, or one recipe with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from bench.advise import models
+from bench.advise.kv import context
+from operations.plan.cost import Cost, cost, lasting
+from operations.plan.engines import ENGINES
+from operations.plan.engines.base import count
+from operations.plan.formats import FOLDER
+from operations.plan.picks import PICKS
+from operations.plan.recipe import Recipe
+from operations.plan.refusal import Finding, Refusal, nearest
+from operations.verbs.recipe_table import free, published, shipped
+
+COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "token", "one user", "most")
+FOOT = (
+    "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
+    "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
+    "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
+    "More of one: tandem recipes NAME. What fits your load: tandem advise.",
+)
+
+
+def picks() -> Iterator[str]:
+    """The four that an owner may begin with, a line each."""
+    title, name = (max(len(getattr(pick, each)) for pick in PICKS) for each in ("title", "recipe"))
+    for pick in PICKS:
+        yield f"  {pick.title:{title}}  {pick.recipe:{name}}  {pick.why}"
+
+
+def table(recipes: Sequence[Recipe]) -> Table:
+    """A row for each."""
+    found = Table(box=None, pad_edge=False)
+    for number, name in enumerate(COLUMNS):
+        found.add_column(name, justify="left" if number < 2 else "right", no_wrap=number == 0)
+    for recipe in recipes:
+        found.add_row(*_row(recipe))
+    return found
+
+
+def _row(recipe: Recipe) -> Sequence[str]:
+    memory = max(free(recipe), key=lambda each: int(each.rpartition(" ")[2])).rpartition(" ")[2]
+    alone = [each.tokens_per_second for each in recipe.figures if each.users == 1]
+    most = max(recipe.figures, key=lambda each: each.tokens_per_second, default=None)
+    return (
+        recipe.name,
+        ", ".join(runs_in(recipe)),
+        f"{_cost(recipe).disk_gb:.0f}",
+        memory,
+        _context(recipe),
+        _at_once(recipe),
+        token(recipe),
+        f"{max(alone):.0f}" if alone else "-",
+        f"{most.tokens_per_second:.0f} for {most.users}" if most and most.users > 1 else "-",
+    )
+
+
+def runs_in(recipe: Recipe) -> list[str]:
+    """Its topologies; `cluster of 4` where two nodes are too few."""
+    return [f"{each} of {recipe.min_nodes}" if recipe.min_nodes > 2 else each for each in recipe.topologies]
+
+
+def token(recipe: Recipe) -> str:
+    """Whether the Hub wants a token for the model; `?`: nobody has looked."""
+    return "?" if recipe.gated is None else "yes" if recipe.gated else "no"
+
+
+def _cost(recipe: Recipe) -> Cost:
+    return cost(recipe, recipe.topologies[0], max(2, recipe.min_nodes))
+
+
+def _context(recipe: Recipe) -> str:
+    tokens = count(recipe.flag(ENGINES[recipe.engine].CONTEXT)) or context(recipe, models.of(recipe))
+    if not tokens:
+        return "?"
+    if tokens % 2**20 == 0:
+        return f"{tokens // 2**20}M"
+    return f"{tokens // 2**10}K" if tokens % 2**10 == 0 else f"{tokens // 1000}k"
+
+
+def _at_once(recipe: Recipe) -> str:
+    said = recipe.flag(ENGINES[recipe.engine].REQUESTS)
+    return str(said) if said else "open"
+
+
+def one(recipe: Recipe, lines: Sequence[str]) -> Iterator[str]:
+    """All that is known of a recipe; `lines`: what the lint says of it."""
+    costs = _cost(recipe)
+    for pick in PICKS:
+        if pick.recipe == recipe.name:
+            yield f"{recipe.name}: the pick for {pick.title} ({pick.why})"
+            break
+    else:
+        yield recipe.name
+    image = recipe.image.partition("@")[0]
+    told = {
+        "what for": recipe.description,
+        "model": f"{recipe.model.repo}, clients call it {recipe.served_name}",
+        "engine": f"{recipe.engine} {recipe.engine_version or '(version unknown)'}, {image}",
+        "runs in": ", ".join(runs_in(recipe)),
+        "download": f"{costs.model_gb:.0f} GB of model, at most {costs.image_gb:.0f} GB of image"
+        if costs.model_gb
+        else "?",
+        "disk": f"{costs.disk_gb:.0f} GB on each node",
+        "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
+        "context": f"{_context(recipe)} tokens of question and answer together",
+        "at once": f"{_at_once(recipe)} requests on each engine",
+        "token": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(token(recipe), "not known"),
+        "published": "; ".join(published(recipe.figures)) or "nothing",
+        "first start": f"up to {lasting(recipe.load_minutes)} behind the download",
+        "source": recipe.source,
+    }
+    yield from (f"  {name:11}  {text}" for name, text in told.items())
+    yield from (f"  {'known':11}  {text}" for text in recipe.known)
+    yield from (f"  {line}" for line in lines)
+    yield f'Choose it: tandem init --model {recipe.name}, or recipe = "{recipe.name}" in group_data/all.py'
+
+
+def named(name: str) -> str:
+    """The name of one of Tandem's own; raises Refusal with the nearest."""
+    names = [recipe.name for recipe in shipped()]
+    if name in names or (FOLDER / f"{name}.yaml").is_file():
+        return name
+    alike = [each for each in names if name.lower() in each]
+    if alike:
+        more = f"did you mean `{alike[0]}`?" if len(alike) == 1 else f"do you mean one of: {', '.join(alike[:4])}?"
+    else:
+        more = nearest(name.lower(), names, "`tandem recipes` lists them")
+    raise Refusal(Finding("recipes", f"no recipe is named `{name}`", more))

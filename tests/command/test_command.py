@@ -1,0 +1,300 @@
+"""`tandem` as an owner types it: a process of its own, real pyinfra, nodes that are off or answer from a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tomllib
+from typer.main import get_command
+
+from operations.command import app as _all_verbs  # noqa: F401 (the verbs are made)
+from operations.command.groups import DEVELOP, EXITS, LAB, app
+from tests.deploy.fake import NAMES, deploy, fresh, look, planned
+from tests.plan.samples import ROOT
+
+HELP = Path(__file__).with_name("help.txt")
+OFF = 'nodes = [("spark-1", {"ssh_hostname": "127.0.0.1", "ssh_port": 1}), '
+OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 1})]\n'
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
+
+
+def tandem(folder: Path, *words: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """What comes of a line, typed in a folder."""
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(root)}
+    argv, nobody = [sys.executable, "-m", "operations.command", *words], subprocess.DEVNULL
+    return subprocess.run(argv, cwd=folder, env=environment, stdin=nobody, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def off(tmp_path: Path) -> Path:
+    """An owner's folder whose two nodes do not answer."""
+    (tmp_path / "inventory.py").write_text(OFF)
+    return tmp_path
+
+
+def verbs() -> list[str]:
+    return [str(each.name) for each in app.registered_commands]
+
+
+def test_the_help_is_as_it_was_read() -> None:
+    """A line that changes is read by somebody: GOLDEN=write keeps it."""
+    said = tandem(ROOT, "--help")
+    assert said.returncode == 0, said.stderr
+    if os.environ.get("GOLDEN") == "write":
+        HELP.write_text(said.stdout)
+    assert said.stdout == HELP.read_text()
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_each_verb_has_an_example_that_is_understood(name: str) -> None:
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert command.help and f"{EXITS[3]}" in command.epilog
+    examples = re.findall(r"Example: (.*)", command.epilog)
+    assert examples
+    for example in examples:
+        words = shlex.split(re.sub(r'^eval "\$\((.*)\)"$', r"\1", example).split(" > ")[0])
+        assert words[:2] == ["tandem", name]
+        command.make_context(name, words[2:])
+
+
+def test_every_program_that_make_asks_has_its_verb() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    sources = "".join(each.read_text() for each in (ROOT / "operations/command").glob("*.py"))
+    asked = set(re.findall(r"\$\(call ask,(\w+)", makefile)) | {"down"}
+    assert len(asked) > 12
+    assert {each for each in asked if f'(at, "{each}"' not in sources} == set()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["staus"], "no verb is named `staus`: did you mean `status`?"),
+        (["xyzzy"], "no verb is named `xyzzy`: `tandem --help` lists them"),
+        (["status", "--jsn"], "No such option: --jsn (Possible options: --json); `tandem status --help`"),
+        (["key"], "Missing argument 'name'; `tandem key --help` lists what there is"),
+        (["status", "--folder", "nowhere"], "folder: nowhere is no folder; name yours"),
+    ],
+)
+def test_what_is_not_understood_is_one_line(off: Path, typed: list[str], said: str) -> None:
+    done = tandem(off, *typed)
+    assert done.returncode == 2 and done.stdout == ""
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
+    done = tandem(tmp_path, "status")
+    assert done.returncode == 2
+    expected = f"folder: no inventory.py is in {tmp_path}; name yours with --folder; `tandem init FOLDER` makes one"
+    assert done.stderr == f"tandem: {expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "remedy"),
+    [
+        (["topolgy=solo"], "no knob is named `topolgy`", "did you mean `topology`?"),
+        (["topology=sollo"], "topology='sollo': expected one of: solo, cluster, replicas", "change `topology`"),
+        (["topology", "=", "replicas"], "`topology` is no knob=value", "write topology=replicas"),
+        (["topology = replicas"], "`topology = replicas` is no knob=value", "write topology=replicas"),
+        (["solo"], "`solo` is no knob=value", "write knob=value, without spaces"),
+    ],
+)
+@pytest.mark.parametrize("by", ["tandem", "pyinfra"])
+def test_knobs_are_checked_before_a_node_is_asked(off: Path, by: str, typed: list[str], said: str, remedy: str) -> None:
+    if by == "tandem":
+        done = tandem(off, "apply", *typed)
+    else:
+        data = [word for each in typed for word in ("--data", each)]
+        argv = [sys.executable, "-m", "pyinfra", "-y", str(off / "inventory.py"), "deploy.py", *data]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    assert done.returncode == 2 and said in text and f"-> {remedy}" in text
+    assert "does not answer" not in text and "Traceback" not in text
+
+
+def test_a_wrong_declaration_keeps_nobody_from_asking_how_the_nodes_are(off: Path) -> None:
+    (off / "group_data").mkdir()
+    (off / "group_data/all.py").write_text('topology = "sollo"\n')
+    assert tandem(off, "plan").returncode == 2
+    assert tandem(off, "status").returncode == 3
+    assert tandem(off, "status", "--data", "topolgy=solo").returncode == 2
+
+
+def test_nodes_that_are_off_have_a_line_each_and_one_says_what_that_is(off: Path) -> None:
+    done = tandem(off, "status")
+    lines = [line.strip() for line in done.stderr.splitlines()]
+    assert done.returncode == 3 and len(lines) == 3, done.stderr
+    assert lines[0].startswith("spark-1 does not answer") and lines[1].startswith("spark-2 does not answer")
+    assert lines[2] == "no node answers"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("inventory.py", "nodes = [(spark-1.local, {})]\n", "inventory.py line 1: SyntaxError: "),
+        ("inventory.py", "nodes = []\n", "inventory  names no node"),
+        ("inventory.py", 'nodes = [("me@spark-1", {})]\n', 'write ("spark-1", {"ssh_user": "me"})'),
+        ("group_data/all.py", "\ntopology = solo\n", "all.py line 2: NameError: name 'solo' is not defined"),
+        ("group_data/all.py", "\ntopology = = 1\n", "all.py line 2: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_file_that_is_not_right_is_told_by_its_line(off: Path, file: str, text: str, said: str) -> None:
+    (off / file).parent.mkdir(exist_ok=True)
+    (off / file).write_text(text)
+    done = tandem(off, "plan")
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and not (off / "pyinfra-debug.log").exists()
+
+
+def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    deploy(tmp_path, [{**fresh(plan, name), "served": ""} for name in NAMES], "--dry", "--data", "topology=replicas")
+    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0].strip() == "nothing to download; nothing stops"
+    assert "Engine | start" in lines and "Model | on the head" not in lines
+    assert "-->" not in done.stderr and "No changes" not in done.stderr and "Grand total" not in done.stderr
+    card = done.stderr.split("this plan has served")[1]
+    assert "  where   http://127.0.0.1:8000/v1\n" in card and "only @fake/spark-1 itself reaches it" in card
+    # No log has the key.
+    assert "key     `tandem endpoint` shows it" in card
+
+
+def test_a_deploy_of_what_serves_already_is_one_line(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    deploy(tmp_path, [look(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
+    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 0
+    assert done.stderr == "nothing has changed: http://127.0.0.1:8000/v1 serves nemotron\n"
+    done = tandem(tmp_path, "upgrade", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "nothing would change"
+
+
+def test_an_upgrade_says_what_would_change_and_does_nothing_without_a_yes(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
+    at = ["topology=replicas", "--inventory", str(tmp_path / "nodes.py")]
+    done = tandem(tmp_path, "upgrade", *at)
+    assert "engines that would start anew: tandem-engine on @fake/spark-1" in done.stdout
+    assert done.returncode == 2 and "nobody is there to be asked; `--yes` does it without asking" in done.stderr
+    assert "Engine | start" not in done.stderr
+    assert "Engine | start" in tandem(tmp_path, "upgrade", "--yes", *at).stderr
+
+
+def test_what_fails_ends_with_one(tmp_path: Path) -> None:
+    plan = planned(topology="replicas")
+    failing = {NAMES[1]: ["network.rails"]}
+    deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas", failing=failing)
+    done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 1 and "where   http" not in done.stderr and "nothing has changed" not in done.stderr
+
+
+def test_programs_read_how_the_nodes_are(tmp_path: Path) -> None:
+    row = {"unit": "tandem-engine", "state": "active", "health": "answers"}
+    told = {"look.status": {"rows": [row], "old_images": [], "away": {}, "alone": "", "topology": "solo"}}
+    deploy(tmp_path, [look(planned(topology="solo"), NAMES[0])], "--dry", programs=told)
+    done = tandem(tmp_path, "status", "--json", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["nodes"][NAMES[0]]["rows"] == [row] and found["absent"] == []
+
+
+def test_who_ends_it_is_told_so_by_the_exit_code(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        (tmp_path / "inventory.py").write_text(
+            f'nodes = [("spark-1", {{"ssh_hostname": "127.0.0.1", "ssh_port": {port}}})]\n'
+        )
+        argv = [sys.executable, "-m", "operations.command", "status"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(argv, cwd=tmp_path, env=environment, start_new_session=True)
+        connection, _ = deaf.accept()
+        with connection:
+            time.sleep(0.5)
+            # As a terminal does: to all of them.
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(timeout=60) == 130
+
+
+def test_the_lab_is_not_in_the_package_and_the_deploy_is(tmp_path: Path) -> None:
+    """Laid out as the package is: from there, in an owner's folder, with nothing of the clone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    where = tmp_path / "site"
+    for source, target in project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].items():
+        (where / target).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, where / target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / source, where / target)
+    root = where / "tandem_spark"
+    owner = tmp_path / "owner"
+    owner.mkdir()
+    plan = planned(topology="replicas")
+    deploy(owner, [look(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas")
+    done = tandem(owner, "apply", "topology=replicas", "--inventory", str(owner / "nodes.py"), root=root)
+    assert done.returncode == 0 and "nothing has changed" in done.stderr, done.stderr
+    assert tandem(owner, "advise", "8 users chat", "--inventory", str(owner / "nodes.py"), root=root).returncode == 0
+    for each in (item.name for item in app.registered_commands if item.rich_help_panel in (LAB, DEVELOP)):
+        done = tandem(owner, str(each), root=root)
+        assert done.returncode == 2 and "are in the clone, not in the package" in done.stderr
+
+
+def test_what_the_package_needs_is_what_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
+    assert {re.split(r"[=<>]", each)[0] for each in project["dependencies"]} <= locked
+    bench = (ROOT / "requirements-bench.in").read_text().split("\n")
+    assert project["optional-dependencies"]["bench"] == [line for line in bench if line and line[0] not in "#-"]
+    assert project["name"] == "tandem-spark" and project["scripts"] == {"tandem": "tandem_spark:main"}
+
+
+def test_the_manual_has_every_verb_as_it_is() -> None:
+    from operations.command.verbs_page import page
+
+    assert (ROOT / "docs/verbs.md").read_text() == page(), "make manual-pages"
+
+
+def test_a_shell_completes_a_verb(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_TANDEM_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": "tandem sta", "COMP_CWORD": "1"}
+    argv = [sys.executable, "-m", "operations.command"]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["status"]
+
+
+def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> None:
+    things = [
+        {"what": "model org/model in /hub", "bytes": 75_200_000_000},
+        {"what": "/etc/tandem: settings", "bytes": 9},
+    ]
+    told = {"unit.everything": {"things": things, "problems": []}, "unit.services": {"units": {}, "strays": []}}
+    plan = planned(topology="solo")
+    deploy(tmp_path, [look(plan, NAMES[0])], "--dry", "--data", "topology=solo", programs=told)
+    done = tandem(tmp_path, "down", "--all", "--inventory", str(tmp_path / "nodes.py"))
+    assert done.returncode == 2 and "nobody is there to be asked" in done.stderr
+    assert done.stdout.splitlines()[:3] == [
+        NAMES[0],
+        "    75.2 GB  model org/model in /hub",
+        "          -  /etc/tandem: settings",
+    ]
+    assert "together 75.2 GB; the engines and proxies stop" in done.stdout
+
+
+def test_logs_are_told_by_node(tmp_path: Path) -> None:
+    deploy(tmp_path, [look(planned(topology="solo"), NAMES[0])], "--dry", "--data", "topology=solo")
+    nodes = tmp_path / "nodes.py"
+    said = "nodes[0][1]['fake_responses'][re.compile('journalctl .*--lines 7')] = '2026-11-26 engine: loading'\n"
+    nodes.write_text(nodes.read_text() + said)
+    done = tandem(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
+    assert done.returncode == 0 and done.stdout == f"{NAMES[0]} 2026-11-26 engine: loading\n", done.stderr
