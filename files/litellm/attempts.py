@@ -87,11 +87,6 @@ class Question:
         return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else []
 
 
-def streams(path: str, asked: dict[str, Any]) -> bool:
-    """Whether an answer comes piece by piece."""
-    return path.endswith("completions") and bool(asked.get("stream"))
-
-
 _session: aiohttp.ClientSession | None = None
 
 

@@ -13,6 +13,9 @@ from typing import Any
 MODELS = r"(?:/v1)?/models((?:/(?!\.\.?(?:/|$))[^/\n]+)*)"
 #: Paths below an engine's root, and not below its /v1.
 ROOT = ("tokenize", "detokenize")
+#: By which a stream says that it lives where no part of the answer comes: a comment of SSE's, which readers skip, and
+#: Anthropic's own event for it.
+COMMENT, PING = b": it lives\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'
 #: Anthropic's words for statuses; any other is an `api_error`.
 _KINDS = {
     400: "invalid_request_error",
@@ -28,12 +31,13 @@ _KINDS = {
 @dataclass(frozen=True)
 class Stream:
     """How a stream of a protocol is read. `text`: in an event by which the client has something of the answer; `ends`:
-    in those that are its end; `broken`: the event that says that it has none.
+    in those that are its end; `broken`: the event that says that it has none; `sign`: what says that it lives.
     """
 
     text: bytes
     ends: tuple[bytes, ...]
     broken: bytes
+    sign: bytes
 
 
 def _event(said: dict[str, Any]) -> bytes:
@@ -46,8 +50,8 @@ def streams(away: str) -> dict[str, Stream]:
     error = {"type": "error", "code": "server_error", "message": away, "param": None}
     responses = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
     return {
-        "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), _event(told)),
-        "responses": Stream(b".delta\n", responses, _event(error)),
+        "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), _event(told), PING),
+        "responses": Stream(b".delta\n", responses, _event(error), COMMENT),
     }
 
 

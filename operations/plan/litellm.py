@@ -19,7 +19,10 @@ _DOOR = "door"
 #: Modules that it consists of beside itself.
 _DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
-_PARTS = ("shared", "attempts", "avoided", "events", "models", "plain", "protocols", "resume", "shapes")
+_PARTS = (
+    *("shared", "attempts", "avoided", "chats", "events", "models", "plain", "protocols", "resume", "shapes"),
+    "streaming",
+)
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
 #: How an engine is chosen: LiteLLM's own strategy, and the callbacks that leave it no choice.
