@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -64,16 +64,18 @@ class Refusal(Exception):
 
 @dataclass
 class Question:
-    """What an engine is asked. `path`: below /v1. `asked`: the body as an object."""
+    """What an engine is asked. `path`: below /v1. `asked`: the body as an object, or the fields of a form whose bytes
+    are `body`. `kind`: the content-type.
+    """
 
     path: str
     asked: dict[str, Any]
-    #: The same as bytes.
-    body: bytes = field(init=False)
+    body: bytes = b""
+    kind: str = "application/json"
 
     def __post_init__(self) -> None:
         """Raises TypeError: it is nested too deeply to be sent on."""
-        self.body = orjson.dumps(self.asked)
+        self.body = self.body or orjson.dumps(self.asked)
 
     @property
     def model(self) -> str:
@@ -126,7 +128,7 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         has_asked()
         with _counted(question.model, engine):
             try:
-                response = await session().post(url, data=question.body, headers={"Content-Type": "application/json"})
+                response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:
                 failed(engine, error)
                 continue
@@ -146,6 +148,13 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
     if blamed:
         failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
     raise Nobody
+
+
+def told(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Headers of an answer that belong to its body: what it is, and how vectors lie in it."""
+    return [
+        (name.lower(), value) for name, value in response.raw_headers if name.lower() in (b"content-type", b"metadata")
+    ]
 
 
 def _url(engine: Any, path: str) -> str:
@@ -201,3 +210,12 @@ async def tokens(text: str, model: str) -> int | None:
         except (*AWAY, ValueError, KeyError, TypeError):
             continue
     return None
+
+
+def an_object(text: bytes) -> dict[str, Any] | None:
+    """What a text of JSON is; None: it is no object, or no JSON."""
+    try:
+        said = orjson.loads(text)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None

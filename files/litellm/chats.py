@@ -7,9 +7,8 @@ from typing import Any
 
 import attempts
 import orjson
-from attempts import Broken, Failure, Nobody, Question
+from attempts import Broken, Failure, Nobody, Question, an_object
 from door_answers import away
-from events import an_object
 from protocols import COMMENT
 from resume import Answer, choices, used_up
 

@@ -20,7 +20,7 @@ def unknown(why: str) -> Said:
 
 def nothing_there(method: str) -> Said:
     """A path that keys of clients are not for, be it there or not. It is not repeated: it may have a key in it."""
-    what = "chat, completions, messages, responses, embeddings, rerank, score, tokenize and models"
+    what = "chat, completions, messages, responses, embeddings, rerank, score, audio, tokenize and models"
     why = f"this key can't {method} that; it is for {what} under /v1"
     return 404, _error(why, "invalid_request_error", "not_found"), []
 
@@ -79,8 +79,10 @@ async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:
             await send({"type": "websocket.close", "code": 1008})
             return status
         kind = "websocket.http.response"
-    lengths = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": f"{kind}.start", "status": status, "headers": [*lengths, *headers]})
+    if not any(name == b"content-type" for name, _ in headers):
+        headers = [(b"content-type", b"application/json"), *headers]
+    headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": b"" if scope.get("method") == "HEAD" else body})
     return status
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
-
 _END = b"\n\n"
 
 
@@ -36,12 +32,3 @@ class Events:
     def rest(self) -> bytes:
         """What is left of an event whose end has not come."""
         return bytes(self._rest)
-
-
-def an_object(text: bytes) -> dict[str, Any] | None:
-    """What a text of JSON is; None: it is no object, or no JSON."""
-    try:
-        said = orjson.loads(text)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) else None

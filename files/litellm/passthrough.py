@@ -2,8 +2,8 @@
 
 LiteLLM makes an object of each chunk of a stream, several times: 0.8 ms of CPU a chunk, and 20 ms a request. Here its
 router chooses the engine and everything else is the engine's own words. A stream whose engine dies goes on from another
-(streaming.py). What the owner tells LiteLLM itself goes LiteLLM's way. Of anybody else's bodies it gets none: its own code
-takes much that is wrong in one for a failure of its own, or of an engine.
+(streaming.py). What the owner tells LiteLLM itself goes LiteLLM's way. Of anybody else's bodies it gets none: its own
+code takes much that is wrong in one for a failure of its own, or of an engine.
 """
 
 from __future__ import annotations
@@ -15,24 +15,21 @@ from typing import Any
 import attempts
 import chats
 import door_bounds
+import forms
 import models
 import plain
 import protocols
 import shapes
-from attempts import Broken, Nobody, Question, Refusal
+from attempts import Broken, Nobody, Question, Refusal, an_object
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
 from door_limits import Refused
-from events import an_object
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import choices
 from streaming import RETRIES, Reader, Stream
 
-PATHS = re.compile(
-    r"(?:/v1)?/(chat/completions|completions|embeddings|rerank|score|messages(?:/count_tokens)?|responses|tokenize"
-    r"|detokenize)|/v2/(rerank)"
-)
+_ASKED = re.compile(protocols.ASKED)
 _MODELS = re.compile(protocols.MODELS)
 #: In an answer that is not streamed: its engine is stopped.
 _ABORTED = b'"finish_reason":"%s"' % chats.ABORTED.encode()
@@ -50,18 +47,20 @@ class Passthrough:
             await say(scope, receive, send, models.answer(listed[1].removeprefix("/")))
             return
         is_post = is_http and scope["method"] == "POST"
-        found = PATHS.fullmatch(scope["path"]) if is_post else None
+        found = _ASKED.fullmatch(scope["path"]) if is_post else None
         if not found or any(name == b"content-encoding" for name, _ in scope["headers"]):
             await self.application(scope, receive, send)
             return
         body = await _read(receive)
         if body is None:
             return
-        asked = an_object(body)
-        if asked is not None and goes_elsewhere(asked) and not not_for_clients(asked):
+        path: str = found[1] or found[2]
+        form = dict(scope["headers"]).get(b"content-type", b"") if path in protocols.FORMS else b""
+        asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
+        if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
             await self.application(scope, _once_more(body, receive), send)
             return
-        question = _question(found[1] or found[2], asked)
+        question = _question(path, asked, body, form.decode(errors="replace"))
         if not isinstance(question, Question):
             await say(scope, receive, send, question)
             return
@@ -111,7 +110,7 @@ async def _whole(question: Question) -> Said:
             if _ABORTED in body:
                 attempts.failed(engine, Broken("it is stopped"))
                 continue
-            return response.status, body, []
+            return response.status, body, attempts.told(response)
     raise Nobody
 
 
@@ -122,10 +121,12 @@ def _speaks(path: str, said: Said) -> Said:
     return said
 
 
-def _question(path: str, asked: dict[str, Any] | None) -> Question | Said:
-    """What an engine is asked, to a model of this service and to nobody else; or what is wrong with it."""
-    if asked is None:
-        return odd("the body is no JSON object")
+def _question(path: str, asked: dict[str, Any] | str | None, body: bytes, form: str) -> Question | Said:
+    """What an engine is asked, to a model of this service and to nobody else; or what is wrong with it. `form`: the
+    content-type of a body that goes as it is.
+    """
+    if not isinstance(asked, dict):
+        return odd(asked or "the body is no JSON object")
     router, model = proxy_server.llm_router, asked.get("model")
     if not isinstance(model, str):
         return odd("`model`: a name is wanted, as `GET /v1/models` lists them")
@@ -141,7 +142,7 @@ def _question(path: str, asked: dict[str, Any] | None) -> Question | Said:
     if refused := admit(asked, path.endswith("completions") and bool(asked.get("stream")), answers):
         return too_much(refused) if isinstance(refused, Refused) else odd(refused)
     try:
-        return Question(path, asked)
+        return Question(path, asked, body, form) if form else Question(path, asked)
     except TypeError:
         return odd("the body has lists and objects that are too deep in one another")
 

@@ -11,11 +11,20 @@ from typing import Any
 
 #: The list of models, or one of them: its name may have slashes in it, ORG/NAME.
 MODELS = r"(?:/v1)?/models((?:/(?!\.\.?(?:/|$))[^/\n]+)*)"
+#: What clients ask engines, without and with /v1 (/v2/rerank is Cohere's).
+ASKED = (
+    r"(?:/v1)?/(chat/completions|completions|embeddings|rerank|score|messages(?:/count_tokens)?|responses|tokenize"
+    r"|detokenize|audio/(?:transcriptions|translations|speech))|/v2/(rerank)"
+)
+#: Of these, paths whose body is a form with a sound in it (forms.py).
+FORMS = ("audio/transcriptions", "audio/translations")
 #: Paths below an engine's root, and not below its /v1.
 ROOT = ("tokenize", "detokenize")
 #: By which a stream says that it lives where no part of the answer comes: a comment of SSE's, which readers skip, and
-#: Anthropic's own event for it.
+#: Anthropic's and OpenAI's own events. Codex counts events alone against its patience.
 COMMENT, PING = b": it lives\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'
+KEEPALIVE = b'event: keepalive\ndata: {"type": "keepalive"}\n\n'
+SIGNS = (COMMENT, PING, KEEPALIVE)
 #: Anthropic's words for statuses; any other is an `api_error`.
 _KINDS = {
     400: "invalid_request_error",
@@ -49,9 +58,12 @@ def streams(away: str) -> dict[str, Stream]:
     told = {"type": "error", "error": {"type": "overloaded_error", "message": away}}
     error = {"type": "error", "code": "server_error", "message": away, "param": None}
     responses = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
+    said = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+    sounds = Stream(b'"delta"', (b"data: [DONE]\n",), said, COMMENT)
     return {
         "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), _event(told), PING),
-        "responses": Stream(b".delta\n", responses, _event(error), COMMENT),
+        **dict.fromkeys(FORMS, sounds),
+        "responses": Stream(b".delta\n", responses, _event(error), KEEPALIVE),
     }
 
 

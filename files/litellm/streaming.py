@@ -119,7 +119,7 @@ class Stream:
             raise Nobody
         if self.has_begun:
             raise Broken(f"HTTP {response.status}")
-        self.refusal = (response.status, body, [])
+        self.refusal = (response.status, body, attempts.told(response))
         return True
 
     async def _events(self, response: aiohttp.ClientResponse) -> None:

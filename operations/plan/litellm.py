@@ -21,7 +21,7 @@ _DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
 _PARTS = (
     *("shared", "attempts", "avoided", "chats", "events", "models", "plain", "protocols", "resume", "shapes"),
-    "streaming",
+    *("forms", "streaming"),
 )
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
