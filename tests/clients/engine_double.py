@@ -2,7 +2,8 @@
 
 A question with `CALL TOOL {arguments} END` in it is answered by that call, where the client has such a tool; with
 `PIECES n` by so many pieces, one each 0.05 s; with `SILENT n` by a pause of so many seconds in its midst; with
-`SAY ... END` by that text. A tool's result ends the call. Anything else gets ANSWER, and a picture its size.
+`SAY ... END` by that text. `PACE s` is the time of a piece of a call. A tool's result ends the call. Anything else gets
+ANSWER, and a picture its size.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ANSWER, DONE = "The answer is 42.", "It is done."
 #: Seconds between two pieces; a piece of an answer that is asked for by `PIECES` takes PIECE_S.
 PIECE_S = 0.05
 #: Characters of a piece.
-PIECE = 12
+PIECE = 4
 #: A vector; floats of four bytes say it exactly.
 VECTOR = [0.5, -0.25, 0.125, 1.0]
 _CALL = re.compile(r"CALL (\S+) (\{.*?\}) END", re.DOTALL)
@@ -61,7 +62,8 @@ def turn(asked: dict[str, Any]) -> tuple[Turn, float, float]:
     call = _CALL.search(text)
     if call and not has_result and call[1] in tools(asked):
         arguments = json.dumps(json.loads(call[2]))
-        return Turn([arguments[at : at + PIECE] for at in range(0, len(arguments), PIECE)], call[1]), 0, silent
+        pace = float(found[1]) if (found := re.search(r"PACE ([\d.]+)", text)) else 0.0
+        return Turn([arguments[at : at + PIECE] for at in range(0, len(arguments), PIECE)], call[1]), pace, silent
     if many := re.search(r"PIECES (\d+)", text):
         return Turn(["word "] * int(many[1])), PIECE_S, silent
     if spoken := re.search(r"SAY\n(.*?)\nEND", text, re.DOTALL):
