@@ -161,6 +161,9 @@ class EngineDouble(BaseHTTPRequestHandler):
 
     def vectors(self, asked: dict[str, Any]) -> None:
         """As floats or as base64, of which clients of OpenAI's ask by default."""
+        if asked.get("encoding_format") == "bytes":
+            # Where each vector lies its header says.
+            return self.answer(200, b"\x00\xff\n\n", "application/octet-stream", '{"data":[]}')
         told = struct.pack(f"<{len(VECTOR)}f", *VECTOR)
         vector: Any = base64.b64encode(told).decode() if asked.get("encoding_format") == "base64" else VECTOR
         count = (
@@ -208,12 +211,14 @@ class EngineDouble(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
-    def answer(self, status: int, said: Any, kind: str = "application/json") -> None:
+    def answer(self, status: int, said: Any, kind: str = "application/json", metadata: str = "") -> None:
         """A whole one."""
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        if metadata:
+            self.send_header("metadata", metadata)
         self.end_headers()
         self.wfile.write(body)
 

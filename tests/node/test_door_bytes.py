@@ -68,6 +68,7 @@ REQUESTS: dict[str, tuple[str, bytes] | tuple[str, bytes, str]] = {
     "refusal": ("/v1/responses", asked(input="Hi", tools=[{"type": "custom", "format": {"type": "grammar"}}])),
     "vectors": ("/v1/embeddings", asked(input=["a", "b"])),
     "vectors, base64": ("/v1/embeddings", asked(input="a", encoding_format="base64")),
+    "vectors, bytes": ("/v1/embeddings", asked(input="a", encoding_format="bytes")),
     "rerank": ("/v1/rerank", asked(query="a", documents=["a", "b"])),
     "score": ("/v1/score", asked(text_1="a", text_2="b")),
     "tokenize": ("/tokenize", asked(prompt="a")),
