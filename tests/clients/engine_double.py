@@ -171,7 +171,9 @@ class EngineDouble(BaseHTTPRequestHandler):
         )
         data = [{"object": "embedding", "index": number, "embedding": vector} for number in range(count)]
         usage = {"prompt_tokens": PROMPT, "total_tokens": PROMPT, "completion_tokens": 0, "prompt_tokens_details": None}
-        self.answer(200, {"id": "embd-1", "object": "list", "created": 1, "model": MODEL, "data": data, "usage": usage})
+        return self.answer(
+            200, {"id": "embd-1", "object": "list", "created": 1, "model": MODEL, "data": data, "usage": usage}
+        )
 
     def ranked(self, asked: dict[str, Any]) -> None:
         """Each as good as the other."""

@@ -105,7 +105,7 @@ def message(turn: Turn) -> dict[str, Any]:
 
 def message_stream(turn: Turn, asked: dict[str, Any]) -> Iterator[str]:
     """The same in events."""
-    begun = {"id": "chatcmpl-1", "type": "message", "role": "assistant", "content": [], "model": MODEL}
+    begun: dict[str, Any] = {"id": "chatcmpl-1", "type": "message", "role": "assistant", "content": [], "model": MODEL}
     begun |= {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": PROMPT, "output_tokens": 0}}
     yield _sse({"type": "message_start", "message": begun})
     block: dict[str, Any] = {"type": "text", "text": ""}
