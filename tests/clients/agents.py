@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,8 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 SEEN = f"A picture of {len(PNG)} bytes."
-#: Seconds for an agent to do its work, and for an engine to know that its client has gone.
-WORK_S, GONE_S = 90, 10
+#: Seconds for an agent to do its work, to end when it is told to, and for an engine to know that its client has gone.
+WORK_S, ENDS_S, GONE_S = 90, 3, 10
 
 
 @dataclass
@@ -194,10 +195,14 @@ def _interrupted(agent: Agent, place: Place, door: WholeDoor) -> str:
             return "it asked nothing"
         time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
+        if not _until(ENDS_S, lambda: process.poll() is not None):
+            # As a terminal that is closed.
+            os.killpg(process.pid, signal.SIGKILL)
         gone = _until(GONE_S, lambda: door.under_way() == 0)
         return "" if gone else f"the engine still works for it after {GONE_S} s"
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 

@@ -1,4 +1,4 @@
-"""An engine that speaks vLLM's protocols and does as the question says: `engine_double.py PORT`.
+"""An engine that speaks vLLM's protocols and does as the question says: `python -m tests.clients.engine_double PORT`.
 
 A question with `CALL TOOL {arguments} END` in it is answered by that call, where the client has such a tool; with
 `PIECES n` by so many pieces, one each 0.05 s; with `SILENT n` by a pause of so many seconds in its midst; with
@@ -18,7 +18,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from said_double import MODEL, PROMPT, PROTOCOLS, Turn
+from tests.clients.said_double import MODEL, PROMPT, PROTOCOLS, Turn
 
 ANSWER, DONE = "The answer is 42.", "It is done."
 #: Seconds between two pieces; a piece of an answer that is asked for by `PIECES` takes PIECE_S.

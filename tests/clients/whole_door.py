@@ -16,10 +16,11 @@ from tests.bench.routing import doors
 from tests.node.confined import contained, owned, place
 from tests.node.strangers import request
 from tests.node.test_haproxy import Proxy
+from tests.plan.samples import ROOT
 
 #: A client's.
 KEY = "sk-of-an-app"
-ENGINE = Path(__file__).parent / "engine_double.py"
+ENGINE = "tests.clients.engine_double"
 
 
 class Engine:
@@ -32,7 +33,8 @@ class Engine:
 
     def start(self) -> None:
         """And wait until it answers."""
-        self.process = subprocess.Popen([sys.executable, str(ENGINE), str(self.port)], stderr=subprocess.DEVNULL)
+        argv = [sys.executable, "-m", ENGINE, str(self.port)]
+        self.process = subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.DEVNULL)
         for _ in range(200):
             try:
                 self.says("/under_way")

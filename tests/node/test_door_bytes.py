@@ -26,9 +26,9 @@ ROW = re.compile(r"^\| `([^`]+)` \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 HI: list[Any] = [{"role": "user", "content": "Hi"}]
 TOOL = {"name": "write", "parameters": {"type": "object"}}
 CALL = [{"role": "user", "content": 'CALL write {"a": "b and more of it"} END'}]
-FORM = "multipart/form-data; boundary=xx"
+FORM = "multipart/form-data; boundary=xxxxxxxx"
 SOUND = b"".join(
-    b'--xx\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % each
+    b'--xxxxxxxx\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % each
     for each in ((b"model", b"", b"double"), (b"file", b'; filename="a.wav"', bytes(range(256)) * 40))
 )
 
@@ -73,13 +73,13 @@ REQUESTS: dict[str, tuple[str, bytes] | tuple[str, bytes, str]] = {
     "score": ("/v1/score", asked(text_1="a", text_2="b")),
     "tokenize": ("/tokenize", asked(prompt="a")),
     "detokenize": ("/detokenize", asked(tokens=[1])),
-    "transcription": ("/v1/audio/transcriptions", SOUND + b"--xx--\r\n", FORM),
+    "transcription": ("/v1/audio/transcriptions", SOUND + b"--xxxxxxxx--\r\n", FORM),
     "transcription, stream": (
         "/v1/audio/transcriptions",
-        SOUND + b'--xx\r\nContent-Disposition: form-data; name="stream"\r\n\r\ntrue\r\n--xx--\r\n',
+        SOUND + b'--xxxxxxxx\r\nContent-Disposition: form-data; name="stream"\r\n\r\ntrue\r\n--xxxxxxxx--\r\n',
         FORM,
     ),
-    "translation": ("/v1/audio/translations", SOUND + b"--xx--\r\n", FORM),
+    "translation": ("/v1/audio/translations", SOUND + b"--xxxxxxxx--\r\n", FORM),
     "speech": ("/v1/audio/speech", asked(input="Hi", voice="a")),
 }
 

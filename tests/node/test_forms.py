@@ -13,16 +13,16 @@ from tests.node.shipped import load, part
 
 __all__ = ["a_door"]
 
-KIND = b"multipart/form-data; boundary=xx"
+KIND = b"multipart/form-data; boundary=xxxxxxxx"
 
 
 def field(name: str, value: bytes, more: str = "") -> bytes:
-    return f'--xx\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + value + b"\r\n"
+    return f'--xxxxxxxx\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + value + b"\r\n"
 
 
 SOUND = field("file", b"\r\n--x \x00", '; filename="a.wav"')
 MODEL = field("model", b"m")
-END = b"--xx--\r\n"
+END = b"--xxxxxxxx--\r\n"
 
 
 @pytest.fixture(name="forms", scope="module")
@@ -34,7 +34,7 @@ def test_it_knows_fields_and_how_large_a_sound_is(forms: Any) -> None:
     many = field("timestamp_granularities[]", b"word") * 2
     asked = forms.read(MODEL + SOUND + field("stream", b"True") + many + END, KIND)
     assert asked == {"model": "m", "file": 7, "stream": True, "timestamp_granularities[]": "word"}
-    assert forms.read(MODEL + SOUND + END, b'Multipart/Form-Data; boundary="xx"')["stream"] is False
+    assert forms.read(MODEL + SOUND + END, b'Multipart/Form-Data; boundary="xxxxxxxx"')["stream"] is False
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,12 @@ def test_it_knows_fields_and_how_large_a_sound_is(forms: Any) -> None:
         (MODEL + MODEL + SOUND + END, KIND, "`model` stands twice"),
         (field("prompt", b"a" * 65_537) + SOUND + END, KIND, "65536 bytes"),
         (field("a[]", b"a") * 40 + SOUND + END, KIND, "32 parts"),
-        (b"--xx\r\nContent-Disposition: form-data; name=model\r\n\r\na\r\n" + SOUND + END, KIND, "no plain name"),
-        (b"--xx\r\n" + b"a: b\r\n" * 400 + b"\r\n" + END, KIND, "not whole"),
+        (b"--xxxxxxxx\r\nContent-Disposition: form-data; name=model\r\n\r\na\r\n" + SOUND + END, KIND, "no plain name"),
+        (b"--xxxxxxxx\r\n" + b"a: b\r\n" * 400 + b"\r\n" + END, KIND, "not whole"),
+        # Its head's end is its own end.
+        (MODEL + SOUND.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + END, KIND, "not whole"),
+        (b"--xxxxxxxx\r\n" + b"a" * (64 << 20), KIND, "64 MiB"),
+        (MODEL, b"multipart/form-data; boundary=x", "multipart/form-data"),
         (field("file", b"a") + MODEL + END, KIND, "`file` is wanted"),
     ],
 )
@@ -73,8 +77,13 @@ def test_a_sound_is_counted_by_its_size(setup: Setup) -> None:
 
 def test_no_form_keeps_the_loop_for_long(forms: Any) -> None:
     """64 MiB that are no form, almost one, and one that never ends."""
-    for each in (b"\r\n--x", b"\r\n--xx\r\n", b"\0", b'--xx\r\nContent-Disposition: form-data; name="a[]"\r\n\r\n\r\n'):
-        body = MODEL + SOUND[:60] + each * ((64 << 20) // len(each))
+    for each in (
+        b"\r\n--xxxx",
+        b"\r\n--xxxxxxxx\r\n",
+        b"\0",
+        b'--xxxxxxxx\r\nContent-Disposition: form-data; name="a[]"\r\n\r\n\r\n',
+    ):
+        body = MODEL + SOUND[:60] + each * ((63 << 20) // len(each))
         began = time.process_time()
         assert isinstance(forms.read(body, KIND), str)
         assert time.process_time() - began < 0.5

@@ -26,8 +26,8 @@ ALIVE_S, SILENT_S = 0.5, 1.8
 CHAT = {"model": "double", "messages": [{"role": "user", "content": "Hi"}]}
 COMMENT, PING = b": it lives\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'
 KEEPALIVE = b'event: keepalive\ndata: {"type": "keepalive"}\n\n'
-FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n[[[,,,\r\n'
-FORM += b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\n%s\r\n--x--\r\n'
+FORM = b'--xxxxxxxx\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n[[[,,,\r\n'
+FORM += b'--xxxxxxxx\r\nContent-Disposition: form-data; name="model"\r\n\r\n%s\r\n--xxxxxxxx--\r\n'
 
 
 class SilentDouble(BaseHTTPRequestHandler):
@@ -118,7 +118,7 @@ def test_a_stream_that_has_lived_and_comes_to_nothing_ends_with_the_protocol_s_e
 
 
 def test_sounds_go_as_bytes_and_what_is_none_is_told_in_words(door: doors.Door) -> None:
-    kind = "multipart/form-data; boundary=x"
+    kind = "multipart/form-data; boundary=xxxxxxxx"
     answers(b'{"detail":"Not Found"}', status=404)
     status, said = ask(door, "/v1/audio/transcriptions", FORM % b"double", kind)
     assert status == 404 and b"does not speak /v1/audio/transcriptions" in said
@@ -126,7 +126,7 @@ def test_sounds_go_as_bytes_and_what_is_none_is_told_in_words(door: doors.Door) 
     for body, form, status, why in (
         (b"{}", "application/json", 400, b"multipart/form-data"),
         (FORM % b"another", kind, 404, b"no such model"),
-        (FORM % b"double" + b"--x", "multipart/form-data", 400, b"multipart/form-data"),
+        (FORM % b"double" + b"--xxxxxxxx", "multipart/form-data", 400, b"multipart/form-data"),
     ):
         answers()
         got, said = ask(door, "/v1/audio/transcriptions", body, form)
