@@ -8,7 +8,7 @@ from typing import Any
 import attempts
 import orjson
 from attempts import Broken, Failure, Nobody, Question, an_object
-from door_answers import away
+from door_answers import broken_off
 from protocols import COMMENT
 from resume import Answer, choices, used_up
 
@@ -25,7 +25,7 @@ class Reader:
     def __init__(self, question: Question) -> None:
         self.answer, self.asked = Answer(choices(question.path, question.asked)), question.asked
         self.is_over = self.continued = False
-        self.broken = b"data: " + away()[1] + b"\n\n"
+        self.broken = b"data: " + broken_off() + b"\n\n"
 
     @property
     def has_any(self) -> bool:

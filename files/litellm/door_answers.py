@@ -9,6 +9,7 @@ from door_limits import Refused
 from protocols import in_its_form
 
 AWAY = "no engine answers at the moment; it starts by itself, or `make status` says why not"
+BROKEN = "the engine broke off in the midst of this answer: ask again, and one that is there takes it"
 #: Status, body and headers.
 Said = tuple[int, bytes, list[tuple[bytes, bytes]]]
 
@@ -66,6 +67,11 @@ def failed() -> Said:
 def away() -> Said:
     """There is nobody to ask."""
     return 503, _error(AWAY, "server_error", "service_unavailable"), []
+
+
+def broken_off() -> bytes:
+    """The end of a stream that has begun, and that no engine goes on with."""
+    return _error(BROKEN, "server_error", "service_unavailable")
 
 
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:

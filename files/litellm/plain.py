@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from attempts import Failure, Nobody, Question
-from door_answers import AWAY
+from door_answers import BROKEN
 from protocols import Stream, streams
 
-STREAMS = streams(AWAY)
+STREAMS = streams(BROKEN)
 #: By which each of these protocols says within a stream that something is wrong.
 _ERROR = b"event: error\n"
 

@@ -53,10 +53,10 @@ def _event(said: dict[str, Any]) -> bytes:
     return b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n"
 
 
-def streams(away: str) -> dict[str, Stream]:
-    """By the path of a request. `away`: what a client is told whose engine is gone."""
-    told = {"type": "error", "error": {"type": "overloaded_error", "message": away}}
-    error = {"type": "error", "code": "server_error", "message": away, "param": None}
+def streams(broken: str) -> dict[str, Stream]:
+    """By the path of a request. `broken`: what a client is told whose engine is gone."""
+    told = {"type": "error", "error": {"type": "overloaded_error", "message": broken}}
+    error = {"type": "error", "code": "server_error", "message": broken, "param": None}
     responses = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
     said = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
     sounds = Stream(b'"delta"', (b"data: [DONE]\n",), said, COMMENT)
