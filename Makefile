@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ bench-transfer: ## copies of a model and an image between nodes, against cp and 
 
 bench-routing: $(VENV)/.dev $(VENV)-proxy/.proxy ## how engines are chosen: LiteLLM's ways, ours, other balancers (ENGINES=url,url DOORS= USERS= REPEATS=)
 	@$(BIN)/python -m tests.bench.routing
+
+test-clients: $(VENV)/.dev $(VENV)-proxy/.proxy ## real client programs (Claude Code, Codex, SDKs ...) at the real door: the table in docs/clients.md (needs npm and the registries)
+	@$(BIN)/python -m tests.clients
 
 bench-door: $(VENV)/.dev $(VENV)-proxy/.proxy ## what the proxy costs: CPU a request and a chunk, first tokens of a burst, chunks a second (REPEATS=)
 	@$(BIN)/python -m tests.bench.door

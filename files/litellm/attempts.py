@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -76,16 +76,18 @@ class Deadly(Refusal):
 
 @dataclass
 class Question:
-    """What an engine is asked. `path`: below /v1. `asked`: the body as an object."""
+    """What an engine is asked. `path`: below /v1. `asked`: the body as an object, or the fields of a form whose bytes
+    are `body`. `kind`: the content-type.
+    """
 
     path: str
     asked: dict[str, Any]
-    #: The same as bytes.
-    body: bytes = field(init=False)
+    body: bytes = b""
+    kind: str = "application/json"
 
     def __post_init__(self) -> None:
         """Raises TypeError: it is nested too deeply to be sent on."""
-        self.body = orjson.dumps(self.asked)
+        self.body = self.body or orjson.dumps(self.asked)
 
     @property
     def model(self) -> str:
@@ -97,11 +99,6 @@ class Question:
         """As far as the router can look at them; what is none of that kind is the engine's to refuse."""
         found = self.asked.get("tools")
         return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else []
-
-
-def streams(path: str, asked: dict[str, Any]) -> bool:
-    """Whether an answer comes piece by piece."""
-    return path.endswith("completions") and bool(asked.get("stream"))
 
 
 _session: aiohttp.ClientSession | None = None
@@ -144,7 +141,7 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         has_asked()
         async with _counted(question.model, engine):
             try:
-                response = await session().post(url, data=question.body, headers={"Content-Type": "application/json"})
+                response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:
                 await failed(engine, error)
                 continue
@@ -166,6 +163,13 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
     if blamed:
         await failed(blamed[1], Broken(f"HTTP {blamed[0]}"))
     raise Nobody
+
+
+def told(response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+    """Headers of an answer that belong to its body: what it is, and how vectors lie in it."""
+    return [
+        (name.lower(), value) for name, value in response.raw_headers if name.lower() in (b"content-type", b"metadata")
+    ]
 
 
 def _url(engine: Any, path: str) -> str:
@@ -265,3 +269,12 @@ async def tokens(text: str, model: str) -> int | None:
         except (*AWAY, ValueError, KeyError, TypeError):
             continue
     return None
+
+
+def an_object(text: bytes) -> dict[str, Any] | None:
+    """What a text of JSON is; None: it is no object, or no JSON."""
+    try:
+        said = orjson.loads(text)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None

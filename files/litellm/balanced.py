@@ -21,7 +21,10 @@ import avoided
 import shared
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
+from protocols import SIGNS
 
+#: Parts of a stream of which an engine has said nothing.
+_NO_ANSWER = (b"", *SIGNS)
 #: Tokens of a prompt whose reading takes as long as one request more on an engine makes an answer of 128 tokens wait:
 #: 1.7 to 2.1 s of decode and first token at 1 to 16 users, at 1,328 to 1,552 tokens a second ([A], solo).
 A_REQUEST = 2500
@@ -184,7 +187,7 @@ class WithTicket:
                 well = message["status"] < 400
             elif message["type"] == "http.response.body":
                 body = message.get("body", b"")
-                if well and body:
+                if well and body not in _NO_ANSWER:
                     callback.answers(ticket)
                 if not message.get("more_body") or body.rstrip().endswith(b"data: [DONE]"):
                     # Before the client has it: its next turn must not meet its last.

@@ -24,18 +24,12 @@ from door_limits import Visit
 from door_size import Size
 from door_usage import Answer
 from litellm.proxy import proxy_server
-from protocols import MODELS
+from protocols import ASKED, MODELS
 
 #: Needs no key, and says nothing but that the event loop turns: the canary asks it.
 LIVENESS = ("GET", "/health/liveliness")
-#: What keys of clients are for, without and with /v1 (/v2/rerank is Cohere's).
-ROUTES = {
-    "POST": re.compile(
-        r"(/v1)?/(chat/completions|completions|embeddings|rerank|score|messages(/count_tokens)?|responses|tokenize"
-        r"|detokenize)|/v2/rerank"
-    ),
-    "GET": re.compile(MODELS),
-}
+#: What keys of clients are for.
+ROUTES = {"POST": re.compile(ASKED), "GET": re.compile(MODELS)}
 #: Methods that a log may name: any other is a client's own words.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "websocket")
 #: Headers in which LiteLLM looks for a key, the first that is there; others would be a second key in one request.

@@ -9,6 +9,7 @@ from door_limits import Refused
 from protocols import in_its_form
 
 AWAY = "no engine answers at the moment; it starts by itself, or `make status` says why not"
+BROKEN = "the engine broke off in the midst of this answer: ask again, and one that is there takes it"
 #: Status, body and headers.
 Said = tuple[int, bytes, list[tuple[bytes, bytes]]]
 
@@ -20,7 +21,7 @@ def unknown(why: str) -> Said:
 
 def nothing_there(method: str) -> Said:
     """A path that keys of clients are not for, be it there or not. It is not repeated: it may have a key in it."""
-    what = "chat, completions, messages, responses, embeddings, rerank, score, tokenize and models"
+    what = "chat, completions, messages, responses, embeddings, rerank, score, audio, tokenize and models"
     why = f"this key can't {method} that; it is for {what} under /v1"
     return 404, _error(why, "invalid_request_error", "not_found"), []
 
@@ -75,6 +76,11 @@ def away(after_s: int = 0) -> Said:
     return 503, _error(AWAY, "server_error", "service_unavailable"), after
 
 
+def broken_off() -> Said:
+    """The end of a stream that has begun, and that no engine goes on with."""
+    return 503, _error(BROKEN, "server_error", "service_unavailable"), []
+
+
 async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:
     """Send it instead of what was asked for; the status."""
     status, body, headers = answer
@@ -86,8 +92,10 @@ async def say(scope: Any, receive: Any, send: Any, answer: Said) -> int:
             await send({"type": "websocket.close", "code": 1008})
             return status
         kind = "websocket.http.response"
-    lengths = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": f"{kind}.start", "status": status, "headers": [*lengths, *headers]})
+    if not any(name == b"content-type" for name, _ in headers):
+        headers = [(b"content-type", b"application/json"), *headers]
+    headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": b"" if scope.get("method") == "HEAD" else body})
     return status
 

@@ -103,7 +103,9 @@ def _check(data: Any) -> None:
 
 def _tokens(data: Any) -> int:
     """Tokens of the question, about."""
-    found = characters = 0
+    characters = 0
+    # Of a form (forms.py), bytes of a sound.
+    found = MEDIA + sound // BYTES if isinstance(sound := data.get("file"), int) else 0
     rest = [data.get(name) for name in ("messages", "prompt", "input", "query", "documents", "system", "instructions")]
     while rest:
         part = rest.pop()

@@ -22,6 +22,8 @@ BIASES = 4_096
 SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
 #: Characters of a grammar or a pattern that answers must fit.
 GRAMMAR = 16_384
+#: In a schema or a tool: words for the model, of which no grammar is made. Agents explain their tools on many pages.
+_EXPLAINED = ("description", "title", "$comment")
 #: Values of the fields that are read: messages, inputs, documents, and what stands in them.
 VALUES = 200_000
 #: What makes answers fit a schema, a grammar or a pattern, by protocol, engine and age.
@@ -130,6 +132,7 @@ def _forms(asked: dict[str, Any]) -> str:
             return f"schemas of a request have more than {SCHEMA_VALUES} values"
         if isinstance(value, str) and len(value) > GRAMMAR:
             return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        left += [(each, depth + 1) for each in inner]
+        if isinstance(value, dict):
+            value = [each for name, each in value.items() if name not in _EXPLAINED or not isinstance(each, str)]
+        left += [(each, depth + 1) for each in value] if isinstance(value, list) else []
     return ""

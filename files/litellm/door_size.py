@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import door_answers
+from protocols import FORMS
 
 #: Brackets and commas of a body: each is an object of Python's or more, which LiteLLM copies several times, one by one.
 #: With twenty million of them (60 MiB) its event loop stood still for a minute and its pulse for 20 s, so the proxy
@@ -39,6 +40,8 @@ class Size:
         self.is_whole = scope["type"] != "http" or set(lengths) <= {b"0"}
         self._most = int(os.environ.get("TANDEM_BODY_BYTES", "0"))
         self._bytes = self._pieces = 0
+        #: Sounds are no JSON: it is not made objects of.
+        self._is_form = scope["type"] == "http" and scope["path"].endswith(FORMS)
         self._part_s = float(os.environ.get("TANDEM_REQUEST_S", "30"))
         began = time.monotonic()
         #: When the part that is under way has to be there, and when the whole body.
@@ -53,7 +56,8 @@ class Size:
         body: bytes = message.get("body", b"")
         self._bytes += len(body)
         self.is_whole = not message.get("more_body", False)
-        self._pieces += sum(body.count(each) for each in (b"[", b"{", b","))
+        if not self._is_form:
+            self._pieces += sum(body.count(each) for each in (b"[", b"{", b","))
         if self._bytes >= self._parts * PART:
             self._parts, self._part_until = self._bytes // PART + 1, time.monotonic() + self._part_s
         if self._most and self._bytes > self._most:

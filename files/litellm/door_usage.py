@@ -63,7 +63,10 @@ class Answer:
         """Tokens as they are known by now; raises TypeError or AttributeError where it is no usage."""
         self._asked = max(self._asked, said.get("prompt_tokens") or said.get("input_tokens") or 0)
         self._answered = max(self._answered, said.get("completion_tokens") or said.get("output_tokens") or 0)
-        return int(said.get("total_tokens") or self._asked + self._answered)
+        total = int(said.get("total_tokens") or self._asked + self._answered)
+        if not total:
+            raise TypeError("it is counted in something else: seconds of a sound")
+        return total
 
 
 def _says_more(event: bytes) -> bool:

@@ -6,77 +6,52 @@ own error.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import attempts
-import suspects
-from attempts import EVENT, Broken, Failure, Nobody, Question
-from avoided import avoid
-from door_answers import AWAY, Said
-from events import Events
-from protocols import streams
+from attempts import Failure, Nobody, Question
+from protocols import Stream
 
-#: Engines that one answer is tried on.
-TRIES = 4
-STREAMS = streams(AWAY)
 #: By which each of these protocols says within a stream that something is wrong.
 _ERROR = b"event: error\n"
 
 
-async def run(question: Question, send: Any) -> Said | None:
-    """The stream, or what the client is told instead of one; raises Nobody, and attempts.Refusal."""
-    kind, has_text, failure = STREAMS[question.path], False, b""
-    for _ in range(TRIES):
-        async with attempts.answer(question) as (response, engine):
-            if response.content_type != "text/event-stream":
-                return response.status, await response.read(), []
-            held, events = b"", Events()
-            try:
-                async for part in response.content.iter_any():
-                    held += events.take(part)
-                    if len(events) > EVENT:
-                        raise Broken(f"an event of more than {EVENT} bytes")
-                    if not has_text and _has(held, _ERROR):
-                        raise Failure(held)
-                    is_over = any(_has(held, each) for each in kind.ends)
-                    if not has_text and (is_over or kind.text in held):
-                        has_text = True
-                        suspects.shows()
-                        await _begin(send)
-                    if has_text and held:
-                        await send({"type": "http.response.body", "body": held, "more_body": not is_over})
-                        held = b""
-                    if is_over:
-                        return None
-                raise Broken
-            except Failure as error:
-                if await attempts.has_died(engine):
-                    continue
-                if failure == error.event:
-                    # A second engine says the same: it is the request's.
-                    await _begin(send)
-                    await send({"type": "http.response.body", "body": failure})
-                    return None
-                failure = error.event
-                avoid(engine)
-            except (*attempts.AWAY, Broken) as error:
-                await attempts.failed(engine, error)
-        if has_text:
-            await send({"type": "http.response.body", "body": kind.broken})
-            return None
-    raise Nobody
+class Reader:
+    """Reads one (streaming.py), of a protocol's `kind`."""
+
+    def __init__(self, kind: Stream) -> None:
+        self._kind, self.sign = kind, kind.sign
+        self.is_over = self.has_any = False
+        #: What a beginning says that is no answer yet.
+        self._held = b""
+
+    def take(self, events: bytes) -> Iterator[bytes]:
+        """All of them, as soon as the answer begins; raises Failure for an error before that."""
+        if not self.has_any and (at := _find(events, _ERROR)) >= 0:
+            self._held += events[:at]
+            raise Failure(events[at:])
+        self.is_over = any(_find(events, each) >= 0 for each in self._kind.ends)
+        self.has_any |= self.is_over or self._kind.text in events
+        self._held += events
+        if self.has_any:
+            yield self._held
+            self._held = b""
+
+    def refused(self, failure: Failure) -> bytes:
+        """The engine's own words."""
+        return self._held + failure.event
+
+    async def rest(self, question: Question, engine: Any) -> Question:
+        """The same once more; raises Nobody where the client has some of the answer."""
+        if self.has_any:
+            raise Nobody
+        self._held = b""
+        return question
 
 
-def _has(events: bytes, begin: bytes) -> bool:
-    """Whether one of these events begins so: what stands in a text within them is escaped or behind `data:`."""
-    return events.startswith(begin) or b"\n" + begin in events
-
-
-async def _begin(send: Any) -> None:
-    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-
-def is_one(question: Question) -> bool:
-    """Whether this is asked for as such a stream."""
-    return question.path in STREAMS and bool(question.asked.get("stream"))
+def _find(events: bytes, begin: bytes) -> int:
+    """Where one of these events begins so, or -1: what stands in a text within them is escaped or behind `data:`."""
+    if events.startswith(begin):
+        return 0
+    at = events.find(b"\n\n" + begin)
+    return at + 2 if at >= 0 else -1

@@ -11,8 +11,20 @@ from typing import Any
 
 #: The list of models, or one of them: its name may have slashes in it, ORG/NAME.
 MODELS = r"(?:/v1)?/models((?:/(?!\.\.?(?:/|$))[^/\n]+)*)"
+#: What clients ask engines, without and with /v1 (/v2/rerank is Cohere's).
+ASKED = (
+    r"(?:/v1)?/(chat/completions|completions|embeddings|rerank|score|messages(?:/count_tokens)?|responses|tokenize"
+    r"|detokenize|audio/(?:transcriptions|translations|speech))|/v2/(rerank)"
+)
+#: Of these, paths whose body is a form with a sound in it (forms.py).
+FORMS = ("audio/transcriptions", "audio/translations")
 #: Paths below an engine's root, and not below its /v1.
 ROOT = ("tokenize", "detokenize")
+#: By which a stream says that it lives where no part of the answer comes: a comment of SSE's, which readers skip, and
+#: Anthropic's and OpenAI's own events. Codex counts events alone against its patience.
+COMMENT, PING = b": it lives\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'
+KEEPALIVE = b'event: keepalive\ndata: {"type": "keepalive"}\n\n'
+SIGNS = (COMMENT, PING, KEEPALIVE)
 #: Anthropic's words for statuses; any other is an `api_error`.
 _KINDS = {
     400: "invalid_request_error",
@@ -29,27 +41,35 @@ _KINDS = {
 @dataclass(frozen=True)
 class Stream:
     """How a stream of a protocol is read. `text`: in an event by which the client has something of the answer; `ends`:
-    in those that are its end; `broken`: the event that says that it has none.
+    in those that are its end; `sign`: what says that it lives.
     """
 
     text: bytes
     ends: tuple[bytes, ...]
-    broken: bytes
+    sign: bytes
 
 
-def _event(said: dict[str, Any]) -> bytes:
-    return b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n"
+_SOUND = Stream(b'"delta"', (b"data: [DONE]\n",), COMMENT)
+#: By the path of a request.
+STREAMS = {
+    "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), PING),
+    **dict.fromkeys(FORMS, _SOUND),
+    "responses": Stream(
+        b".delta\n",
+        tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed")),
+        KEEPALIVE,
+    ),
+}
 
 
-def streams(away: str) -> dict[str, Stream]:
-    """By the path of a request. `away`: what a client is told whose engine is gone."""
-    told = {"type": "error", "error": {"type": "overloaded_error", "message": away}}
-    error = {"type": "error", "code": "server_error", "message": away, "param": None}
-    responses = tuple(b"event: response." + each + b"\n" for each in (b"completed", b"incomplete", b"failed"))
-    return {
-        "messages": Stream(b"event: content_block_delta\n", (b"event: message_stop\n",), _event(told)),
-        "responses": Stream(b".delta\n", responses, _event(error)),
-    }
+def ended(path: str, status: int, body: bytes) -> bytes:
+    """The last event of a stream of a path that has begun, and has no end of its own. `body`: why, in OpenAI's form."""
+    if path == "responses":
+        error = json.loads(body)["error"]
+        said = {"type": "error", "code": error["type"], "message": error["message"], "param": None}
+        body = json.dumps(said).encode()
+    event = b"" if path.endswith("completions") or path in FORMS else b"event: error\n"
+    return event + b"data: " + in_its_form(f"/{path}", status, body) + b"\n\n"
 
 
 def wrong(path: str, asked: dict[str, Any]) -> str:

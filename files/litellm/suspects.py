@@ -2,8 +2,8 @@
 
 All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
 known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
-when a second engine dies is the reason, and the others are none. One that was alone is a suspect as well: its engine may
-have been killed by something else.
+when a second engine dies is the reason, and the others are none. One that was alone is a suspect as well: its engine
+may have been killed by something else.
 
 What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
 engine that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both

@@ -20,17 +20,8 @@ _DOOR = "door"
 _DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
 _PARTS = (
-    "shared",
-    "attempts",
-    "avoided",
-    "comes_back",
-    "events",
-    "models",
-    "plain",
-    "protocols",
-    "resume",
-    "shapes",
-    "suspects",
+    *("shared", "attempts", "avoided", "chats", "comes_back", "events", "forms", "models", "plain", "protocols"),
+    *("resume", "shapes", "streaming", "suspects"),
 )
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")

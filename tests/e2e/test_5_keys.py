@@ -66,7 +66,7 @@ def test_of_all_routes_one_answers_without_a_key(url: str, alice: str) -> None:
     found = strangers.walk(url, routes, alice)
     open_to = {path.removeprefix("/v1") for (_, path), status in found.items() if status not in (401, 404)}
     served = {"/chat/completions", "/completions", "/embeddings", "/rerank", "/v2/rerank", "/models"}
-    served |= {"/messages", "/messages/count_tokens", "/responses"}
+    served |= {"/messages", "/messages/count_tokens", "/responses", "/audio/speech", "/audio/transcriptions"}
     assert open_to == {*served, strangers.LIVENESS[1]}
 
 

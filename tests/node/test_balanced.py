@@ -414,3 +414,16 @@ def test_what_an_engine_had_read_is_forgotten_by_both_when_it_was_away(two: tupl
         assert other.callback._cost(engine, next(one._beginnings("m", begun, None))[0]) is None
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize("sign", [b": it lives\n\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
+def test_a_sign_of_life_is_no_answer_and_has_read_nothing(proxy: Any, sign: bytes) -> None:
+    async def do(send: Any) -> None:
+        await choose(proxy, [{"role": "user", "content": "a"}])
+        for message in (HEAD, {**PIECE, "body": sign}):
+            await send(message)
+        assert not any(proxy.callback.has_read.values())
+        await send(PIECE)
+        assert any(proxy.callback.has_read.values())
+
+    asyncio.run(request(proxy, do))

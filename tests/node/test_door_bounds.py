@@ -149,3 +149,14 @@ def test_a_request_that_its_client_leaves_has_cost_its_question(setup: Setup) ->
     # What an engine refuses it has not read.
     visit.status = 400
     assert visit.tokens == 0
+
+
+def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
+    """Claude Code explains its tools on many pages."""
+    parameters = {"type": "object", "properties": {"a": {"type": "string", "description": "a" * 20_000}}}
+    tool = {"name": "x", "description": "a" * 40_000, "input_schema": parameters}
+    assert bounds.wrong({"tools": [tool]}) == ""
+    assert "16384" in bounds.wrong({"tools": [{"name": "x", "input_schema": {"pattern": "a" * 20_000}}]})
+    # A property of that name is none of it.
+    named = {"properties": {"description": {"pattern": "a" * 20_000}}}
+    assert "16384" in bounds.wrong({"tools": [{"name": "x", "input_schema": named}]})

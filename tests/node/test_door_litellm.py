@@ -98,7 +98,7 @@ def test_of_all_routes_a_client_s_key_reaches_what_clients_are_there_for(proxy: 
     open_to = {path.removeprefix("/v1") for (_, path), status in found.items() if status not in (401, 404)}
     assert open_to == {
         *("/chat/completions", "/completions", "/embeddings", "/rerank", "/v2/rerank", "/models"),
-        *("/messages", "/messages/count_tokens", "/responses"),
+        *("/messages", "/messages/count_tokens", "/responses", "/audio/speech", "/audio/transcriptions"),
         strangers.LIVENESS[1],
     }
 

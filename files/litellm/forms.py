@@ -1,0 +1,59 @@
+"""Forms with a file in them (multipart/form-data), as far as the door has to know them: the engine gets the bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Parts of a form, and bytes of one that is no file. A transcription has a dozen, and a text before it.
+PARTS, FIELD = 32, 64 << 10
+#: Bytes of a form: it is looked through in one step of the loop, 0.04 s for so many. vLLM takes sounds of 25 MiB.
+MOST = 64 << 20
+#: What stands before a part.
+_HEAD = 1024
+#: What is shorter than boundaries of real clients takes longer to be found.
+_BOUNDARY = re.compile(rb'multipart/form-data; *boundary=("?)([^";\s]{8,70})\1', re.I)
+_FILE = rb'(; *filename="[^"]*"(?:; *filename\*=[^;\s]*)?)?'
+_NAME = re.compile(rb'content-disposition: *form-data; *name="([^"\\]{1,64})"' + _FILE, re.I)
+#: As engines read a field that says yes.
+_TRUE = ("true", "1", "yes", "on", "t", "y")
+_FORM = "a form (multipart/form-data) with `model` and `file` is wanted"
+
+
+def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
+    """Fields by their name, of `file` its bytes' number, of `stream` whether it is wanted; or what is wrong, in words.
+    `kind`: the content-type.
+    """
+    found = _BOUNDARY.fullmatch(kind.strip())
+    if not found:
+        return _FORM
+    if len(body) > MOST:
+        return f"a form has {MOST >> 20} MiB at the most"
+    mark = b"--" + found[2]
+    fields: dict[str, Any] = {}
+    if not body.startswith(mark + b"\r\n"):
+        return _FORM
+    at = len(mark) + 2
+    for _ in range(PARTS):
+        end = body.find(b"\r\n" + mark, at)
+        head = body.find(b"\r\n\r\n", at, at + _HEAD)
+        if end < 0 or not at <= head <= end - 4:
+            return f"{_FORM}; this one is not whole"
+        said = [each for each in map(_NAME.fullmatch, body[at:head].split(b"\r\n")) if each]
+        if len(said) != 1:
+            return f"{_FORM}; one of its parts has no plain name"
+        name, length = said[0][1].decode(errors="replace"), end - head - 4
+        # What two readers would read differently is not passed on. Lists have brackets behind their names.
+        if name in fields and not name.endswith("[]"):
+            return f"`{name}` stands twice in this form"
+        if not said[0][2] and length > FIELD:
+            return f"`{name}`: {FIELD} bytes are the most"
+        fields[name] = length if said[0][2] else body[head + 4 : end].decode(errors="replace")
+        at = end + 2 + len(mark)
+        if body.startswith(b"--", at):
+            fields["stream"] = str(fields.get("stream", "")).lower() in _TRUE
+            return fields if isinstance(fields.get("file"), int) else _FORM
+        if not body.startswith(b"\r\n", at):
+            return f"{_FORM}; this one is not whole"
+        at += 2
+    return f"a form has {PARTS} parts at the most"

@@ -1,0 +1,89 @@
+"""Forms with a sound in them, as far as the door reads them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.node.door_double import Setup, a_door
+from tests.node.shipped import load, part
+
+__all__ = ["a_door"]
+
+KIND = b"multipart/form-data; boundary=xxxxxxxx"
+
+
+def field(name: str, value: bytes, more: str = "") -> bytes:
+    return f'--xxxxxxxx\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + value + b"\r\n"
+
+
+SOUND = field("file", b"\r\n--x \x00", '; filename="a.wav"')
+MODEL = field("model", b"m")
+END = b"--xxxxxxxx--\r\n"
+
+
+@pytest.fixture(name="forms", scope="module")
+def the_module() -> Any:
+    return load("litellm/forms.py")
+
+
+def test_it_knows_fields_and_how_large_a_sound_is(forms: Any) -> None:
+    many = field("timestamp_granularities[]", b"word") * 2
+    asked = forms.read(MODEL + SOUND + field("stream", b"True") + many + END, KIND)
+    assert asked == {"model": "m", "file": 7, "stream": True, "timestamp_granularities[]": "word"}
+    assert forms.read(MODEL + SOUND + END, b'Multipart/Form-Data; boundary="xxxxxxxx"')["stream"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "why"),
+    [
+        (b"{}", b"application/json", "multipart/form-data"),
+        (b"{}", KIND, "multipart/form-data"),
+        (MODEL + END, KIND, "`file` is wanted"),
+        (MODEL + SOUND, KIND, "not whole"),
+        (MODEL + SOUND[:-4], KIND, "not whole"),
+        (MODEL + MODEL + SOUND + END, KIND, "`model` stands twice"),
+        (field("prompt", b"a" * 65_537) + SOUND + END, KIND, "65536 bytes"),
+        (field("a[]", b"a") * 40 + SOUND + END, KIND, "32 parts"),
+        (b"--xxxxxxxx\r\nContent-Disposition: form-data; name=model\r\n\r\na\r\n" + SOUND + END, KIND, "no plain name"),
+        (b"--xxxxxxxx\r\n" + b"a: b\r\n" * 400 + b"\r\n" + END, KIND, "not whole"),
+        # Its head's end is its own end.
+        (MODEL + SOUND.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + END, KIND, "not whole"),
+        (b"--xxxxxxxx\r\n" + b"a" * (64 << 20), KIND, "64 MiB"),
+        (MODEL, b"multipart/form-data; boundary=x", "multipart/form-data"),
+        (field("file", b"a") + MODEL + END, KIND, "`file` is wanted"),
+    ],
+)
+def test_what_it_does_not_take(forms: Any, body: bytes, kind: bytes, why: str) -> None:
+    assert why in forms.read(body, kind)
+
+
+def test_seconds_of_a_sound_are_no_tokens_and_its_size_counts() -> None:
+    key = part("litellm", "door_keys").Key("a", "")
+    visit = part("litellm", "door_limits").Visit(key, asked=1_480, was_asked=True)
+    answer = part("litellm", "door_usage").Answer(visit, b"application/json")
+    answer.pass_on(b'{"text": "a", "usage": {"type": "duration", "seconds": 2}}', False)
+    assert visit.tokens == 1_480
+
+
+def test_a_sound_is_counted_by_its_size(setup: Setup) -> None:
+    """Before an engine says what it has cost, and where it does not say it in tokens."""
+    body = sys.modules["door_body"]
+    assert body._tokens({"model": "m", "file": 960_000}) == 1_480
+
+
+def test_no_form_keeps_the_loop_for_long(forms: Any) -> None:
+    """64 MiB that are no form, almost one, and one that never ends."""
+    for each in (
+        b"\r\n--xxxx",
+        b"\r\n--xxxxxxxx\r\n",
+        b"\0",
+        b'--xxxxxxxx\r\nContent-Disposition: form-data; name="a[]"\r\n\r\n\r\n',
+    ):
+        body = MODEL + SOUND[:60] + each * ((63 << 20) // len(each))
+        began = time.process_time()
+        assert isinstance(forms.read(body, KIND), str)
+        assert time.process_time() - began < 0.5
