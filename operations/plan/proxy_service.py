@@ -10,12 +10,16 @@ from operations.paths import (
     LITELLM,
     OFFICE,
     OFFICE_RUN,
+    PAGE_RUN,
+    PAGE_SOCKET,
     PROXY,
+    PROXY_ASKED,
     PROXY_CONFIG,
     PROXY_LOADED,
     PROXY_MODEL,
     PROXY_RUN,
     PROXY_USER,
+    SOCKETS,
     TLS,
     folder_of,
     unit_file,
@@ -25,10 +29,10 @@ from operations.plan.files import File, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, TIMEOUT_S
-from operations.plan.litellm_service import ports, server
+from operations.plan.litellm_service import listens, pulse, server
 from operations.plan.nodes import Node
 from operations.plan.page import ROOT as PAGE_ROOT
-from operations.plan.proxy import asked_at, bind_addresses, in_url, kept_url, shared_url
+from operations.plan.proxy import bind_addresses, in_url, kept_url, shared_url
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
@@ -88,7 +92,10 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     docker += ["--label", f"tandem.url={kept_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
-    docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
+    docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}", "--volume", f"{SOCKETS}:{SOCKETS}"]
+    if knobs.monitoring != "off":
+        # The folder around the page's own, which goes and comes with the page.
+        docker += ["--volume", f"{PAGE_RUN}:{PAGE_RUN}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
     if knobs.tls != "off":
         docker += ["--volume", f"{TLS}:/tls:ro"]
@@ -108,10 +115,10 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         admin=ADMIN,
         connections=CONNECTIONS,
         buffer=BUFFER,
-        asked=asked_at(knobs),
+        asked=PROXY_ASKED.removeprefix("unix:"),
         exports=knobs.monitoring != "off",
         page=PAGE_ROOT if knobs.monitoring != "off" else "",
-        page_port=knobs.page_port,
+        page_socket=PAGE_SOCKET,
         connections_each=max(LEAST_EACH, knobs.proxy_requests * 3 // 4),
         methods=METHODS,
         key_headers=KEY_HEADERS,
@@ -123,14 +130,15 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         certificate="" if knobs.tls == "off" else "/tls/proxy.pem",
         body_bytes=knobs.proxy_body_mib << 20,
         requests=knobs.proxy_requests,
-        processes=[(server(unit).partition("/")[2], *ports(knobs, unit)) for unit in LITELLM],
+        processes=[(server(unit).partition("/")[2], listens(unit), pulse(unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",
         office=folder_of(OFFICE) if follows else "",
         office_run=OFFICE_RUN,
         port=knobs.proxy_port,
-        listens=[*((each, knobs.proxy_port) for each in named), ("127.0.0.1", asked_at(knobs))],
+        listens=named,
+        sockets=SOCKETS,
         run=PROXY_RUN,
         user=PROXY_USER,
         config=PROXY_CONFIG,

@@ -156,11 +156,12 @@ class PageNode(TypedDict):
 
 
 class PageSpec(TypedDict):
-    """page.json. `prometheus`: its URL, or empty; `advice`: the file that a bench or a deploy hands over; `static`:
-    what a browser gets.
+    """page.json. `asked_by`: users whom it answers; `prometheus`: its URL, or empty; `advice`: the file that a bench or
+    a deploy hands over; `static`: what a browser gets.
     """
 
-    port: int
+    socket: str
+    asked_by: list[int]
     name: str
     models: list[PageModel]
     nodes: list[PageNode]

@@ -289,10 +289,16 @@ def test_the_log_has_names_and_neither_prompts_nor_keys(proxy: Proxy) -> None:
     assert "BadRequestError" in log
 
 
+def _connected(url: str) -> socket.socket:
+    channel = socket.socket(socket.AF_UNIX)
+    channel.connect(url.removeprefix("unix:"))
+    return channel
+
+
 def test_its_pulse_waits_for_nobody_who_says_nothing(proxy: Proxy) -> None:
-    silent = [socket.create_connection(("127.0.0.1", proxy.pulse), 5) for _ in range(3)]
+    silent = [_connected(proxy.pulse) for _ in range(3)]
     begun = time.monotonic()
-    assert drained.under_way(f"http://127.0.0.1:{proxy.pulse}") is not None
+    assert drained.under_way(proxy.pulse) is not None
     # One after the other they would keep it for two seconds each.
     assert time.monotonic() - begun < 5
     for each in silent:
@@ -300,7 +306,7 @@ def test_its_pulse_waits_for_nobody_who_says_nothing(proxy: Proxy) -> None:
 
 
 def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
-    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    pulse = proxy.pulse
     assert drained.under_way(pulse) == 0
     with ThreadPoolExecutor() as pool:
         asked = [pool.submit(proxy.chat, OWNER, "slow", 10, stream=True) for _ in range(3)]
@@ -315,7 +321,7 @@ def test_its_pulse_says_how_many_requests_are_under_way(proxy: Proxy) -> None:
 def test_other_engines_are_taken_up_and_nothing_under_way_is_lost(proxy: Proxy) -> None:
     config = proxy.folder / "config.yaml"
     before = config.read_text()
-    pulse = f"http://127.0.0.1:{proxy.pulse}"
+    pulse = proxy.pulse
     assert drained.taken(pulse, hashlib.sha256(before.encode()).hexdigest(), 5)
     changed = yaml.safe_load(before)
     # Under another name, and a second engine that is not there.

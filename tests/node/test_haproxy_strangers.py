@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.node.door.speaking import opened
 from operations.plan.proxy_service import KEY_HEADERS
 from tests.node.confined import place
 from tests.node.test_haproxy import QUICK, SLOW, Proxy
@@ -111,12 +112,13 @@ def test_who_is_on_the_node_takes_no_connections_of_clients(tmp_path: Path) -> N
         # Of all connections together there are 130.
         proxy = Proxy(folder, {"maxconn 2100": "maxconn 130", QUICK: SLOW})
         try:
-            port = int(proxy.asked.split(":")[2].split("/")[0])
-            held = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(150)]
+            held = [socket.socket(socket.AF_UNIX) for _ in range(150)]
+            for each in held:
+                each.connect(str(proxy.sockets / "proxy.sock"))
             assert proxy.stream(1)
             time.sleep(3)
             # Those that said nothing were let go.
-            assert urllib.request.urlopen(proxy.asked, timeout=AT_ONCE).status == 200
+            assert opened(proxy.asked, AT_ONCE).status == 200
             for each in held:
                 each.close()
         finally:

@@ -140,10 +140,8 @@ def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
 
 
 def test_two_programs_on_one_port_are_refused() -> None:
-    with pytest.raises(Refusal, match="monitoring_port and page_port are both 8020"):
-        knobs(page_port=8020)
-    with pytest.raises(Refusal, match="page_port lies within the five ports that begin at litellm_ports"):
-        knobs(page_port=8012)
+    with pytest.raises(Refusal, match="monitoring_port and prometheus_port are both 8020"):
+        knobs(prometheus_port=8020)
 
 
 def test_what_is_vendored_is_what_its_publisher_has() -> None:

@@ -1,12 +1,14 @@
-"""A double of a LiteLLM behind the proxy: streams, and a pulse. `litellm_double.py NAME PORT PULSE`."""
+"""A double of a LiteLLM behind the proxy: streams, and a pulse. `litellm_double.py NAME SOCKET PULSE`.."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingMixIn, UnixStreamServer
 
 #: Seconds between two pieces of a stream.
 PIECE_S = 0.1
@@ -58,7 +60,19 @@ class Pulse(Double):
         self.wfile.write(said)
 
 
+class Listener(ThreadingMixIn, UnixStreamServer):
+    """Anew where one that was killed has left its socket."""
+
+    daemon_threads, request_queue_size = True, 128
+
+    def server_bind(self) -> None:
+        if os.path.exists(self.server_address):
+            os.remove(self.server_address)
+        super().server_bind()
+        # In the folder of a test the proxy's user comes as a stranger.
+        os.chmod(self.server_address, 0o666)
+
+
 if __name__ == "__main__":
-    pulse = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[3])), Pulse)
-    threading.Thread(target=pulse.serve_forever, daemon=True).start()
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Double).serve_forever()
+    threading.Thread(target=Listener(sys.argv[3], Pulse).serve_forever, daemon=True).start()
+    Listener(sys.argv[2], Double).serve_forever()

@@ -1,0 +1,28 @@
+"""files/litellm/serve.py, with the port $PORT beside its socket, for clients of a test that know no sockets."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import socket
+import sys
+from pathlib import Path
+
+sys.path.append(sys.path.pop(0))
+
+import uvicorn
+
+
+class OnBoth(uvicorn.Server):
+    """Requests come to the same application."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        own = socket.socket(socket.AF_UNIX)
+        Path(self.config.uds).unlink(missing_ok=True)
+        own.bind(self.config.uds)
+        own.listen(128)
+        await super().startup([socket.create_server(("127.0.0.1", int(os.environ["PORT"])), backlog=2048), own])
+
+
+sys.modules["uvicorn.main"].Server = OnBoth
+runpy.run_path(str(Path(__file__).with_name("serve.py")), run_name="__main__")
