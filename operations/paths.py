@@ -118,9 +118,10 @@ PROXY_LOADED = "/run/tandem/proxy.loaded"
 SOCKETS = "/run/tandem/sockets"
 #: HAProxy says here that it runs, to its own node.
 PROXY_ASKED = f"unix:{SOCKETS}/proxy.sock"
-#: Where the page has its folder, which systemd makes at each start and gives to the page's user (RuntimeDirectory=).
-PAGE_RUN = "/run/tandem/page"
-PAGE_SOCKET = f"{PAGE_RUN}/own/page.sock"
+#: What HAProxy sees of the page: root's, with a folder in it that systemd makes at each start of the page, for its user
+#: (RuntimeDirectory=). This one stays when the page goes: a container keeps the folder that it was started with.
+PAGE_RUN = "/run/tandem/behind"
+PAGE_SOCKET = f"{PAGE_RUN}/page/page.sock"
 #: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"
 #: What each key of a client's has used (the proxy writes it, operations/node/door/keys.py reads it).

@@ -12,6 +12,7 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
+from operations.plan.proxy_memory import memory
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
@@ -35,7 +36,12 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
     known = {"address": address, "interface": node.office_device, "folder": folder}
-    docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
+    docker = [
+        *docker_run(ADDRESS),
+        *confined(0, *_KEEPS, memory=memory(ADDRESS)),
+        "--label",
+        f"tandem.address={knobs.proxy_address}",
+    ]
     docker += ["--volume", f"{OFFICE_RUN}:{_OFFICE}:ro", "--volume", f"{SOCKETS}:{SOCKETS}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     keepalived = render(

@@ -12,10 +12,8 @@ from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, Behind, fixed, modules, proxy_config
+from operations.plan.proxy_memory import bounded, container_id, memory
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
-
-#: Memory that a LiteLLM may take: it has 0.4 GiB when it is idle, and reads whole bodies (`proxy_body_mib`).
-MEMORY = "4g"
 
 
 def listens(unit: str) -> str:
@@ -43,7 +41,13 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     spec: they are taken up while it runs.
     """
     image, folder = proxy_image(models[0].recipe, knobs), folder_of(unit)
-    docker = [*docker_run(unit), *confined(PROXY_USER, memory=MEMORY), "--env", "LITELLM_LOCAL_MODEL_COST_MAP=True"]
+    docker = [
+        *docker_run(unit),
+        *confined(PROXY_USER, memory=memory(unit)),
+        *bounded(unit),
+        "--env",
+        "LITELLM_LOCAL_MODEL_COST_MAP=True",
+    ]
     # An engine closes a connection that was idle for 5 s; a request that takes it up in that moment fails.
     docker += ["--env", "AIOHTTP_KEEPALIVE_TIMEOUT=2"]
     # A stream whose rail is cut says nothing at all: the kernel asks from the fifth second on (files/litellm/links.py).
@@ -69,6 +73,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     ready = render(
         "litellm/ready.sh.j2",
         sockets=SOCKETS,
+        container_id=container_id(unit),
         own=[listens(unit), pulse(unit)],
         shared=SHARED,
         user=PROXY_USER,

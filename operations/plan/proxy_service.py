@@ -33,6 +33,7 @@ from operations.plan.litellm_service import listens, pulse, server
 from operations.plan.nodes import Node
 from operations.plan.page import ROOT as PAGE_ROOT
 from operations.plan.proxy import bind_addresses, in_url, kept_url, shared_url
+from operations.plan.proxy_memory import bounded, container_id, memory
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
@@ -50,8 +51,6 @@ KEY_HEADERS = (
 #: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held. What
 #: comes behind them is timed by LiteLLM's door (files/litellm/door_size.py).
 BUFFER = 512 << 10
-#: Memory that HAProxy may take: a buffer in each direction for each connection, and as much again.
-MEMORY = f"{CONNECTIONS * BUFFER * 3 >> 20}m"
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
 #: Seconds after which a client may try again, as files/litellm/unavailable.py has it.
@@ -88,14 +87,13 @@ def _reload(read_by: Sequence[str], follows: bool) -> str:
 def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
     image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
-    docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=MEMORY)]
+    docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=memory(PROXY)), *bounded(PROXY)]
     docker += ["--label", f"tandem.url={kept_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
     docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}", "--volume", f"{SOCKETS}:{SOCKETS}"]
-    if knobs.monitoring != "off":
-        # The folder around the page's own, which goes and comes with the page.
-        docker += ["--volume", f"{PAGE_RUN}:{PAGE_RUN}:ro"]
+    # The page comes and goes, and HAProxy is not started anew for it.
+    docker += ["--volume", f"{PAGE_RUN}:{PAGE_RUN}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
     if knobs.tls != "off":
         docker += ["--volume", f"{TLS}:/tls:ro"]
@@ -139,6 +137,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         port=knobs.proxy_port,
         listens=named,
         sockets=SOCKETS,
+        container_id=container_id(PROXY),
         run=PROXY_RUN,
         user=PROXY_USER,
         config=PROXY_CONFIG,

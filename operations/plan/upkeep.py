@@ -14,9 +14,10 @@ from operations.plan.files import File, as_is, node_program, render
 from operations.plan.knobs import Knobs
 from operations.plan.litellm_service import listens
 from operations.plan.nodes import Node
+from operations.plan.proxy_memory import BOUNDS, container_id
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardSpec, Rail
+from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardBefore, GuardSpec, Rail
 from operations.shapes.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
@@ -50,9 +51,16 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
 
 
 def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
-    """Kills an engine before the node freezes: of several the owner's last one first."""
+    """Kills an engine before the node freezes: of several the owner's last one first, and none for what the proxy has
+    been sent.
+    """
     containers = {each.unit: each.container_id for each in reversed(models)}
-    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers}
+    before: dict[str, GuardBefore] = {
+        unit: {"container": container_id(unit), "usual_mib": bound.usual_mib}
+        for unit, bound in BOUNDS.items()
+        if bound.usual_mib
+    }
+    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers, "before": before}
     return _program(GUARD, "guard.json", wanted)
 
 

@@ -56,11 +56,11 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file. For root in a `confined.place`, as its
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file, run by `serves`. For root in a `confined.place`, as its
     container has it.
     """
 
-    def __init__(self, folder: Path, without: str = "") -> None:
+    def __init__(self, folder: Path, without: str = "", serves: str = SERVES[1].name) -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
@@ -78,10 +78,10 @@ class Proxy:
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
         self.processes = [subprocess.Popen(argv)]
         confined = behind(folder, self.used, self.shared, self.told, python=LITELLM.parent / "python3")
-        argv = [*confined, str(LITELLM.parent / "python3"), SERVES[1].name, "--config", "config.yaml"]
+        argv = [*confined, str(LITELLM.parent / "python3"), serves, "--config", "config.yaml"]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         self.pulse = f"unix:{self.used}/pulse"
-        environment |= {"PORT": str(self.port), "TANDEM_LISTENS": f"{self.used}/listens"}
+        environment |= {"FORWARDED_ALLOW_IPS": "*", "PORT": str(self.port), "TANDEM_LISTENS": f"{self.used}/listens"}
         environment |= {"TANDEM_PULSE": f"{self.used}/pulse"}
         environment |= {
             "TANDEM_SECRETS": str(self.folder / "secrets"),
