@@ -56,8 +56,8 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file, run by `serves`. For root in a `confined.place`, as its
-    container has it.
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file, run by `serves`. For root in a
+    `confined.place`, as its container has it.
     """
 
     def __init__(self, folder: Path, without: str = "", serves: str = SERVES[1].name) -> None:
