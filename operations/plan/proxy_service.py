@@ -108,6 +108,7 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     read_by = [word for each in read for word in ("-f", each)]
     docker += ["-W", "-db", *read_by]
     named = [in_url(address) for address in addresses if address != AT_OFFICE]
+    each = max(LEAST_EACH, knobs.proxy_requests * 3 // 4)
     config = render(
         "proxy/haproxy.cfg.j2",
         admin=ADMIN,
@@ -117,7 +118,9 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         exports=knobs.monitoring != "off",
         page=PAGE_ROOT if knobs.monitoring != "off" else "",
         page_socket=PAGE_SOCKET,
-        connections_each=max(LEAST_EACH, knobs.proxy_requests * 3 // 4),
+        connections_each=each,
+        # Where nobody comes from elsewhere, nobody has to be left any.
+        connections_local=CONNECTIONS - each if set(addresses) != {"127.0.0.1"} else 0,
         methods=METHODS,
         key_headers=KEY_HEADERS,
         answer_s=ANSWER_S,

@@ -62,7 +62,8 @@ _HEAR = "import json,sys; from operations.node.network import claimed; print(jso
 #: Nothing to write to but a /tmp of its own, and then no more than the container has.
 CONTAINED = (
     "mount -t tmpfs -o nosuid,nodev,noexec none /tmp && mount --bind /run /run && mount -o remount,bind,ro /run"
-    " && mount -o remount,bind,ro / && exec setpriv --bounding-set {} --no-new-privs {}/start.sh"
+    " && mount -o remount,bind,ro / && export PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+    " && exec setpriv --bounding-set {} --no-new-privs {}/start.sh"
 )
 
 

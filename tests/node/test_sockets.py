@@ -150,7 +150,7 @@ def test_litellm_has_no_port_and_knows_who_asks_through_the_proxy(tmp_path: Path
             assert listens_at(real.processes[-1].pid) == []
             assert (real.used / "listens").is_socket() and real.chat(OWNER)[0] == 200
             request(real.url, "POST", CHAT, OWNER, body(), headers={"X-Forwarded-For": "10.9.8.7"})
-            assert "from 10.9.8.7" in real.log.read_text()
+            until(10, lambda: "from 10.9.8.7" in real.log.read_text())
         finally:
             real.stop()
 
