@@ -151,6 +151,11 @@ def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: t
     old.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(OSError):
         status(url, old)
+    weak = ssl.create_default_context(cadata=certificate.authority())
+    weak.maximum_version = ssl.TLSVersion.TLSv1_2
+    weak.set_ciphers("ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-SHA@SECLEVEL=0")
+    with pytest.raises(urllib.error.URLError, match="HANDSHAKE_FAILURE"):
+        status(url, weak)
     # Its own node asks it without, and knows it by what it shows.
     try:
         assert opened(asked, 5).status == 200

@@ -40,11 +40,11 @@ SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
 class Proxy:
     """HAProxy and the two behind it."""
 
-    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None, bind: str = "loopback") -> None:
         self.port, self.folder = free_ports(1), folder
         self.sockets = folder / "sockets"
         self.asked = f"unix:{self.sockets}/proxy.sock:/health/liveliness"
-        few = {"proxy_body_mib": 1, "proxy_requests": 12}
+        few = {"proxy_body_mib": 1, "proxy_requests": 12, "proxy_bind": bind}
         mine = plan(topology="solo", proxy_port=self.port, **few).head.proxy
         assert mine
         files = {Path(file.path).name: file.content for file in mine.files}

@@ -129,3 +129,30 @@ def test_haproxy_and_the_door_look_for_a_key_in_the_same_headers() -> None:
     door = (ROOT / "files/litellm/door.py").read_text()
     block = door.partition("KEY_HEADERS = (")[2].partition(")")[0]
     assert set(re.findall(r'b"([a-z-]+)"', block)) == set(KEY_HEADERS)
+
+
+def test_who_is_on_the_node_is_one_host_and_leaves_connections_to_others(tmp_path: Path) -> None:
+    """By whatever addresses of loopback: there are sixteen million."""
+    with place(tmp_path) as folder:
+        proxy = Proxy(folder, {"gt 1936": "gt 20", QUICK: SLOW}, bind="all")
+        try:
+            held = []
+            for number in range(30):
+                with suppress(OSError):
+                    source = (f"127.0.0.{2 + number}", 0)
+                    held.append(socket.create_connection(("127.0.0.1", proxy.port), AT_ONCE, source))
+            time.sleep(1)
+            open_ones = 0
+            for each in held:
+                each.setblocking(False)
+                try:
+                    open_ones += each.recv(1) != b""
+                except BlockingIOError:
+                    open_ones += 1
+                except ConnectionResetError:
+                    pass
+                each.close()
+            # Two of HAProxy's threads that count at once may each let one too many in.
+            assert 18 <= open_ones <= 22
+        finally:
+            proxy.end()
