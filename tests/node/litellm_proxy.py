@@ -90,7 +90,7 @@ class Proxy:
             "PYTHONUNBUFFERED": "1",
             "LITELLM_DISABLE_LAZY_ROUTES": "1",
         }
-        environment |= {"ROUTES_TO": str(self.told / "routes.json")}
+        environment |= {"FROZEN_TO": str(self.told / "frozen"), "ROUTES_TO": str(self.told / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]
             self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -24,5 +26,11 @@ class OnBoth(uvicorn.Server):
         await super().startup([socket.create_server(("127.0.0.1", int(os.environ["PORT"])), backlog=2048), own])
 
 
+def tell(*_: object) -> None:
+    """How many objects Python looks through no more, into the file $FROZEN_TO."""
+    Path(os.environ["FROZEN_TO"]).write_text(str(gc.get_freeze_count()))
+
+
 sys.modules["uvicorn.main"].Server = OnBoth
+signal.signal(signal.SIGUSR2, tell)
 runpy.run_path(str(Path(__file__).with_name("serve.py")), run_name="__main__")
