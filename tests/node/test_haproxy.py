@@ -44,7 +44,7 @@ class Proxy:
         self.port, self.folder = free_ports(1), folder
         self.sockets = folder / "sockets"
         self.asked = f"unix:{self.sockets}/proxy.sock:/health/liveliness"
-        few = {"proxy_body_mib": 1, "proxy_requests": 12, "proxy_bind": bind}
+        few: dict[str, Any] = {"proxy_body_mib": 1, "proxy_requests": 12, "proxy_bind": bind}
         mine = plan(topology="solo", proxy_port=self.port, **few).head.proxy
         assert mine
         files = {Path(file.path).name: file.content for file in mine.files}

@@ -17,8 +17,9 @@ import pytest
 
 from operations.paths import PROXY_USER
 from operations.plan.plan import Plan
+from tests.bench.routing.doors import SERVES
 from tests.node.confined import IS_ROOT, place
-from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, SERVES, body
+from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, body
 from tests.node.litellm_proxy import Proxy as RealLiteLLM
 from tests.node.page_doubles import KEY as PAGE_KEY
 from tests.node.page_doubles import Exporter, Page
