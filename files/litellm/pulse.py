@@ -11,6 +11,7 @@ import gc
 import os
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
@@ -21,6 +22,8 @@ from litellm.proxy import proxy_server
 
 #: Seconds for this process to take a connection of its own.
 CONNECT_S = 1.0
+#: Seconds between two looks whether it listens.
+LOOK_S = 0.1
 
 
 class UnderWay:
@@ -50,12 +53,6 @@ class Pulse(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """One answer."""
-        if not Pulse.takes_requests and _listens(os.environ["TANDEM_LISTENS"]):
-            # A million objects have been loaded. Python would look through all of them whenever a body makes many more:
-            # 0.5 s in which nobody is answered. They stay until the end, and nothing is asked for yet.
-            gc.collect()
-            gc.freeze()
-            Pulse.takes_requests = True
         self.send_response(200 if Pulse.takes_requests else 503)
         self.end_headers()
         self.wfile.write(f"{under_way.count} {engines.callback.loaded}".encode())
@@ -71,6 +68,17 @@ class Listener(ThreadingMixIn, UnixStreamServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asked has given up; the proxy says what that means."""
+
+
+def _begin() -> None:
+    """Once it listens it takes requests, but for one thing before. A million objects have been loaded, and Python would
+    look through all of them whenever a body makes many more: 0.5 s in which nobody is answered. They stay to the end.
+    """
+    while not _listens(os.environ["TANDEM_LISTENS"]):
+        time.sleep(LOOK_S)
+    gc.collect()
+    gc.freeze()
+    Pulse.takes_requests = True
 
 
 def _listens(path: str) -> bool:
@@ -90,4 +98,5 @@ proxy_server.app.middleware_stack = under_way
 listener = Listener(os.environ["TANDEM_PULSE"], Pulse)
 # Whose folder it lies in says who gets there: a umask of the owner's alone would shut root's programs out.
 os.chmod(os.environ["TANDEM_PULSE"], 0o660)
-threading.Thread(target=listener.serve_forever, daemon=True).start()
+for work in (listener.serve_forever, _begin):
+    threading.Thread(target=work, daemon=True).start()
