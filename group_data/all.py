@@ -99,9 +99,6 @@ proxy_bind = "loopback"
 # engine has its node's network, so a client could have it ask anything there. Data URLs need no host.
 # media_domains = []
 
-# The first of five ports on loopback: two LiteLLM behind each proxy, and where the proxy says that it runs.
-# litellm_ports = 8010
-
 # The engines' port, on the fabric (on loopback in solo, and on the head in replicas). Only proxies ask there.
 # engine_port = 8001
 
@@ -207,9 +204,6 @@ proxy_bind = "loopback"
 
 # Where each node says how it is.
 # monitoring_port = 8020
-
-# Where the page listens, on loopback: the proxy asks it.
-# page_port = 8023
 
 # Where Prometheus listens, on the head.
 # prometheus_port = 8021

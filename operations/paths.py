@@ -113,6 +113,15 @@ ADMIN = f"{PROXY_RUN}/admin.sock"
 #: The hash of the configuration that HAProxy has loaded last (files/proxy/ready.sh.j2, reload.sh.j2). Not in its
 #: folder: root writes it, and would follow a link that HAProxy could put there.
 PROXY_LOADED = "/run/tandem/proxy.loaded"
+#: Where HAProxy and both LiteLLM listen for each other and for what watches them. The folder is PROXY_USER's, its
+#: sockets are of root's group, and nobody else gets there: a port of loopback's is anybody's while its owner is away.
+SOCKETS = "/run/tandem/sockets"
+#: HAProxy says here that it runs, to its own node.
+PROXY_ASKED = f"unix:{SOCKETS}/proxy.sock"
+#: What HAProxy sees of the page: root's, with a folder in it that systemd makes at each start of the page, for its user
+#: (RuntimeDirectory=). This one stays when the page goes: a container keeps the folder that it was started with.
+PAGE_RUN = "/run/tandem/behind"
+PAGE_SOCKET = f"{PAGE_RUN}/page/page.sock"
 #: What a node's LiteLLM know of each other (files/litellm/shared.py), PROXY_USER's.
 SHARED = "/run/tandem/litellm"
 #: What each key of a client's has used (the proxy writes it, operations/node/door/keys.py reads it).

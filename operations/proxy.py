@@ -31,9 +31,8 @@ from operations.patience import beat, quietly
 from operations.placing import put_secrets_right
 from operations.plan.address import to_be_told
 from operations.plan.addresses import is_local
-from operations.plan.knobs import Knobs
 from operations.plan.litellm import behind
-from operations.plan.litellm_service import config_of, litellm_service, ports, server
+from operations.plan.litellm_service import config_of, litellm_service, pulse, server
 from operations.plan.proxy_service import ANSWER_S
 from operations.plan.served_model import ServedModel
 from operations.plan.service import Service
@@ -150,18 +149,32 @@ def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[Pyi
         yield from units.place_service(service, run.look(host)["files"])
     found = run.look(host)
     # One that does not run comes first: it takes what comes while the other one is drained.
-    for service in sorted(behind, key=lambda each: units.is_running(found, each.unit)):
+    first, *rest = sorted(behind, key=lambda each: units.is_running(found, each.unit))
+    yield from _renewed(run, [first], behind)
+    # HAProxy of an older plan may not find the new LiteLLM: it is renewed while it still has one.
+    is_older = units.is_stale(found, proxy) and units.is_running(found, PROXY)
+    if is_older:
+        yield from _before(run, proxy, first)
+    yield from _renewed(run, rest, behind)
+    if not is_older:
+        yield from _before(run, proxy, first)
+
+
+def _renewed(run: Run, some: Sequence[Service], behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
+    """Some of the LiteLLM `behind` the proxy, as planned."""
+    found = run.look(host)
+    for service in some:
         found = run.look(host)
         is_stale = units.is_stale(found, service) or service.unit in found["proxy"]["older"]
         if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
             # It takes them up by itself.
             taken: list[str] = []
-            yield quietly(partial(_take_up, run.plan.knobs, service, taken))
+            yield quietly(partial(_take_up, service, taken))
             found = run.look(host)
             is_stale = state.is_executing and not taken
         if is_stale and units.has_container(found, service.unit):
             others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
-            yield quietly(partial(_drain, run.plan.knobs, service.unit, others))
+            yield quietly(partial(_drain, _pulses(found), service.unit, others))
         if is_stale:
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
@@ -172,11 +185,15 @@ def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[Pyi
         # Behind one that has run as root, which writes what this one may not read.
         yield put_secrets_right()
         yield from units.start(service.unit)
+
+
+def _before(run: Run, proxy: Service, first: Service) -> Iterator[PyinfraCommand]:
+    """HAProxy, as planned; `first`: the LiteLLM that it finds."""
     found = run.look(host)
     if units.is_stale(found, proxy):
         if units.is_running(found, PROXY):
             # What serves, goes on until there is somebody behind its successor.
-            yield quietly(partial(_answers, run.plan.knobs, behind[0]))
+            yield quietly(partial(_answers, first))
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
@@ -213,38 +230,46 @@ def _config(service: Service) -> str:
     return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
 
 
-def _answers(knobs: Knobs, service: Service, _state: State, where: Host) -> bool:
+def _answers(service: Service, _state: State, where: Host) -> bool:
     """Wait until a LiteLLM takes requests, and say where it does not; a proxy without one says so to its clients."""
-    if not _is_taken(knobs, service, where):
+    if not _is_taken(service, where):
         where.log(f"{service.unit} takes no requests after {START_S} s: sudo journalctl -u {service.unit}")
     return True
 
 
-def _take_up(knobs: Knobs, service: Service, taken: list[str], _state: State, where: Host) -> bool:
+def _take_up(service: Service, taken: list[str], _state: State, where: Host) -> bool:
     """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
-    if _is_taken(knobs, service, where):
+    if _is_taken(service, where):
         taken.append(service.unit)
     else:
         where.log(f"{service.unit} has not taken up its engines; it is renewed")
     return True
 
 
-def _is_taken(knobs: Knobs, service: Service, where: Host) -> bool:
-    pulse = f"http://127.0.0.1:{ports(knobs, service.unit)[1]}"
-    return bool(ask(where, drained.main, pulse=pulse, wanted=_config(service), patience_s=START_S)["taken"])
+def _is_taken(service: Service, where: Host) -> bool:
+    here = f"unix:{pulse(service.unit)}"
+    return bool(ask(where, drained.main, pulse=here, wanted=_config(service), patience_s=START_S)["taken"])
 
 
-def _drain(knobs: Knobs, unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
+def _pulses(found: Look) -> dict[str, list[str]]:
+    """Where each LiteLLM says that it runs: as planned, and where one of an older plan still does so elsewhere."""
+    return {
+        each: list(dict.fromkeys([f"unix:{pulse(each)}", *filter(None, [units.of(found, each).get("pulse")])]))
+        for each in LITELLM
+    }
+
+
+def _drain(pulses: dict[str, list[str]], unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
     """Let what is under way in a LiteLLM end, while another one takes what comes."""
-    pulses = {each: f"http://127.0.0.1:{ports(knobs, each)[1]}" for each in (unit, *others)}
     with beat(where, f"{unit} is renewed when its requests have ended"):
         left = ask(
             where,
             drained.main,
             admin=ADMIN,
             server=server(unit),
-            pulse=pulses[unit],
-            others=[pulses[each] for each in others],
+            # It runs as it was started.
+            pulse=pulses[unit][-1],
+            others=[url for each in others for url in pulses[each]],
             patience_s=START_S,
             drain_s=ANSWER_S,
         )["left"]

@@ -12,7 +12,7 @@ Runs on the node as `canary.py SPEC`; canary.json beside it has
   token is not asked for; `acts`: whether this node's container is the one that answers; `deadline_s`; `silence_s` and
   `mute_s`: for how long one with and one without signs of life in its metrics may give none; `start_s`; `signs`: {path,
   pattern}; `meeting`: {mark, ranks} in a cluster, else null; `peers`: {name: address} of the nodes with its other ranks
-- `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit
+- `proxy`: its URL for this node itself; `litellm`: those of the LiteLLM behind it, by unit; `unix:` and a socket, all
 - `rails`: {device: {address, mtu}}
 - `alone`: where a cluster falls back to one node (files/fallback), what stands in for `engines` while this node serves
   alone. Whoever begins or ends that starts the canary anew.

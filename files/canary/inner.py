@@ -11,10 +11,10 @@ computes is given longer, though not for ever, as it may do so in a loop without
 from __future__ import annotations
 
 import time
-import urllib.request
 from pathlib import Path
 
 import node
+from speaking import joined, opened
 from watch import Question, Sight, Watch
 
 #: Seconds between two questions, after which an answer is late, and after which a proxy without one hangs.
@@ -37,6 +37,10 @@ class LiteLLM(Watch):
     def __init__(self, unit: str, url: str) -> None:
         super().__init__(LATE_S, SILENCE_S, START_S)
         self.NAME, self.url = unit.removeprefix("tandem-"), url
+
+    def waits(self) -> str:
+        """As with the proxy."""
+        return node.no_socket(self.url)
 
     def look(self) -> Sight:
         """One question at a time, for as long as it may live without an answer."""
@@ -69,7 +73,7 @@ class LiteLLM(Watch):
     def ask(self) -> str:
         """Why it did not say that it lives; empty: it did."""
         # It is judged before the question gives up.
-        with urllib.request.urlopen(f"{self.url}/health/liveliness", timeout=COMPUTING_S + LATE_S) as response:
+        with opened(joined(self.url, "/health/liveliness"), COMPUTING_S + LATE_S) as response:
             response.read()
         return ""
 

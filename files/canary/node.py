@@ -71,6 +71,12 @@ def cpu_s(group: Path | None) -> float:
         return 0.0
 
 
+def no_socket(url: str) -> str:
+    """Why nobody can listen at the URL of a socket: its folder is not there. Empty: somebody can."""
+    folder = Path(url.removeprefix("unix:")).parent
+    return "" if folder.is_dir() or not url.startswith("unix:") else f"nobody has made {folder} yet"
+
+
 def say(text: str) -> None:
     """One line for the journal."""
     print(f"tandem: {text}", file=sys.stderr, flush=True)

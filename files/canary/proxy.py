@@ -7,8 +7,9 @@ shall pass three seconds after it has stopped: so it is asked twice a second, an
 from __future__ import annotations
 
 import urllib.error
-import urllib.request
 
+import node
+from speaking import joined, opened
 from watch import Question, Sight, Watch
 
 #: Seconds between two questions, after which an answer is late, and after which a proxy without one hangs.
@@ -25,6 +26,10 @@ class Proxy(Watch):
     def __init__(self, url: str) -> None:
         super().__init__(LATE_S, SILENCE_S, START_S)
         self.url = url
+
+    def waits(self) -> str:
+        """Its start has not got so far, or it is one of an older plan's, which listens elsewhere."""
+        return node.no_socket(self.url)
 
     def look(self) -> Sight:
         """One question at a time."""
@@ -44,7 +49,7 @@ class Proxy(Watch):
     def ask(self) -> str:
         """Why it said nothing; empty: it did."""
         try:
-            with urllib.request.urlopen(f"{self.url}/health/liveliness", timeout=SILENCE_S * 5) as response:
+            with opened(joined(self.url, "/health/liveliness"), SILENCE_S * 5) as response:
                 response.read()
         except urllib.error.HTTPError:
             pass

@@ -9,16 +9,14 @@ from __future__ import annotations
 import http.client
 import re
 import time
-import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from speaking import opened
 from text import Sample, quoted
 
 #: Seconds and bytes for a whole answer: an engine that is busy owes it, and a scrape must not wait for it.
 WAIT_S, MOST = 3.0, 4 << 20
-#: The node's own way: the opener that urllib makes by itself obeys the environment's proxies.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 #: Bytes that are taken at once.
 _PIECE = 1 << 16
 _HEAD = re.compile(r"# (?:HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*)")
@@ -70,7 +68,7 @@ def _told(name: str, model: str, is_up: bool) -> Sample:
 def _fetched(url: str) -> bytes:
     """A head that drips is left to whoever waits for this (asked.py)."""
     until, said = time.monotonic() + WAIT_S, bytearray()
-    with _OPENER.open(url, timeout=WAIT_S) as answer:
+    with opened(url, WAIT_S) as answer:
         while piece := answer.read1(_PIECE):
             said += piece
             if time.monotonic() > until or len(said) > MOST:

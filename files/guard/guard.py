@@ -2,11 +2,13 @@
 
 The kernel's own OOM killer and earlyoom choose a process by what it has resident. What a GPU has of unified memory is
 in no process's figure, so they may take sshd, or one of the engine's processes, whose others stay and keep the memory.
-And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only an engine's container is ever
-killed, all of it at once. Of several engines the owner's last one goes first.
+And earlyoom waits until swap has gone as well. Here only MemAvailable counts, and only a whole container is ever
+killed, all of it at once. Of several engines the owner's last one goes first. Before them goes what has grown by what
+somebody sends to it: an engine loads for minutes, and is no stranger's to end.
 
-Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, and `containers`: by the engines' units, in
-the order in which they are killed, the file that says which container it is.
+Runs on the node as `guard.py SPEC`; guard.json beside it has `floor_mib`, `containers`: by the engines' units, in the
+order in which they are killed, the file that says which container it is, and `before`: by unit {container, usual_mib}
+of those that are killed before any engine while they have more than that.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ def main() -> int:
     wanted = json.loads(Path(__file__).with_name("guard.json").read_text())
     floor = int(wanted["floor_mib"])
     containers = {unit.removeprefix("tandem-"): Path(file) for unit, file in wanted["containers"].items()}
+    before = {
+        unit.removeprefix("tandem-"): (Path(each["container"]), int(each["usual_mib"]))
+        for unit, each in wanted["before"].items()
+    }
     # A guard that has to be read back from swap comes too late.
     ctypes.CDLL(None).mlockall(_MCL_CURRENT_AND_FUTURE)
     meminfo = os.open("/proc/meminfo", os.O_RDONLY)
@@ -44,6 +50,10 @@ def main() -> int:
         left = available_mib(os.pread(meminfo, 4096, 0).decode())
         if left >= floor:
             time.sleep(LOOK_S)
+        elif (grown := most_grown(before, CGROUPS)) and kill(before[grown][0], CGROUPS):
+            say(f"MemAvailable was {left} MiB, less than {floor} MiB: the {grown}'s container has grown, it is killed")
+            # What it had comes back at once: it is nobody's but the kernel's.
+            time.sleep(PAUSE_S / 10)
         elif unit := next((unit for unit, file in containers.items() if kill(file, CGROUPS)), ""):
             say(f"MemAvailable was {left} MiB, less than {floor} MiB: the {unit}'s container is killed")
             time.sleep(PAUSE_S)
@@ -58,19 +68,30 @@ def available_mib(meminfo: str) -> int:
     return int(found.group(1)) // 1024 if found else sys.maxsize
 
 
+def most_grown(before: dict[str, tuple[Path, int]], cgroups: Path) -> str:
+    """The one that is furthest beyond what it usually has; empty: none is."""
+    beyond = {name: used_mib(file, cgroups) - usual for name, (file, usual) in before.items()}
+    most = max(beyond, key=lambda name: beyond[name], default="")
+    return most if most and beyond[most] > 0 else ""
+
+
+def used_mib(container_id: Path, cgroups: Path) -> int:
+    """MiB of a container's that no file has, and that only its end gives back; 0: it is not there."""
+    group = _group(container_id, cgroups)
+    try:
+        said = (group / "memory.stat").read_text() if group else ""
+    except OSError:
+        said = ""
+    found = re.search(r"^anon (\d+)$", said, re.MULTILINE)
+    return int(found.group(1)) >> 20 if found else 0
+
+
 def kill(container_id: Path, cgroups: Path) -> bool:
     """SIGKILL to all of an engine's container at once; whether there was one.
 
     Docker is asked last: it may hang when memory is short.
     """
-    try:
-        identity = container_id.read_text().strip()
-    except OSError:
-        return False
-    # As Docker names it with systemd's cgroup driver, and with its own; first where the walls know it.
-    parents = ("tandem.slice/docker-{}.scope", "tandem.slice/{}", "system.slice/docker-{}.scope", "docker/{}")
-    places = (cgroups / parent.format(identity) for parent in parents)
-    group = next((place for place in places if identity and place.is_dir()), None)
+    identity, group = _identity(container_id), _group(container_id, cgroups)
     if group is None:
         return bool(identity) and _docker_kills(identity)
     try:
@@ -79,6 +100,21 @@ def kill(container_id: Path, cgroups: Path) -> bool:
         # Before Linux 5.14.
         _kill_one_by_one(group)
     return True
+
+
+def _identity(container_id: Path) -> str:
+    try:
+        return container_id.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _group(container_id: Path, cgroups: Path) -> Path | None:
+    """As Docker names it with systemd's cgroup driver, and with its own; first where the walls know it."""
+    identity = _identity(container_id)
+    parents = ("tandem.slice/docker-{}.scope", "tandem.slice/{}", "system.slice/docker-{}.scope", "docker/{}")
+    places = (cgroups / parent.format(identity) for parent in parents)
+    return next((place for place in places if identity and place.is_dir()), None)
 
 
 def _kill_one_by_one(group: Path) -> None:

@@ -14,9 +14,9 @@ MESSAGES = 10_000
 PARTS = 20_000
 #: Answers of one request (`n` for each prompt), texts of one for vectors (as OpenAI has it), documents of a ranking.
 AT_ONCE = 2_048
-#: Words at which an answer stops: each is looked for in each token.
+#: Words at which an answer stops: each is looked for in each token. Words that it may not have: each is made tokens of.
 STOPS = 64
-#: Tokens with a bias: a tensor is made of them for each request.
+#: Tokens with a bias, or that alone may come: a tensor is made of them for each request.
 BIASES = 4_096
 #: A schema's nesting and values. xgrammar took 16 s for one that was 400 deep, a minute for a choice of 200,000.
 SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
@@ -43,6 +43,7 @@ def wrong(asked: dict[str, Any]) -> str:
         _messages(asked.get("messages"))
         or next(filter(None, (_count(name, asked.get(name), most) for name, most in _MOST.items())), "")
         or _read(asked)
+        or _programs(asked)
         or _forms(asked)
     )
 
@@ -50,8 +51,8 @@ def wrong(asked: dict[str, Any]) -> str:
 #: How long these may be.
 _MOST = {
     **dict.fromkeys(("prompt", "input", "documents", "text_1", "text_2", "items", "queries"), AT_ONCE),
-    **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids"), STOPS),
-    "logit_bias": BIASES,
+    **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), STOPS),
+    **dict.fromkeys(("logit_bias", "allowed_token_ids"), BIASES),
 }
 
 
@@ -113,6 +114,16 @@ def _media(part: dict[str, Any]) -> str:
         if host not in MEDIA_DOMAINS:
             return f"`{name}`: send it as a data: URL; from this host it is not fetched (the owner's `media_domains`)"
     return ""
+
+
+def _programs(asked: dict[str, Any]) -> str:
+    """What an engine would run for a client, or ask: a template is a program, and a tool may lie at a server."""
+    for name, said in (("", asked), ("chat_template_kwargs.", asked.get("chat_template_kwargs"))):
+        if isinstance(said, dict) and said.get("chat_template"):
+            return f"`{name}chat_template`: a request brings no template; the model has its own"
+    tools = asked.get("tools")
+    found = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    return next(filter(None, (_media({"server_url": each.get("server_url")}) for each in found)), "")
 
 
 def _forms(asked: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A callback of LiteLLM's: a thread that says on a port of its own that this process runs, and with how many requests.
+"""A callback of LiteLLM's: a thread that says on its own socket that this process runs, and with how many requests.
 
 The proxy asks it three times a second. LiteLLM's event loop can't be asked so often: a burst of 256 streams keeps it
 busy for seconds, and a check that waits for it takes a busy process for a dead one. A process that is stopped or dead
@@ -7,10 +7,13 @@ answers neither; one whose loop alone hangs is the canary's matter.
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
 
 import engines
@@ -19,6 +22,8 @@ from litellm.proxy import proxy_server
 
 #: Seconds for this process to take a connection of its own.
 CONNECT_S = 1.0
+#: Seconds between two looks whether it listens.
+LOOK_S = 0.1
 
 
 class UnderWay:
@@ -48,8 +53,6 @@ class Pulse(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """One answer."""
-        if not Pulse.takes_requests:
-            Pulse.takes_requests = _listens(int(os.environ["TANDEM_PORT"]))
         self.send_response(200 if Pulse.takes_requests else 503)
         self.end_headers()
         self.wfile.write(f"{under_way.count} {engines.callback.loaded}".encode())
@@ -58,25 +61,42 @@ class Pulse(BaseHTTPRequestHandler):
         """Three lines a second would be no log."""
 
 
-class Listener(ThreadingHTTPServer):
+class Listener(ThreadingMixIn, UnixStreamServer):
     """Of whom nobody waits for another."""
+
+    daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asked has given up; the proxy says what that means."""
 
 
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), CONNECT_S):
-            return True
-    except OSError:
-        return False
+def _begin() -> None:
+    """Once it listens it takes requests, but for one thing before. A million objects have been loaded, and Python would
+    look through all of them whenever a body makes many more: 0.5 s in which nobody is answered. They stay to the end.
+    """
+    while not _listens(os.environ["TANDEM_LISTENS"]):
+        time.sleep(LOOK_S)
+    gc.collect()
+    gc.freeze()
+    Pulse.takes_requests = True
+
+
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as own:
+        own.settimeout(CONNECT_S)
+        try:
+            own.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 callback = CustomLogger()
 # Callbacks are loaded while the application starts: too late for add_middleware.
 under_way = UnderWay(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
 proxy_server.app.middleware_stack = under_way
-threading.Thread(
-    target=Listener(("127.0.0.1", int(os.environ["TANDEM_PULSE"])), Pulse).serve_forever, daemon=True
-).start()
+listener = Listener(os.environ["TANDEM_PULSE"], Pulse)
+# Whose folder it lies in says who gets there: a umask of the owner's alone would shut root's programs out.
+os.chmod(os.environ["TANDEM_PULSE"], 0o660)
+for work in (listener.serve_forever, _begin):
+    threading.Thread(target=work, daemon=True).start()

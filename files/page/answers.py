@@ -98,6 +98,10 @@ def handler(keyed: Keyed, files: Mapping[str, bytes], asks: Mapping[str, Ask]) -
                 return self._say(405, b"this page is only read\n", "text/plain", {"Allow": "GET, HEAD"})
             return self._say(code, b"", "text/plain")
 
+        def address_string(self) -> str:
+            """Who asks by a socket has none."""
+            return ""
+
         def log_message(self, format: str, *arguments: object) -> None:
             """HAProxy's log has each refusal; an answer every five seconds says nothing."""
 

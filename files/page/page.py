@@ -1,10 +1,11 @@
-"""The page of Tandem: how the nodes are, for whoever has the owner's key. Listens on loopback; HAProxy is before it.
+"""The page of Tandem: how the nodes are, for whoever has the owner's key. Listens on a socket; HAProxy is before it.
 
 Each of its paths wants the key, and says nothing without it. It reads and never changes anything.
 
 Runs on the node as `page.py SPEC`, with the owner's key in $CREDENTIALS_DIRECTORY/key; page.json beside it has
 
-- `port`, `name`: where it listens, and the node that it runs on
+- `socket`, `asked_by`: where it listens, and the users whom it answers there
+- `name`: the node that it runs on
 - `models`: [{topology, executor, recipe, model, spec, load_minutes, unit, nodes, answers}]; `model`: what clients call
   it; `nodes`: names of those that it lies on, rank 0 first; `answers`: of those whose engine answers
 - `nodes`: [{name, url, rails}] of those that serve; `url`: of the exporter
@@ -17,11 +18,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import struct
 import sys
 import threading
 import time
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import TYPE_CHECKING, cast
 
 from advice import bench_and_advice
@@ -38,9 +42,34 @@ from series import Charts, asked
 from state import state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from operations.shapes.page import Events as Happened
     from operations.shapes.page import Series, State
     from operations.shapes.specs import PageSpec
+
+
+#: `struct ucred` of unix(7): process, user, group.
+_PEER = struct.Struct("3i")
+
+
+class Server(ThreadingMixIn, UnixStreamServer):
+    """Its folder is its own, so nobody else listens in its place; whoever is on the node may come, and is asked who it
+    is: the proxy's user has another one than this, and both have none of the other's groups.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, path: str, answers: type[BaseHTTPRequestHandler], asked_by: Sequence[int]) -> None:
+        super().__init__(path, answers)
+        self._asked_by = frozenset(asked_by)
+        os.chmod(path, 0o666)
+
+    def verify_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> bool:
+        """Whether it comes from somebody whom it answers."""
+        asks = request if isinstance(request, socket.socket) else request[1]
+        said = asks.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        return _PEER.unpack(said)[1] in self._asked_by
 
 
 class Page:
@@ -107,15 +136,16 @@ class Page:
 
 
 def main() -> int:
-    """Listen, for ever; a port that is taken is waited for by systemd's next start."""
+    """Listen, for ever."""
     here = Path(__file__).parent
     wanted: PageSpec = json.loads((here / "page.json").read_text())
     key = (Path(os.environ["CREDENTIALS_DIRECTORY"]) / "key").read_text().strip()
     page = Page(wanted)
     files = {name: (here / name).read_bytes() for name in wanted["static"]}
     asks = {"state.json": page.state, "series.json": page.series, "events.json": page.events}
-    server = ThreadingHTTPServer(("127.0.0.1", wanted["port"]), handler(Keyed(key), files, asks))
-    server.daemon_threads = True
+    # One that was killed has left it, where its folder was not made anew.
+    Path(wanted["socket"]).unlink(missing_ok=True)
+    server = Server(wanted["socket"], handler(Keyed(key), files, asks), wanted["asked_by"])
     threading.Thread(target=page.keep_looking, daemon=True).start()
     server.serve_forever()
     return 0

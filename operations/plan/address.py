@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
-from operations.paths import ADDRESS, OFFICE, OFFICE_RUN, folder_of, unit_file
+from operations.paths import ADDRESS, OFFICE, OFFICE_RUN, PROXY_ASKED, PROXY_USER, SOCKETS, folder_of, unit_file
 from operations.plan.environment import MOUNT
 from operations.plan.files import File, as_is, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.proxy import asked_at
+from operations.plan.proxy_memory import memory
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
@@ -36,8 +36,13 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
     # With a prefix of its own: nothing is ever sent from it, and it stays when the node's own address is renewed.
     address, config = f"{knobs.proxy_address}/32", f"{MOUNT}/keepalived.conf"
     known = {"address": address, "interface": node.office_device, "folder": folder}
-    docker = [*docker_run(ADDRESS), *confined(0, *_KEEPS), "--label", f"tandem.address={knobs.proxy_address}"]
-    docker += ["--volume", f"{OFFICE_RUN}:{_OFFICE}:ro"]
+    docker = [
+        *docker_run(ADDRESS),
+        *confined(0, *_KEEPS, memory=memory(ADDRESS)),
+        "--label",
+        f"tandem.address={knobs.proxy_address}",
+    ]
+    docker += ["--volume", f"{OFFICE_RUN}:{_OFFICE}:ro", "--volume", f"{SOCKETS}:{SOCKETS}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro", "--entrypoint", f"{MOUNT}/start.sh", image.local]
     keepalived = render(
         "address/keepalived.conf.j2",
@@ -51,14 +56,21 @@ def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
         File(f"{folder}/keepalived.conf", keepalived),
         File(f"{folder}/start.sh", render("address/start.sh.j2", config=config), "755"),
         File(
-            f"{folder}/asks.sh",
-            render("address/asks.sh.j2", port=asked_at(knobs)),
+            f"{folder}/asks.py",
+            render("address/asks.py.j2", socket=PROXY_ASKED.removeprefix("unix:")),
             "755",
         ),
         File(f"{folder}/greet.py", as_is("address/greet.py")),
         File(
             f"{folder}/ready.sh",
-            render("address/ready.sh.j2", office=folder_of(OFFICE), office_run=OFFICE_RUN, **known),
+            render(
+                "address/ready.sh.j2",
+                office=folder_of(OFFICE),
+                office_run=OFFICE_RUN,
+                sockets=SOCKETS,
+                user=PROXY_USER,
+                **known,
+            ),
             "755",
         ),
         File(

@@ -8,7 +8,7 @@ from operations.plan import demand, fabric_checks, tuning
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.proxy import asked_at, talks
+from operations.plan.proxy import talks
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel, on
 from operations.shapes.look import Survey
@@ -208,10 +208,8 @@ def listens(node: Node, knobs: Knobs, count: int, models: Sequence[ServedModel])
         wanted |= _of_an_engine(model.on(node.name), model.knobs)
     if models:
         wanted[knobs.proxy_port] = "proxy_port"
-        wanted |= dict.fromkeys(range(knobs.litellm_ports, asked_at(knobs) + 1), "litellm_ports")
     if knobs.monitoring != "off" and models:
         wanted[knobs.monitoring_port] = "monitoring_port"
-        wanted[knobs.page_port] = "page_port"
     if knobs.keeps and is_head and models:
         wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
     if models and talks(knobs, node):

@@ -37,8 +37,8 @@ SECTIONS = {
 SET = ("recipe", "topology", "executor", "proxy_bind")
 #: What holds between knobs; operations/plan/knobs.py checks it.
 TOGETHER = (
-    "Ports differ: `proxy_port`, `engine_port`, `monitoring_port`, `page_port`, `prometheus_port` and "
-    "`alertmanager_port`, the five from `litellm_ports`, the 300 from `cluster_ports`.",
+    "Ports differ: `proxy_port`, `engine_port`, `monitoring_port`, `prometheus_port` and "
+    "`alertmanager_port`, the 300 from `cluster_ports`.",
     "Several models (`models`) have eight ports from `engine_port`, and eight times 300 from `cluster_ports`.",
     "`proxy_address` moves between nodes: it is not the address that `proxy_bind` names.",
 )
@@ -151,9 +151,6 @@ class KnobFields(BaseModel):
     engine has its node's network, so a client could have it ask anything there. Data URLs need no host.
     """
 
-    litellm_ports: int = Field(8010, ge=1024, le=65531)
-    """The first of five ports on loopback: two LiteLLM behind each proxy, and where the proxy says that it runs."""
-
     engine_port: int = Field(8001, ge=1, le=65535)
     """The engines' port, on the fabric (on loopback in solo, and on the head in replicas). Only proxies ask there."""
 
@@ -265,9 +262,6 @@ class KnobFields(BaseModel):
 
     monitoring_port: int = Field(8020, ge=1024, le=65535)
     """Where each node says how it is."""
-
-    page_port: int = Field(8023, ge=1024, le=65535)
-    """Where the page listens, on loopback: the proxy asks it."""
 
     prometheus_port: int = Field(8021, ge=1024, le=65535)
     """Where Prometheus listens, on the head."""

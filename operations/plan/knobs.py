@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
@@ -179,23 +179,15 @@ class Knobs(KnobFields):
         if self.proxy_port == self.engine_port:
             raise ValueError(f"proxy_port and engine_port are both {self.proxy_port}: on the head both listen")
         taken = range(self.cluster_ports, self.cluster_ports + PORTS_EACH)
-        inner = range(self.litellm_ports, self.litellm_ports + 5)
-        single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port", "page_port")
+        single = ("proxy_port", "engine_port", "monitoring_port", "prometheus_port", "alertmanager_port")
         for first, second in combinations(single, 2):
             if getattr(self, first) == getattr(self, second):
                 raise ValueError(f"{first} and {second} are both {getattr(self, first)}")
         for name in single:
             if getattr(self, name) in taken:
                 raise ValueError(f"{name} lies within the 300 ports that begin at cluster_ports={self.cluster_ports}")
-            if getattr(self, name) in inner:
-                raise ValueError(f"{name} lies within the five ports that begin at litellm_ports={self.litellm_ports}")
         if self.models:
             self._room_for_models()
-        if set(inner) & set(taken):
-            raise ValueError(
-                f"litellm_ports={self.litellm_ports} lies within the 300 ports that begin at "
-                f"cluster_ports={self.cluster_ports}"
-            )
         return self
 
     @property
@@ -219,7 +211,7 @@ class Knobs(KnobFields):
         """Each of several has an engine's port and ranks' ports of its own, behind those that the knobs name."""
         engines = range(self.engine_port, self.engine_port + MODELS)
         ranks = range(self.cluster_ports, self.cluster_ports + MODELS * PORTS_EACH)
-        single = ("proxy_port", "litellm_ports", "monitoring_port", "prometheus_port", "alertmanager_port", "page_port")
+        single = ("proxy_port", "monitoring_port", "prometheus_port", "alertmanager_port")
         for name in single:
             if (port := getattr(self, name)) in engines or port in ranks:
                 what = f"{MODELS} ports of engines that begin at engine_port={self.engine_port}"
@@ -290,11 +282,21 @@ def has_models(models: Any) -> bool:
     )
 
 
+#: Knobs of older versions, with what is to be done about them.
+_GONE = dict.fromkeys(
+    ("litellm_ports", "page_port"), "take it out: what stands behind the proxy listens on sockets now, on no port"
+)
+
+
+def _all_of(names: Iterable[str]) -> str:
+    return f"the knobs are: {', '.join(names)}"
+
+
 def read_knobs(data: Mapping[str, Any]) -> Knobs:
     """Knobs from a host's data; raises Refusal that names every knob that is wrong and its remedy."""
     names = tuple(Knobs.model_fields)
     findings = [
-        Finding("data", f"no knob is named `{key}`", nearest(key, names, f"the knobs are: {', '.join(names)}"))
+        Finding("data", f"no knob is named `{key}`", _GONE.get(key) or nearest(key, names, _all_of(names)))
         for key in data
         if key not in names and key not in NODE_DATA and not key.startswith(CONNECTOR_PREFIXES)
     ]

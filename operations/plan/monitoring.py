@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from operations.paths import ETC, EXPORTER, PAGE, TLS, folder_of, unit_file, units_of
+from operations.paths import ETC, EXPORTER, PAGE, PROXY_ASKED, TLS, folder_of, unit_file, units_of
 from operations.plan.addresses import engine_url
 from operations.plan.engine_service import STARTS
 from operations.plan.engines import ENGINES
-from operations.plan.files import FILES, File, as_is, render
+from operations.plan.files import FILES, File, as_is, node_program, render
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
-from operations.plan.proxy import asked_at
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
 from operations.shapes import Json
@@ -34,7 +33,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     if knobs.monitoring == "off":
         return None
     folder = folder_of(EXPORTER)
-    passed: dict[str, Passed] = {"proxy": {"url": f"http://127.0.0.1:{asked_at(knobs)}/metrics", "names": _OF_PROXY}}
+    passed: dict[str, Passed] = {"proxy": {"url": f"{PROXY_ASKED}:/metrics", "names": _OF_PROXY}}
     for model, _ in models:
         if node.name in model.endpoints or knobs.falls_back:
             runs = ENGINES[model.recipe.engine]
@@ -73,6 +72,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     )
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
+        File(f"{folder}/speaking.py", node_program("door/speaking.py")),
         File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
         File(unit_file(EXPORTER), unit),
     ]

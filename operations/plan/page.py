@@ -1,11 +1,12 @@
-"""The page of a node: how all nodes are, on loopback, behind the node's proxy at /tandem/."""
+"""The page of a node: how all nodes are, on a socket behind the node's proxy at /tandem/."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
-from operations.paths import ADVICE, ETC, PAGE, PROXY_KEY, folder_of, unit_file
+from operations.paths import ADVICE, ETC, PAGE, PAGE_SOCKET, PROXY_KEY, PROXY_USER, folder_of, unit_file
 from operations.plan.files import File, as_is, render
 from operations.plan.knobs import Knobs
 from operations.plan.monitoring import targets
@@ -36,7 +37,8 @@ def page(
         return None
     folder, at = folder_of(PAGE), targets(knobs, {each.name: each.fabric for each in serving})
     wanted: PageSpec = {
-        "port": knobs.page_port,
+        "socket": PAGE_SOCKET,
+        "asked_by": [0, PROXY_USER],
         "name": node.name,
         "models": [
             {
@@ -63,7 +65,8 @@ def page(
         etc=ETC,
         spec=SPEC,
         key=PROXY_KEY,
-        asks=["localhost", *(f"{each.fabric}/32" for each in serving)],
+        run=str(Path(PAGE_SOCKET).parent.relative_to("/run")),
+        asks=[f"{each.fabric}/32" for each in serving],
     )
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"page/{part}.py")) for part in _PARTS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from ipaddress import IPv6Address, ip_address
 
-from operations.paths import AT_OFFICE, LITELLM
+from operations.paths import AT_OFFICE
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.refusal import Finding, Refusal
@@ -33,13 +33,6 @@ def is_followed(knobs: Knobs, node: Node) -> bool:
 def talks(knobs: Knobs, node: Node) -> bool:
     """Whether a node tells the others those addresses: keepalived speaks with them, or the head signs for them."""
     return is_followed(knobs, node) and bool(node.rails) and bool(knobs.proxy_address or knobs.tls == "self")
-
-
-def asked_at(knobs: Knobs) -> int:
-    """The port of loopback on which the proxy says to its own node that it runs, behind those of both LiteLLM. Clients
-    can't keep it busy.
-    """
-    return knobs.litellm_ports + 2 * len(LITELLM)
 
 
 def shared_url(knobs: Knobs) -> str:

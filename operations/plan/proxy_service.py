@@ -10,12 +10,16 @@ from operations.paths import (
     LITELLM,
     OFFICE,
     OFFICE_RUN,
+    PAGE_RUN,
+    PAGE_SOCKET,
     PROXY,
+    PROXY_ASKED,
     PROXY_CONFIG,
     PROXY_LOADED,
     PROXY_MODEL,
     PROXY_RUN,
     PROXY_USER,
+    SOCKETS,
     TLS,
     folder_of,
     unit_file,
@@ -25,10 +29,11 @@ from operations.plan.files import File, render
 from operations.plan.images import proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.litellm import REQUEST_S, TIMEOUT_S
-from operations.plan.litellm_service import ports, server
+from operations.plan.litellm_service import listens, pulse, server
 from operations.plan.nodes import Node
 from operations.plan.page import ROOT as PAGE_ROOT
-from operations.plan.proxy import asked_at, bind_addresses, in_url, kept_url, shared_url
+from operations.plan.proxy import bind_addresses, in_url, kept_url, shared_url
+from operations.plan.proxy_memory import bounded, container_id, memory
 from operations.plan.recipe import Recipe
 from operations.plan.service import SPEC, Service, confined, docker_run, seal
 
@@ -46,8 +51,6 @@ KEY_HEADERS = (
 #: Bytes of a body that are kept whole: a prompt of 100,000 tokens. For each connection twice as much may be held. What
 #: comes behind them is timed by LiteLLM's door (files/litellm/door_size.py).
 BUFFER = 512 << 10
-#: Memory that HAProxy may take: a buffer in each direction for each connection, and as much again.
-MEMORY = f"{CONNECTIONS * BUFFER * 3 >> 20}m"
 #: Seconds that an answer may be silent: LiteLLM gives an engine up first, and says why.
 ANSWER_S = TIMEOUT_S + 30
 #: Seconds after which a client may try again: at the other LiteLLM, when one has started (6 to 16 s), and at most: the
@@ -85,11 +88,13 @@ def _reload(read_by: Sequence[str], follows: bool) -> str:
 def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     """The proxy of a node. Its configuration is no part of the spec: a change is loaded while it runs."""
     image, folder = proxy_image(recipe, knobs), folder_of(PROXY)
-    docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=MEMORY)]
+    docker = [*docker_run(PROXY), *confined(PROXY_USER, memory=memory(PROXY)), *bounded(PROXY)]
     docker += ["--label", f"tandem.url={kept_url(knobs, node)}"]
     if shared_url(knobs):
         docker += ["--label", f"tandem.address={shared_url(knobs)}"]
-    docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}"]
+    docker += ["--volume", f"{PROXY_RUN}:{PROXY_RUN}", "--volume", f"{SOCKETS}:{SOCKETS}"]
+    # The page comes and goes, and HAProxy is not started anew for it.
+    docker += ["--volume", f"{PAGE_RUN}:{PAGE_RUN}:ro"]
     docker += ["--volume", f"{folder}:{MOUNT}:ro"]
     if knobs.tls != "off":
         docker += ["--volume", f"{TLS}:/tls:ro"]
@@ -104,16 +109,19 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     read_by = [word for each in read for word in ("-f", each)]
     docker += ["-W", "-db", *read_by]
     named = [in_url(address) for address in addresses if address != AT_OFFICE]
+    each = max(LEAST_EACH, knobs.proxy_requests * 3 // 4)
     config = render(
         "proxy/haproxy.cfg.j2",
         admin=ADMIN,
         connections=CONNECTIONS,
         buffer=BUFFER,
-        asked=asked_at(knobs),
+        asked=PROXY_ASKED.removeprefix("unix:"),
         exports=knobs.monitoring != "off",
         page=PAGE_ROOT if knobs.monitoring != "off" else "",
-        page_port=knobs.page_port,
-        connections_each=max(LEAST_EACH, knobs.proxy_requests * 3 // 4),
+        page_socket=PAGE_SOCKET,
+        connections_each=each,
+        # Where nobody comes from elsewhere, nobody has to be left any.
+        connections_local=CONNECTIONS - each if set(addresses) != {"127.0.0.1"} else 0,
         methods=METHODS,
         key_headers=KEY_HEADERS,
         answer_s=ANSWER_S,
@@ -126,14 +134,16 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
         certificate="" if knobs.tls == "off" else "/tls/proxy.pem",
         body_bytes=knobs.proxy_body_mib << 20,
         requests=knobs.proxy_requests,
-        processes=[(server(unit).partition("/")[2], *ports(knobs, unit)) for unit in LITELLM],
+        processes=[(server(unit).partition("/")[2], listens(unit), pulse(unit)) for unit in LITELLM],
     )
     ready = render(
         "proxy/ready.sh.j2",
         office=folder_of(OFFICE) if follows else "",
         office_run=OFFICE_RUN,
         port=knobs.proxy_port,
-        listens=[*((each, knobs.proxy_port) for each in named), ("127.0.0.1", asked_at(knobs))],
+        listens=named,
+        sockets=SOCKETS,
+        container_id=container_id(PROXY),
         run=PROXY_RUN,
         user=PROXY_USER,
         config=PROXY_CONFIG,

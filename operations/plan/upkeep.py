@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import cast
 
-from operations.paths import CANARY, ETC, GUARD, LITELLM, folder_of, unit_file
+from operations.paths import CANARY, ETC, GUARD, LITELLM, PROXY_ASKED, folder_of, unit_file
 from operations.plan.addresses import engine_url
 from operations.plan.engines import ENGINES
-from operations.plan.files import File, as_is, render
+from operations.plan.files import File, as_is, node_program, render
 from operations.plan.knobs import Knobs
-from operations.plan.litellm_service import ports
+from operations.plan.litellm_service import listens
 from operations.plan.nodes import Node
-from operations.plan.proxy import asked_at
+from operations.plan.proxy_memory import BOUNDS, container_id
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardSpec, Rail
+from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardBefore, GuardSpec, Rail
 from operations.shapes.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
@@ -39,20 +39,28 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
     }
     wanted: CanarySpec = {
         "engines": {each.unit: _engine(each, node) for each in models},
-        "proxy": f"http://127.0.0.1:{asked_at(knobs)}",
-        "litellm": {unit: f"http://127.0.0.1:{ports(knobs, unit)[0]}" for unit in LITELLM},
+        "proxy": PROXY_ASKED,
+        "litellm": {unit: f"unix:{listens(unit)}" for unit in LITELLM},
         "rails": rails,
     }
     if knobs.falls_back:
         alone = [replace(each, nodes=(each.on(node.name),)) for each in models]
         wanted["alone"] = {"engines": {each.unit: _engine(each, node) for each in alone}}
-    return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"))
+    speaking = File(f"{folder_of(CANARY)}/speaking.py", node_program("door/speaking.py"))
+    return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"), [speaking])
 
 
 def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
-    """Kills an engine before the node freezes: of several the owner's last one first."""
+    """Kills an engine before the node freezes: of several the owner's last one first, and none for what the proxy has
+    been sent.
+    """
     containers = {each.unit: each.container_id for each in reversed(models)}
-    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers}
+    before: dict[str, GuardBefore] = {
+        unit: {"container": container_id(unit), "usual_mib": bound.usual_mib}
+        for unit, bound in BOUNDS.items()
+        if bound.usual_mib
+    }
+    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers, "before": before}
     return _program(GUARD, "guard.json", wanted)
 
 
@@ -79,10 +87,13 @@ def _engine(model: ServedModel, node: Node) -> CanaryEngine:
     }
 
 
-def _program(unit: str, settings: str, wanted: Mapping[str, object], parts: Sequence[str] = ()) -> Program:
+def _program(
+    unit: str, settings: str, wanted: Mapping[str, object], parts: Sequence[str] = (), more: Sequence[File] = ()
+) -> Program:
     folder, name = folder_of(unit), unit.removeprefix("tandem-")
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
+        *more,
         File(f"{folder}/{settings}", json.dumps(wanted, indent=1) + "\n"),
         File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
     ]

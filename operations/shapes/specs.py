@@ -87,11 +87,21 @@ class CanarySpec(TypedDict):
     alone: NotRequired[CanaryAlone]
 
 
+class GuardBefore(TypedDict):
+    """One that is killed before any engine: where its container's id lies, and beyond how many MiB."""
+
+    container: str
+    usual_mib: int
+
+
 class GuardSpec(TypedDict):
-    """guard.json: MiB that have to be available; unit -> where its container's id lies, whom to kill first."""
+    """guard.json: MiB that have to be available; unit -> where its container's id lies, whom to kill first; and by unit
+    those who go before them.
+    """
 
     floor_mib: int
     containers: dict[str, str]
+    before: dict[str, GuardBefore]
 
 
 class PlanRow(TypedDict):
@@ -156,11 +166,12 @@ class PageNode(TypedDict):
 
 
 class PageSpec(TypedDict):
-    """page.json. `prometheus`: its URL, or empty; `advice`: the file that a bench or a deploy hands over; `static`:
-    what a browser gets.
+    """page.json. `asked_by`: users whom it answers; `prometheus`: its URL, or empty; `advice`: the file that a bench or
+    a deploy hands over; `static`: what a browser gets.
     """
 
-    port: int
+    socket: str
+    asked_by: list[int]
     name: str
     models: list[PageModel]
     nodes: list[PageNode]

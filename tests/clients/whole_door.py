@@ -64,7 +64,6 @@ class WholeDoor(Proxy):
 
     def double(self, name: str) -> subprocess.Popen[bytes]:
         """The real one in its place."""
-        index = "ab".index(name)
         home = self.folder / f"litellm-{name}"
         secrets = home / "balanced/secrets"
         plain = {"made": 1.0, "expires": None, "requests": None, "tokens": None}
@@ -77,8 +76,11 @@ class WholeDoor(Proxy):
             return contained(folder, used)
 
         urls = [engine.url for engine in self.engines]
-        ports = (self.inner + index, self.inner + 2 + index)
-        self.litellm.append(doors.litellm("balanced", urls, "double", home, before=before, ports=ports))
+        self.litellm.append(doors.litellm("balanced", urls, "double", home, before=before))
+        # Where HAProxy looks for them.
+        for kind, socket in (("sock", "listens"), ("pulse", "pulse")):
+            (self.sockets / f"litellm-{name}.{kind}").unlink(missing_ok=True)
+            (self.sockets / f"litellm-{name}.{kind}").symlink_to(home / "balanced/used" / socket)
         process = self.litellm[-1].process
         assert process
         return process

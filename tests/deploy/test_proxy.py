@@ -153,3 +153,18 @@ def test_a_proxy_that_waits_for_its_start_is_not_reloaded(tmp_path: Path) -> Non
     del before[0]["services"]["units"][PROXY]["image"]
     outcome = deploy(tmp_path, before, "-y", *SOLO)
     assert of_proxies(outcome.commands) == [], outcome.text
+
+
+def test_a_proxy_of_an_older_plan_is_renewed_while_it_still_has_a_litellm_that_it_finds(tmp_path: Path) -> None:
+    """The older ones listen elsewhere, and are asked there how much they have under way."""
+    a, b = LITELLM
+    before = states()
+    for unit in (*LITELLM, PROXY):
+        before[0]["services"]["units"][unit]["spec"] = "older"
+    for number, unit in enumerate(LITELLM):
+        before[0]["services"]["units"][unit]["pulse"] = f"http://127.0.0.1:801{number}"
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    stops = [command for command in of_proxies(outcome.commands) if command.startswith("systemctl stop")]
+    assert stops == [f"systemctl stop {unit}.service" for unit in (a, PROXY, b)]
+    assert '"pulse": "http://127.0.0.1:8010"' in outcome.text and '"pulse": "http://127.0.0.1:8011"' in outcome.text

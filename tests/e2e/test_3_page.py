@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 
+from operations.paths import PAGE_SOCKET
 from tests.e2e.test_3_monitoring import metrics
 from tests.lab import chat, cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
@@ -45,7 +46,10 @@ def test_without_the_key_it_says_nothing(node: LabNode) -> None:
         for key in (None, "sk-wrong"):
             answer = asked(node, path, key)
             assert (answer.status_code, answer.content) == (401, b"") or path.startswith("..")
-    on(node, "ss -Hltn sport = :8023 | grep -F 127.0.0.1:8023")
+    # On its socket whoever is not the proxy is told even less.
+    ask = f"curl -sS -m 5 -H 'Authorization: Bearer sk-x' --unix-socket {PAGE_SOCKET} http://page/tandem/"
+    assert "Empty reply" in on(node, f"setpriv --reuid 65534 --clear-groups {ask} 2>&1", check=False)
+    assert on(node, f"{ask} -o /dev/null -w '%{{http_code}}'") == "401"
 
 
 @pytest.mark.parametrize("node", [HEAD, WORKER], ids=lambda node: node.name)

@@ -25,7 +25,7 @@ def program(
 ) -> Program:
     """The files that a deploy would write, and the command and the environment of its container."""
     topology = "replicas" if len(engines) > 1 else "solo"
-    plan = knobs(recipe=made_of.name, topology=topology, routing=routing, litellm_ports=port)
+    plan = knobs(recipe=made_of.name, topology=topology, routing=routing)
     folder = at / name
     folder.mkdir(parents=True, exist_ok=True)
     behind = Behind(made_of, tuple(engine.url for engine in engines))
@@ -50,6 +50,9 @@ def program(
             "LITELLM_MASTER_KEY": KEY,
             "TANDEM_SHARED": str(folder),
             "TANDEM_USED": str(folder),
+            # It is asked on its port here.
+            "TANDEM_LISTENS": str(folder / "listens"),
+            "TANDEM_PULSE": str(folder / "pulse"),
         },
         asks=f"http://127.0.0.1:{port}/health/liveliness",
         folder=folder,

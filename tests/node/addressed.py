@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, folder_of
+from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, SOCKETS, folder_of
 from operations.plan.formats import load_recipe
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
@@ -25,9 +25,15 @@ from tests.plan.samples import ROOT, knobs, make_plan, nodes
 WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
 #: A double of the proxy, which says whose it is.
 PROXY = """
-import select, socket, sys
+import os, select, socket, sys
 # Where clients are, and where its own node asks.
-servers = [socket.create_server(("0.0.0.0", 8000)), socket.create_server(("127.0.0.1", 8014))]
+os.makedirs(os.path.dirname(sys.argv[2]), exist_ok=True)
+if os.path.exists(sys.argv[2]):
+    os.remove(sys.argv[2])
+own = socket.socket(socket.AF_UNIX)
+own.bind(sys.argv[2])
+own.listen()
+servers = [socket.create_server(("0.0.0.0", 8000)), own]
 streams = []
 while True:
     for server in select.select(servers, [], [], 0.2)[0]:
@@ -95,7 +101,8 @@ _HEAR = "import json,sys; from operations.node.network import claimed; print(jso
 #: Nothing to write to but a /tmp of its own, and then no more than the container has.
 CONTAINED = (
     "mount -t tmpfs -o nosuid,nodev,noexec none /tmp && mount --bind /run /run && mount -o remount,bind,ro /run"
-    " && mount -o remount,bind,ro / && exec setpriv --bounding-set {} --no-new-privs {}/start.sh"
+    " && mount -o remount,bind,ro / && export PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+    " && exec setpriv --bounding-set {} --no-new-privs {}/start.sh"
 )
 
 
@@ -137,7 +144,11 @@ class Host:
 
     def here(self, text: str) -> str:
         """With its folders in the place of a node's."""
-        own = {OFFICE_RUN: f"{self.folder}/run", OFFICE_KNOWN: f"{self.folder}/known.json"}
+        own = {
+            SOCKETS: f"{self.folder}/sockets",
+            OFFICE_RUN: f"{self.folder}/run",
+            OFFICE_KNOWN: f"{self.folder}/known.json",
+        }
         own |= {folder_of(unit): str(self.folder) for unit in (ADDRESS, OFFICE)}
         # Those in the container.
         own |= {"/office/": f"{self.folder}/run/", "/tandem/": f"{self.folder}/"}
@@ -148,7 +159,8 @@ class Host:
         self.space.run(sys.executable, str(self.folder / "office.py"), "know", *others)
 
     def start_proxy(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self.space.argv(sys.executable, "-c", PROXY, self.name))
+        asked = f"{self.folder}/sockets/proxy.sock"
+        return subprocess.Popen(self.space.argv(sys.executable, "-c", PROXY, self.name, asked))
 
     def start(self) -> subprocess.Popen[bytes]:
         """What the unit does: the node's part, then the start script."""

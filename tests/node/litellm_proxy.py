@@ -18,6 +18,7 @@ import yaml
 
 from operations.plan.formats import load_recipe
 from operations.plan.litellm import Behind, modules, proxy_config
+from tests.bench.routing.doors import SERVES
 from tests.node import strangers
 from tests.node.confined import behind, owned, place
 from tests.node.strangers import request
@@ -55,11 +56,11 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file. For root in a `confined.place`, as its
-    container has it.
+    """LiteLLM as it lies on a head, with all of its routes; `without` one file, run by `serves`. For root in a
+    `confined.place`, as its container has it.
     """
 
-    def __init__(self, folder: Path, without: str = "") -> None:
+    def __init__(self, folder: Path, without: str = "", serves: str = SERVES[1].name) -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
@@ -70,16 +71,18 @@ class Proxy:
         config = proxy_config(wanted, [Behind(recipe, (f"http://127.0.0.1:{engine}",))])
         config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-        for file in [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), DOUBLES / "litellm_routes.py"]:
+        files = [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), *SERVES]
+        for file in [*files, DOUBLES / "litellm_routes.py"]:
             if file.name != without:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]
         self.processes = [subprocess.Popen(argv)]
         confined = behind(folder, self.used, self.shared, self.told, python=LITELLM.parent / "python3")
-        argv = [*confined, str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(self.port)]
+        argv = [*confined, str(LITELLM.parent / "python3"), serves, "--config", "config.yaml"]
         environment = {**os.environ, "LITELLM_MASTER_KEY": OWNER, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        self.pulse = free_port()
-        environment |= {"TANDEM_PORT": str(self.port), "TANDEM_PULSE": str(self.pulse)}
+        self.pulse = f"unix:{self.used}/pulse"
+        environment |= {"FORWARDED_ALLOW_IPS": "*", "PORT": str(self.port), "TANDEM_LISTENS": f"{self.used}/listens"}
+        environment |= {"TANDEM_PULSE": f"{self.used}/pulse"}
         environment |= {
             "TANDEM_SECRETS": str(self.folder / "secrets"),
             "TANDEM_USED": str(self.used),
@@ -87,7 +90,7 @@ class Proxy:
             "PYTHONUNBUFFERED": "1",
             "LITELLM_DISABLE_LAZY_ROUTES": "1",
         }
-        environment |= {"ROUTES_TO": str(self.told / "routes.json")}
+        environment |= {"FROZEN_TO": str(self.told / "frozen"), "ROUTES_TO": str(self.told / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]
             self.processes.append(subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=log))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -16,8 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from operations.paths import PROXY_USER
 from operations.plan.plan import Plan
-from tests.node.litellm_proxy import free_port
+from tests.node.relay import Relay
 from tests.node.shipped import FILES
 from tests.plan.samples import plan
 
@@ -112,12 +114,15 @@ class Page:
             node["url"] = exporters[node["name"]]
         self.advice = folder / "handed/advice.json"
         self.advice.parent.mkdir()
-        wanted |= {"port": free_port(), "prometheus": prometheus, "advice": str(self.advice)}
+        # Short enough for a socket's path; a test's own folder may not be.
+        self.socket = f"{tempfile.mkdtemp(prefix='tandem-page-')}/page.sock"
+        wanted |= {"socket": self.socket, "asked_by": [os.geteuid(), PROXY_USER]}
+        wanted |= {"prometheus": prometheus, "advice": str(self.advice)}
         self.specs = {each["model"]: each["spec"] for each in wanted["models"]}
         (folder / "page.json").write_text(json.dumps(wanted))
         (folder / "credentials").mkdir()
         (folder / "credentials/key").write_text(f"{KEY}\n")
-        self.url = f"http://127.0.0.1:{wanted['port']}"
+        self.url = Relay(self.socket).url
         argv = [sys.executable, "-B", str(folder / "page.py"), mine.spec]
         environment = {**os.environ, "CREDENTIALS_DIRECTORY": str(folder / "credentials")}
         self.process = subprocess.Popen(argv, env=environment)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import PROXY_CONFIG, PROXY_RUN
+from operations.paths import PROXY_CONFIG, PROXY_RUN, SOCKETS
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
@@ -41,18 +41,20 @@ class Door:
         mine = plan(topology="solo", proxy_bind="loopback", proxy_address=WANTED).head
         assert mine.proxy and mine.address
         config = next(file.content for file in mine.proxy.files if file.path == PROXY_CONFIG)
-        run = folder / "run"
-        owned(run)
-        (folder / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(run)))
-        self.asks = folder / "asks.sh"
-        self.asks.write_text(next(file.content for file in mine.address.files if file.path.endswith("/asks.sh")))
-        proxy = (*behind(folder, run), "haproxy", "-db", "-f", str(folder / "haproxy.cfg"))
+        run, sockets = folder / "run", folder / "sockets"
+        owned(run, sockets)
+        (folder / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(run)).replace(SOCKETS, str(sockets)))
+        self.asks = folder / "asks.py"
+        asks = next(file.content for file in mine.address.files if file.path.endswith("/asks.py"))
+        self.asks.write_text(asks.replace(SOCKETS, str(sockets)))
+        self.asks.chmod(0o755)
+        proxy = (*behind(folder, run, sockets), "haproxy", "-db", "-f", str(folder / "haproxy.cfg"))
         self.proxy = subprocess.Popen(self.node.argv(*proxy))
-        double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
+        double = (sys.executable, str(DOUBLE), "a", str(sockets / "litellm-a.sock"), str(sockets / "litellm-a.pulse"))
         self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
 
     def says_yes(self) -> bool:
-        return subprocess.run(self.node.argv("bash", str(self.asks)), check=False).returncode == 0
+        return subprocess.run(self.node.argv(str(self.asks)), check=False).returncode == 0
 
     def end(self) -> None:
         for each in (self.proxy, self.litellm):

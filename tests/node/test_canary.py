@@ -69,6 +69,7 @@ class Node:
         self.proxy = subprocess.Popen([sys.executable, "-c", PROXY, str(port)], stderr=subprocess.DEVNULL)
         program = home / "canary"
         shutil.copytree(FILES / "canary", program, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(FILES.parent / "operations/node/door/speaking.py", program)
         engine = {
             "url": f"http://127.0.0.1:{self.hung.getsockname()[1]}",
             "model": "m",

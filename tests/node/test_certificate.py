@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 
 from operations.node.door import certificate
+from operations.node.door.speaking import opened
 from operations.node.engine import probe
+from operations.paths import SOCKETS
 from tests.bench.routing.doors import free_port
 from tests.plan.samples import plan
 
@@ -108,14 +110,15 @@ def test_it_is_newer_until_haproxy_has_read_it(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, int]]:
+def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, str]]:
     """As a deploy renders it, with TLS; its ports: of clients, and of its own node."""
     sign(NAMES)
-    port, inner = free_port(), 21010
-    mine = plan(topology="solo", proxy_port=port, litellm_ports=inner, tls="self").head.proxy
+    port = free_port()
+    mine = plan(topology="solo", proxy_port=port, tls="self").head.proxy
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
     text = re.sub(r"stats socket .*", "", text).replace("/tls/proxy.pem", str(node / "proxy.pem"))
+    text = text.replace(SOCKETS, str(tmp_path))
     (tmp_path / "haproxy.cfg").write_text(text)
     process = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
@@ -123,7 +126,7 @@ def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, int]]:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             break
         time.sleep(0.1)
-    yield port, inner + 4
+    yield port, f"unix:{tmp_path}/proxy.sock:/health/liveliness"
     process.terminate()
     process.wait()
 
@@ -135,7 +138,7 @@ def status(url: str, context: ssl.SSLContext | None = None) -> int:
         return error.code
 
 
-def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: tuple[int, int]) -> None:
+def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: tuple[int, str]) -> None:
     port, asked = haproxy
     url = f"https://localhost:{port}/health/liveliness"
     # 503 once HAProxy has seen that no LiteLLM is up behind it.
@@ -148,8 +151,16 @@ def test_haproxy_shows_it_and_clients_that_know_the_authority_take_it(haproxy: t
     old.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(OSError):
         status(url, old)
+    weak = ssl.create_default_context(cadata=certificate.authority())
+    weak.maximum_version = ssl.TLSVersion.TLSv1_2
+    weak.set_ciphers("ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-SHA@SECLEVEL=0")
+    with pytest.raises(urllib.error.URLError, match="HANDSHAKE_FAILURE"):
+        status(url, weak)
     # Its own node asks it without, and knows it by what it shows.
-    assert status(f"http://127.0.0.1:{asked}/health/liveliness") in (200, 503)
+    try:
+        assert opened(asked, 5).status == 200
+    except urllib.error.HTTPError as error:
+        assert error.code == 503
     with pytest.raises(urllib.error.HTTPError, match="503"):
         probe.ask(f"https://127.0.0.1:{port}/v1/models", None, "sk-key", 5)
 

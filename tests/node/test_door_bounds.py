@@ -160,3 +160,28 @@ def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
     # A property of that name is none of it.
     named = {"properties": {"description": {"pattern": "a" * 20_000}}}
     assert "16384" in bounds.wrong({"tools": [{"name": "x", "input_schema": named}]})
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"bad_words": ["a"] * 65}, "`bad_words`: 65 are too many, 64 are the most"),
+        ({"allowed_token_ids": [1] * 4_097}, "`allowed_token_ids`: 4097 are too many"),
+        ({"chat_template": "{% for a in range(9) %}{% endfor %}"}, "`chat_template`: a request brings no template"),
+        ({"chat_template_kwargs": {"chat_template": "x"}}, "`chat_template_kwargs.chat_template`: a request brings no"),
+        ({"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:2375/"}]}, "`server_url`: send it as a data: URL"),
+    ],
+)
+def test_what_an_engine_would_run_ask_or_look_for_on_a_client_s_word(asked: dict[str, Any], words: str) -> None:
+    assert words in bounds.wrong(asked)
+
+
+def test_words_of_clients_that_ask_for_little_pass() -> None:
+    asked = {
+        "bad_words": ["no"] * 64,
+        "allowed_token_ids": [1] * 4_096,
+        "chat_template": None,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    }
+    assert bounds.wrong(asked) == ""

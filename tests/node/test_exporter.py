@@ -289,7 +289,7 @@ def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.Monk
 
 
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
-    for source in (FILES / "exporter").glob("*.py"):
+    for source in [*(FILES / "exporter").glob("*.py"), FILES.parent / "operations/node/door/speaking.py"]:
         shutil.copy(source, tmp_path)
     mine = plan(monitoring="metrics").head.exporter
     assert mine

@@ -160,3 +160,48 @@ def test_a_group_that_ends_meanwhile_is_no_error(tmp_path: Path) -> None:
     ended.wait()
     (group / "cgroup.procs").write_text(f"{ended.pid}\n")
     assert guard.kill(identity, tmp_path / "cgroup")
+
+
+def grown(folder: Path, **mib: int) -> dict[str, tuple[Path, int]]:
+    """Containers of the proxy's with so much memory, of which 500 MiB are usual."""
+    for name, used in mib.items():
+        (folder / f"{name}.cid").write_text(name)
+        (folder / f"cgroup/docker/{name}").mkdir(parents=True, exist_ok=True)
+        (folder / f"cgroup/docker/{name}/memory.stat").write_text(f"anon {used << 20}\nfile {9 << 30}\n")
+    return {name: (folder / f"{name}.cid", 500) for name in mib}
+
+
+def test_what_has_grown_by_what_it_was_sent_is_told_from_what_is_as_ever(tmp_path: Path) -> None:
+    cgroups = tmp_path / "cgroup"
+    assert guard.most_grown(grown(tmp_path, proxy=600, a=2000), cgroups) == "a"
+    assert guard.most_grown(grown(tmp_path, proxy=80, a=500), cgroups) == ""
+    assert guard.most_grown({"gone": (tmp_path / "none", 1)}, cgroups) == guard.most_grown({}, cgroups) == ""
+    (tmp_path / "cgroup/docker/a/memory.stat").unlink()
+    assert guard.used_mib(tmp_path / "a.cid", cgroups) == 0
+
+
+@pytest.mark.parametrize(("used", "ends"), [(3000, "litellm-a"), (400, "engine")])
+def test_no_engine_is_killed_for_what_somebody_sends_to_the_proxy(tmp_path: Path, used: int, ends: str) -> None:
+    of = wanted(knob_data(topology="solo"))
+    planned = make_plan(of, nodes(1, of.knobs)).head.guard
+    assert planned
+    (told,) = (json.loads(file.content) for file in planned.files if file.path.endswith("guard.json"))
+    names = ["engine", *(unit.removeprefix("tandem-") for unit in told["before"])]
+    assert set(names) == {"engine", "proxy", "litellm-a", "litellm-b"}
+    grown(tmp_path, **dict.fromkeys(names, 100) | {"litellm-a": used, "engine": 90_000})
+    told["containers"] = {unit: str(tmp_path / "engine.cid") for unit in told["containers"]}
+    for unit, each in told["before"].items():
+        each["container"] = str(tmp_path / f"{unit.removeprefix('tandem-')}.cid")
+    (tmp_path / "guard.json").write_text(json.dumps(told | {"floor_mib": 1 << 40}))
+    shutil.copy(FILES / "guard/guard.py", tmp_path)
+    argv = [sys.executable, "-B", "-c", RUN, str(tmp_path), str(tmp_path / "cgroup")]
+    running = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert running.stderr
+    try:
+        said = [running.stderr.readline() for _ in range(2)]
+    finally:
+        running.kill()
+        running.wait()
+    assert f"the {ends}'s container" in said[1]
+    killed = [name for name in names if (tmp_path / f"cgroup/docker/{name}/cgroup.kill").exists()]
+    assert killed == [ends]

@@ -23,7 +23,8 @@ from typing import Any
 import pytest
 
 from operations.node.door import drained
-from operations.paths import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER
+from operations.node.door.speaking import opened
+from operations.paths import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, SOCKETS
 from tests.node.confined import IS_ROOT, behind, place
 from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load
@@ -39,29 +40,32 @@ SLOW, QUICK = "timeout http-request 30s", "timeout http-request 1s"
 class Proxy:
     """HAProxy and the two behind it."""
 
-    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None) -> None:
-        first = free_ports(6)
-        self.port, self.inner, self.folder = first + 5, first, folder
-        self.asked = f"http://127.0.0.1:{first + 4}/health/liveliness"
-        few = {"proxy_body_mib": 1, "proxy_requests": 12}
-        mine = plan(topology="solo", proxy_port=self.port, litellm_ports=first, **few).head.proxy
+    def __init__(self, folder: Path, changes: Mapping[str, str] | None = None, bind: str = "loopback") -> None:
+        self.port, self.folder = free_ports(1), folder
+        self.sockets = folder / "sockets"
+        self.asked = f"unix:{self.sockets}/proxy.sock:/health/liveliness"
+        few: dict[str, Any] = {"proxy_body_mib": 1, "proxy_requests": 12, "proxy_bind": bind}
+        mine = plan(topology="solo", proxy_port=self.port, **few).head.proxy
         assert mine
         files = {Path(file.path).name: file.content for file in mine.files}
         assert SLOW in files["haproxy.cfg"]
         self.run, self.admin, self.config = folder / "run", str(folder / "run/admin.sock"), folder / "haproxy.cfg"
-        text = files["haproxy.cfg"].replace(PROXY_RUN, str(self.run)).replace(SLOW, QUICK)
+        text = files["haproxy.cfg"].replace(PROXY_RUN, str(self.run)).replace(SOCKETS, str(self.sockets))
+        text = text.replace(SLOW, QUICK)
         for old, new in (changes or {}).items():
             assert old in text
             text = text.replace(old, new)
         self.config.write_text(text)
         self.ready, self.log = folder / "ready.sh", folder / "haproxy.log"
         self.loaded = folder / "loaded"
-        moved = {PROXY_RUN: self.run, PROXY_LOADED: self.loaded, PROXY_CONFIG: self.config}
+        moved = {SOCKETS: self.sockets, PROXY_RUN: self.run, PROXY_LOADED: self.loaded, PROXY_CONFIG: self.config}
         # The longer one begins with the shorter one.
         for path in sorted(moved, key=len, reverse=True):
             files["ready.sh"] = files["ready.sh"].replace(path, str(moved[path]))
         self.ready.write_text(files["ready.sh"])
         self.url = f"http://127.0.0.1:{self.port}"
+        # As the ready.sh of a LiteLLM that comes first.
+        self.sockets.mkdir()
         self.doubles = {unit[-1]: self.double(unit[-1]) for unit in LITELLM}
         self.process = self.start()
         until(10, lambda: all(self.state(name) == "UP" for name in self.doubles))
@@ -72,18 +76,18 @@ class Proxy:
             subprocess.run(["sh", str(self.ready), "spec"], check=True, timeout=30)
         else:
             self.run.mkdir(exist_ok=True)
+            self.sockets.mkdir(exist_ok=True)
         with self.log.open("ab") as log:
-            argv = [*behind(self.folder, self.run), "haproxy", "-W", "-db", "-f", str(self.config)]
+            argv = [*behind(self.folder, self.run, self.sockets), "haproxy", "-W", "-db", "-f", str(self.config)]
             return subprocess.Popen(argv, stdout=log, stderr=log)
 
     def double(self, name: str) -> subprocess.Popen[bytes]:
         """Start one; a, b."""
-        index = "ab".index(name)
-        ports = [str(self.inner + index), str(self.inner + 2 + index)]
-        return subprocess.Popen([sys.executable, str(DOUBLE), name, *ports], stderr=subprocess.DEVNULL)
+        sockets = [str(self.sockets / f"litellm-{name}.{kind}") for kind in ("sock", "pulse")]
+        return subprocess.Popen([sys.executable, str(DOUBLE), name, *sockets], stderr=subprocess.DEVNULL)
 
     def pulse(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.inner + 2 + 'ab'.index(name)}"
+        return f"unix:{self.sockets}/litellm-{name}.pulse"
 
     def state(self, name: str) -> str:
         """As HAProxy sees it: UP, DOWN, DRAIN ..."""
@@ -290,7 +294,7 @@ def test_its_own_node_is_answered_when_clients_have_all_connections(tmp_path: Pa
             held = [socket.create_connection(("127.0.0.1", proxy.port), 5) for _ in range(25)]
             with pytest.raises(OSError):
                 urllib.request.urlopen(f"{proxy.url}/health/liveliness", timeout=1)
-            assert urllib.request.urlopen(proxy.asked, timeout=5).status == 200
+            assert opened(proxy.asked, 5).status == 200
             for each in held:
                 each.close()
         finally:
@@ -316,7 +320,7 @@ def _holds_too_many(proxy: Proxy) -> None:
     other = http.client.HTTPConnection("127.0.0.1", proxy.port, 5, ("127.0.0.2", 0))
     other.request("GET", "/health/liveliness")
     assert other.getresponse().status == 200
-    assert urllib.request.urlopen(proxy.asked, timeout=5).status == 200
+    assert opened(proxy.asked, 5).status == 200
     for each in held:
         each.close()
 

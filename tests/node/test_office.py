@@ -21,7 +21,17 @@ import pytest
 
 from operations.node.network import office as told
 from operations.node.unit import services
-from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, folder_of
+from operations.paths import (
+    ADDRESS,
+    OFFICE,
+    OFFICE_KNOWN,
+    OFFICE_RUN,
+    PROXY_CONFIG,
+    PROXY_LOADED,
+    PROXY_RUN,
+    SOCKETS,
+    folder_of,
+)
 from tests.node.addressed import DEVICE, WANTED, Followed, Host, Network, follow
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
@@ -160,7 +170,12 @@ class Door:
         run, files = folder / "run", [*mine.proxy.files, *mine.office.files]
         owned(run)
         moved = {f"{PROXY_RUN}/": f"{run}/", PROXY_LOADED: f"{folder}/loaded", PROXY_CONFIG: f"{folder}/haproxy.cfg"}
-        moved |= {OFFICE_RUN: f"{folder}/office", OFFICE_KNOWN: f"{folder}/known.json", folder_of(OFFICE): str(folder)}
+        moved |= {
+            OFFICE_RUN: f"{folder}/office",
+            OFFICE_KNOWN: f"{folder}/known.json",
+            SOCKETS: f"{folder}/sockets",
+            folder_of(OFFICE): str(folder),
+        }
         self.folder = folder
         for file in files:
             # ready.sh makes HAProxy's folder anew.
@@ -168,11 +183,12 @@ class Door:
             (folder / Path(file.path).name).write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
         self.node.run("sh", str(folder / "ready.sh"), "spec")
         # A server that refuses HAProxy's first look is away until its next one.
-        double = (sys.executable, str(DOUBLE), "a", "8010", "8012")
+        sockets = folder / "sockets"
+        double = (sys.executable, str(DOUBLE), "a", str(sockets / "litellm-a.sock"), str(sockets / "litellm-a.pulse"))
         self.litellm = subprocess.Popen(self.node.argv(*double), stderr=subprocess.DEVNULL)
-        until(lambda: bool(self.node.run("ss", "-Hltn", "sport = :8010")), 20)
+        until((sockets / "litellm-a.sock").exists, 20)
         configs = ("-f", f"{folder}/office/haproxy.cfg", "-f", f"{folder}/haproxy.cfg")
-        proxy = (*behind(folder, run), "haproxy", "-W", "-db", *configs)
+        proxy = (*behind(folder, run, sockets), "haproxy", "-W", "-db", *configs)
         self.proxy = subprocess.Popen(self.node.argv(*proxy))
         self.follower = follow(self.node, folder, folder / "reload.sh", f"kill -USR2 {self.proxy.pid}")
 

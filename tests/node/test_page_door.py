@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import PROXY_CONFIG, PROXY_RUN
-from tests.node.litellm_proxy import free_port, free_ports
+from operations.paths import PAGE_SOCKET, PROXY_CONFIG, PROXY_RUN, SOCKETS
+from tests.node.litellm_proxy import free_port
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import plan
 
@@ -26,18 +26,17 @@ def asked(url: str, key: str = "") -> tuple[int, str]:
 
 
 def test_the_door_sends_it_what_is_its_own_and_says_plainly_where_it_is_dead(tmp_path: Path) -> None:
-    exporter, inner = Exporter(), free_ports(5)
+    exporter = Exporter()
     urls = {f"spark-{number}": f"http://127.0.0.1:{exporter.server_port}" for number in (1, 2)}
     (tmp_path / "page").mkdir()
     page = Page(tmp_path / "page", urls)
-    port, page_port = free_port(), int(page.url.rpartition(":")[2])
-    mine = plan(
-        topology="solo", monitoring="metrics", proxy_port=port, litellm_ports=inner, page_port=page_port
-    ).head.proxy
+    port = free_port()
+    mine = plan(topology="solo", monitoring="metrics", proxy_port=port).head.proxy
     assert mine
     config = next(file.content for file in mine.files if file.path == PROXY_CONFIG)
     (tmp_path / "run").mkdir()
-    (tmp_path / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(tmp_path / "run")))
+    config = config.replace(PROXY_RUN, str(tmp_path / "run")).replace(SOCKETS, str(tmp_path / "run"))
+    (tmp_path / "haproxy.cfg").write_text(config.replace(PAGE_SOCKET, page.socket))
     haproxy = subprocess.Popen(["haproxy", "-W", "-db", "-f", str(tmp_path / "haproxy.cfg")])
     url = f"http://127.0.0.1:{port}"
     try:

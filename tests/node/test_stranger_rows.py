@@ -117,12 +117,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         stack.enter_context(program([sys.executable, "-m", "tests.bench.door.engine", str(engine)], cwd=doors.ROOT))
         (folder / "shared").mkdir()
 
-        def litellm(name: str) -> tuple[int, int]:
-            ports = (doors.free_port(), doors.free_port())
+        def litellm(name: str) -> Path:
             urls = [f"http://127.0.0.1:{engine}"]
-            made = doors.litellm("balanced", urls, "double", folder / name, ports=ports, shared=folder / "shared")
+            made = doors.litellm("balanced", urls, "double", folder / name, shared=folder / "shared")
             stack.callback(made.stop)
-            return ports
+            return folder / name / "balanced/used"
 
         with ThreadPoolExecutor() as pool:
             inner = list(pool.map(litellm, "ab"))

@@ -198,8 +198,6 @@ def test_what_does_not_fit_the_disk_is_refused_and_what_is_kept_already_counts()
 def test_ports_that_meet_are_refused() -> None:
     with pytest.raises(Refusal, match="monitoring_port and prometheus_port are both 8020"):
         knobs(prometheus_port=8020)
-    with pytest.raises(Refusal, match="alertmanager_port lies within the five ports"):
-        knobs(alertmanager_port=8012)
 
 
 @pytest.mark.parametrize("days", [0, -1])

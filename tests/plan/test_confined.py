@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from operations.paths import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED
+from operations.paths import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED, SOCKETS
 from operations.plan.formats import load_recipe
+from operations.plan.proxy_memory import BOUNDS
 from operations.plan.service import Program, confined, lessened
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
@@ -29,8 +30,9 @@ def kept(argv: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
 def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone(topology: str) -> None:
-    own = {unit: [f"{SHARED}:/shared", f"{KEYS_USED}:/used"] for unit in LITELLM}
-    own[PROXY] = [f"{PROXY_RUN}:{PROXY_RUN}"]
+    meet = f"{SOCKETS}:{SOCKETS}"
+    own = {unit: [meet, f"{SHARED}:/shared", f"{KEYS_USED}:/used"] for unit in LITELLM}
+    own[PROXY] = [f"{PROXY_RUN}:{PROXY_RUN}", meet]
     for node in plan(topology=topology).nodes:
         for service in (node.proxy, *node.litellm):
             if service is None:
@@ -115,3 +117,24 @@ def test_a_program_of_ours_that_ends_is_started_again_whatever_it_ends_of() -> N
         pause = next(line.partition("=")[2] for line in text.splitlines() if line.startswith("RestartSec="))
         assert "Restart=always" in text
         assert "StartLimitIntervalSec=0\n" in text or 4 * float(pause) > 10, unit
+
+
+def test_what_strangers_make_grow_is_bounded_and_goes_before_an_engine() -> None:
+    """By the kernel, which ends one that has more than its bound, and where all memory is gone takes it first."""
+    head = plan(topology="solo").head
+    engine = docker(head.engines["tandem-engine"])
+    for service in (head.proxy, *head.litellm):
+        assert service
+        argv, bound = docker(service), BOUNDS[service.unit]
+        most = f"{bound.most_mib}m"
+        assert ("--memory", most) in pairwise(argv) and ("--memory-swap", most) in pairwise(argv)
+        assert bound.usual_mib < bound.most_mib
+        assert _score(argv) > _score(engine) > 0
+        # By this the guard finds it; Docker starts none where it is left.
+        written = next(file for word, file in pairwise(argv) if word == "--cidfile")
+        ready = next(file.content for file in service.files if file.path.endswith("/ready.sh"))
+        assert f"\nrm -f {written}\n" in ready
+
+
+def _score(argv: list[str]) -> int:
+    return int(next(score for word, score in pairwise(argv) if word == "--oom-score-adj"))

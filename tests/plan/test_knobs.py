@@ -86,3 +86,10 @@ def test_what_is_shipped_sets_what_an_owner_edits_first_to_its_default() -> None
     shipped = group_data()
     assert set(shipped) == set(SET)
     assert read_knobs(shipped) == Knobs()
+
+
+@pytest.mark.parametrize("knob", ["litellm_ports", "page_port"])
+def test_one_of_an_older_version_is_said_to_be_needed_no_more(knob: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_knobs({knob: 8010})
+    assert f"no knob is named `{knob}`" in str(refused.value) and "on sockets now" in str(refused.value)

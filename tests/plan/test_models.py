@@ -274,7 +274,9 @@ def test_what_the_nodes_can_t_give_is_refused(models: dict[str, Any], more: dict
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize(("knob", "port"), [("page_port", 8008), ("monitoring_port", 26400), ("proxy_port", 8005)])
+@pytest.mark.parametrize(
+    ("knob", "port"), [("prometheus_port", 8008), ("monitoring_port", 26400), ("proxy_port", 8005)]
+)
 def test_ports_of_models_are_nobody_else_s(knob: str, port: int) -> None:
     with pytest.raises(Refusal, match=f"{knob}={port} lies within the"):
         declared(SET, **{knob: port})

@@ -22,7 +22,6 @@ from operations.plan.refusal import Refusal
 from tests.node.page_doubles import sources
 from tests.node.shipped import part
 from tests.plan.samples import ROOT, knobs, plan
-from tests.plan.test_walls import elements, text
 from tests.plan.two_models import two_models
 
 
@@ -52,9 +51,8 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     said = config(of)
     assert "acl page path /tandem\n" in said and "acl page path_beg /tandem/\n" in said
     assert "use_backend page if page\n    default_backend litellm" in said
-    assert "server page 127.0.0.1:8023 " in said and said.count("bind ") == config(plan(topology=topology)).count(
-        "bind "
-    )
+    assert "server page unix@/run/tandem/behind/page/page.sock " in said
+    assert said.count("bind ") == config(plan(topology=topology)).count("bind ")
     asked = {node["name"]: node["url"] for node in settings(of)["nodes"]}
     address = "127.0.0.1" if topology == "solo" else "192.168.177.11"
     assert asked["spark-1"] == f"http://{address}:8020" and len(asked) == len(of.serving)
@@ -62,7 +60,6 @@ def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str
     (model,) = settings(of)["models"]
     assert model["nodes"] == [node.node.name for node in of.serving] and model["unit"] == "tandem-engine"
     assert model["answers"] == list(of.models[0].endpoints)
-    assert "8023" in elements(text(of, 0, "tandem.nft"), "given")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +128,7 @@ def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
             "Nice=10",
         ),
         *("LoadCredential=key:/etc/tandem/proxy/secrets/master.key", "IPAddressDeny=any", "ProtectSystem=strict"),
-        "IPAddressAllow=localhost 192.168.177.11/32 192.168.177.12/32",
+        "IPAddressAllow=192.168.177.11/32 192.168.177.12/32",
     ):
         assert f"\n{line}\n" in unit, line
     named = {Path(file.path).name for file in mine.files}
@@ -140,10 +137,8 @@ def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
 
 
 def test_two_programs_on_one_port_are_refused() -> None:
-    with pytest.raises(Refusal, match="monitoring_port and page_port are both 8020"):
-        knobs(page_port=8020)
-    with pytest.raises(Refusal, match="page_port lies within the five ports that begin at litellm_ports"):
-        knobs(page_port=8012)
+    with pytest.raises(Refusal, match="monitoring_port and prometheus_port are both 8020"):
+        knobs(prometheus_port=8020)
 
 
 def test_what_is_vendored_is_what_its_publisher_has() -> None:

@@ -96,10 +96,9 @@ def test_tensorrt_llm_counts_its_iterations_unless_its_backend_always_does() -> 
     assert re.findall(engine.SIGNS.pattern, '[{"cpuMemUsage": 1, "iter": 17, "iterLatencyMS": 3.5}]') == ['"iter": 17']
 
 
-def test_the_proxy_is_asked_on_loopback_whatever_clients_call_it() -> None:
+def test_the_proxy_is_asked_on_its_socket_whatever_clients_call_it() -> None:
     for bind in ("loopback", "management", "all", "10.0.0.11"):
-        assert told("spark-2", topology="replicas", proxy_bind=bind)["proxy"] == "http://127.0.0.1:8014"
-    assert told(topology="solo", litellm_ports=9000)["proxy"] == "http://127.0.0.1:9004"
+        assert told("spark-2", topology="replicas", proxy_bind=bind)["proxy"] == "unix:/run/tandem/sockets/proxy.sock"
 
 
 def test_only_the_ranks_of_a_cluster_meet() -> None:

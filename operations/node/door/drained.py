@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import time
-import urllib.request
 from collections.abc import Sequence
 
+from operations.node.door.speaking import opened
 from operations.shapes.unit import Drained
 
 #: Seconds for a word with HAProxy or with a LiteLLM's pulse.
@@ -93,18 +94,18 @@ def _told(admin: str, word: str) -> str | None:
 def under_way(pulse: str) -> int | None:
     """Requests that a LiteLLM has; None: it takes none (it starts, hangs or is dead)."""
     try:
-        with urllib.request.urlopen(pulse, timeout=WORD_S) as answer:
+        with opened(pulse, WORD_S) as answer:
             return int(answer.read().split()[0])
-    except (OSError, ValueError, IndexError):
+    except (OSError, http.client.HTTPException, ValueError, IndexError):
         return None
 
 
 def configured(pulse: str) -> str:
     """The hash of the configuration whose engines a LiteLLM has; empty: it does not say."""
     try:
-        with urllib.request.urlopen(pulse, timeout=WORD_S) as answer:
+        with opened(pulse, WORD_S) as answer:
             words = answer.read().decode().split()
-    except (OSError, ValueError):
+    except (OSError, http.client.HTTPException, ValueError):
         return ""
     return words[1] if len(words) > 1 else ""
 

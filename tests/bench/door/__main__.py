@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from operations.paths import PROXY_RUN
+from operations.paths import PROXY_RUN, SOCKETS
 from tests.bench.door.client import together
 from tests.bench.routing import doors
 from tests.lab import cgroup
@@ -104,16 +104,18 @@ def program(argv: Sequence[str], **more: object) -> Iterator[subprocess.Popen[by
 def haproxy(
     folder: Path,
     port: int,
-    ports: Sequence[tuple[int, int]],
+    behind: Sequence[Path],
     stack: ExitStack,
     changes: Mapping[str, str] | None = None,
 ) -> list[int]:
-    """As a deploy renders it, but for `changes`, before LiteLLM at these ports (requests, pulse); its processes."""
-    mine = plan(topology="solo", proxy_port=port, litellm_ports=20000 + 5 * len(ports)).head.proxy
+    """As a deploy renders it, but for `changes`, before LiteLLM that write to these folders; its processes."""
+    mine = plan(topology="solo", proxy_port=port).head.proxy
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
-    text = re.sub(r"^ +server .*\n", "", text.replace(PROXY_RUN, str(folder)), flags=re.M).rstrip()
-    servers = [f"    server s{at} 127.0.0.1:{port} check port {pulse}" for at, (port, pulse) in enumerate(ports)]
+    text = re.sub(
+        r"^ +server .*\n", "", text.replace(PROXY_RUN, str(folder)).replace(SOCKETS, str(folder)), flags=re.M
+    ).rstrip()
+    servers = [f"    server s{at} unix@{used}/listens check addr unix@{used}/pulse" for at, used in enumerate(behind)]
     for old, new in (changes or {}).items():
         assert old in text
         text = text.replace(old, new)
@@ -150,11 +152,10 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
         stack.enter_context(program(argv, cwd=doors.ROOT))
     found = [Way("the engine alone", urls[0], "")]
 
-    def litellm(name: str, without: Sequence[str] = (), shared: Path | None = None) -> tuple[doors.Door, int]:
-        ports = (doors.free_port(), doors.free_port())
-        door = doors.litellm("balanced", urls, "double", folder / name, without=without, ports=ports, shared=shared)
+    def litellm(name: str, without: Sequence[str] = (), shared: Path | None = None) -> tuple[doors.Door, Path]:
+        door = doors.litellm("balanced", urls, "double", folder / name, without=without, shared=shared)
         stack.callback(door.stop)
-        return door, ports[1]
+        return door, folder / name / "balanced/used"
 
     def pid(door: doors.Door) -> int:
         assert door.process
@@ -170,8 +171,7 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
         inner, port = both[:count], doors.free_port()
         home = folder / f"haproxy-{count}"
         home.mkdir()
-        ports = [(int(door.url.rpartition(":")[2]), pulse) for door, pulse in inner]
-        pids = haproxy(home, port, ports, stack)
+        pids = haproxy(home, port, [used for _, used in inner], stack)
         url = f"http://127.0.0.1:{port}"
         own = [pid(door) for door, _ in inner]
         found.append(Way(f"HAProxy before {count} LiteLLM", url, doors.KEY, [*pids, *own], own))

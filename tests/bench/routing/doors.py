@@ -23,6 +23,8 @@ from tests.plan.samples import knobs
 ROOT = Path(__file__).parents[3]
 #: LiteLLM by the proxy image's own lock (`make venv-proxy`).
 LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
+#: What runs it on a socket, and what gives it a port for a test.
+SERVES = (ROOT / "files/litellm/serve.py", ROOT / "tests/node/doubles/serve_on_a_port.py")
 KEY = "sk-bench"
 #: Seconds until LiteLLM has begun: 8 of CPU, and as long as others leave it none.
 START_S = 600
@@ -77,12 +79,11 @@ def litellm(
     more: Sequence[Path] = (),
     before: Callable[[Path, Path], Sequence[str]] | None = None,
     without: Sequence[str] = (),
-    ports: tuple[int, int] | None = None,
     shared: Path | None = None,
 ) -> Door:
     """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test; `before`:
     what stands before its command line, by its folder and the one that it writes to; `without`: callbacks that are
-    left out; `ports`: of requests and of its pulse; `shared`: the folder that it has in common with others.
+    left out; its sockets are in `folder`, in `used`; `shared`: the folder that it has in common with others.
     """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
     recipe = load_recipe(wanted.recipe)
@@ -93,14 +94,16 @@ def litellm(
     home = folder / routing
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *more]:
+    for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *SERVES, *more]:
         shutil.copy(path, home)
-    port, pulse = ports or (free_port(), free_port())
+    port = free_port()
     used = home / "used"
     used.mkdir()
-    argv = [*(before(home, used) if before else ()), str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1"]
-    argv += ["--port", str(port), "--telemetry", "False"]
-    environment = {"LITELLM_MASTER_KEY": KEY, "TANDEM_PORT": str(port), "TANDEM_PULSE": str(pulse)}
+    argv = [*(before(home, used) if before else ()), str(LITELLM.parent / "python3"), SERVES[1].name]
+    argv += ["--config", "config.yaml", "--telemetry", "False"]
+    # Below its own folder: the whole path may be longer than a socket's may be.
+    sockets = {"TANDEM_LISTENS": "used/listens", "TANDEM_PULSE": "used/pulse"}
+    environment = {"LITELLM_MASTER_KEY": KEY, "PORT": str(port), **sockets}
     environment |= {"TANDEM_SECRETS": str(home / "secrets"), "TANDEM_USED": str(used)}
     if shared:
         environment["TANDEM_SHARED"] = str(shared)

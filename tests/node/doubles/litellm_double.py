@@ -1,4 +1,4 @@
-"""A double of a LiteLLM behind the proxy: streams, and a pulse. `litellm_double.py NAME PORT PULSE`."""
+"""A double of a LiteLLM behind the proxy: streams, and a pulse. `litellm_double.py NAME SOCKET PULSE`.."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
 
 #: Seconds between two pieces of a stream.
 PIECE_S = 0.1
@@ -58,7 +60,19 @@ class Pulse(Double):
         self.wfile.write(said)
 
 
+class Listener(ThreadingMixIn, UnixStreamServer):
+    """Anew where one that was killed has left its socket."""
+
+    daemon_threads, request_queue_size = True, 128
+
+    def server_bind(self) -> None:
+        place = Path(str(self.server_address))
+        place.unlink(missing_ok=True)
+        super().server_bind()
+        # In the folder of a test the proxy's user comes as a stranger.
+        place.chmod(0o666)
+
+
 if __name__ == "__main__":
-    pulse = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[3])), Pulse)
-    threading.Thread(target=pulse.serve_forever, daemon=True).start()
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Double).serve_forever()
+    threading.Thread(target=Listener(sys.argv[3], Pulse).serve_forever, daemon=True).start()
+    Listener(sys.argv[2], Double).serve_forever()

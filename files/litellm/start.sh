@@ -7,4 +7,4 @@ LITELLM_MASTER_KEY=$(cat /secrets/master.key)
 export LITELLM_MASTER_KEY
 # Modules that lie here import each other by name.
 cd /tandem
-exec litellm --config /tandem/config.yaml --host 127.0.0.1 --port {{ port }} --telemetry False
+exec python3 serve.py --config /tandem/config.yaml --telemetry False
