@@ -1,4 +1,4 @@
-"""`make bench`: what is measured, how, and every knob: docs/bench.md."""
+"""`tandem bench`: what is measured, how, and every knob: docs/bench.md."""
 
 from __future__ import annotations
 

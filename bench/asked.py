@@ -1,4 +1,4 @@
-"""What the owner asks of `make bench`, read from the environment that make gives. Every fault is said at once."""
+"""What the owner asks of `tandem bench`, read from the environment that make gives. Every fault is said at once."""
 
 from __future__ import annotations
 

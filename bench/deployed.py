@@ -31,7 +31,7 @@ class Deployed:
 def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None) -> Deployed:
     """Raises Refusal where nothing is deployed, or what runs is not the plan that served last."""
     if head not in nodes:
-        raise Refusal(Finding(head, "the head does not answer", "`make status` says how it is"))
+        raise Refusal(Finding(head, "the head does not answer", "`tandem status` says how it is"))
     first = nodes[head]
     engines = {
         name: node.units[ENGINE]["url"]
@@ -41,7 +41,7 @@ def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None
     if not first.endpoint.get("url") or not engines:
         missing = "no engine runs" if first.endpoint.get("url") else "no proxy runs on the head"
         raise Refusal(
-            Finding("deployment", f"{missing}: there is nothing to measure", "`make apply` deploys what is declared")
+            Finding("deployment", f"{missing}: there is nothing to measure", "`tandem apply` deploys what is declared")
         )
     _is_whole(nodes, first.served)
     knobs, recipe = first.served["knobs"], first.served["recipe"]
@@ -83,14 +83,14 @@ def setup_name(topology: str, executor: str, stages: int = 1) -> str:
 
 def _is_whole(nodes: Mapping[str, Node], served: Mapping[str, Any]) -> None:
     """Whether the engines that run are those of the plan that served last, all of them."""
-    remedy = "`make apply` makes it so, and says why where it can't"
+    remedy = "`tandem apply` makes it so, and says why where it can't"
     if not served:
         raise Refusal(Finding("deployment", "no plan has served yet", remedy))
     for name, services in served.get("services", {}).items():
         planned = services.get(ENGINE, {}).get("spec")
         if planned and name not in nodes:
             raise Refusal(
-                Finding(name, "has an engine of the plan and does not answer", "`make status` says how it is")
+                Finding(name, "has an engine of the plan and does not answer", "`tandem status` says how it is")
             )
         if planned and nodes[name].units.get(ENGINE, {}).get("spec") != planned:
             raise Refusal(Finding(name, "its engine is not the one of the plan that served last", remedy))

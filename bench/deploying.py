@@ -1,4 +1,4 @@
-"""The deploys of a bench: the same command as `make apply`."""
+"""The deploys of a bench: the same command as `tandem apply`."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _run(path: Path) -> Run:
         text = file.read_text()
     except OSError:
         problem = "there is no run.json in it" if path.is_dir() else "there is no such folder"
-        raise Refusal(Finding(str(path), problem, "name a folder that `make bench` has made")) from None
+        raise Refusal(Finding(str(path), problem, "name a folder that `tandem bench` has made")) from None
     try:
         found = json.loads(text)
         if isinstance(found, dict) and found.get("format") != FORMAT:

@@ -237,7 +237,7 @@ class Measurement:
             time.sleep(5)
         problem = f"{target} does not answer any more: {told[0]['error']}"
         raise Refusal(
-            Finding(self.deployed.setup.name, problem, "`make status` says how it is; run the same again: it goes on")
+            Finding(self.deployed.setup.name, problem, "`tandem status` says how it is; run the same again: it goes on")
         )
 
 

@@ -55,7 +55,7 @@ class Runner:
         why, took = deploy(self.asked.inventory, self.asked.data, {}, log)
         self.has_deployed = bool(why)
         if why:
-            self.show.warn(f"what is declared is not back: {why}; `make apply` tries again")
+            self.show.warn(f"what is declared is not back: {why}; `tandem apply` tries again")
         else:
             self.show.say(f"  it is back, after {took:.0f} s")
         return why

@@ -99,7 +99,7 @@ class Session:
         answers = self._order(page=text)
         for name, said in answers.items():
             if "problem" in said:
-                raise Refusal(Finding(name, said["problem"], "`make status` asks the same nodes"))
+                raise Refusal(Finding(name, said["problem"], "`tandem status` asks the same nodes"))
         return [name for name, said in answers.items() if said.get("page")]
 
     def _ask(self, **order: Any) -> dict[str, Node]:
@@ -129,7 +129,7 @@ class Session:
     def _ended(self) -> Refusal:
         self._process.wait()
         self._words.seek(0)
-        return _no(why(self._words.read()), "`make status` asks the same nodes")
+        return _no(why(self._words.read()), "`tandem status` asks the same nodes")
 
 
 def _no(problem: str, remedy: str) -> Refusal:

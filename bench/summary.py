@@ -60,7 +60,7 @@ def summary(folder: Folder, show: Show) -> None:
         show.say(f"  ! {warning}")
     if (more := len(show.warnings) - WARNINGS) > 0:
         show.say(f"  ! and {more} more, above")
-    show.say(f"\n{folder.path} has every request; `make report RUN={folder.path}` makes pages of it")
+    show.say(f"\n{folder.path} has every request; `tandem report {folder.path}` makes pages of it")
 
 
 def _cell(mean: float, half: float) -> str:

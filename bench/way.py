@@ -45,7 +45,7 @@ class Way:
         done = self.client.order("count", prompts=prompts, url=url, key="", model=self.model)
         if "problem" in done:
             raise Refusal(
-                Finding(self.engine, f"does not count tokens: {done['problem']}", "`make status` says how it is")
+                Finding(self.engine, f"does not count tokens: {done['problem']}", "`tandem status` says how it is")
             )
         return list(done["counts"])
 
@@ -56,12 +56,12 @@ class Way:
             told = self.client.order("get", url=f"{url}/models", key=self._key(target))
             if "problem" in told:
                 raise Refusal(
-                    Finding(target, f"{url} does not answer: {told['problem']}", "`make status` says how it is")
+                    Finding(target, f"{url} does not answer: {told['problem']}", "`tandem status` says how it is")
                 )
             models = {str(each.get("id")): each for each in told["answer"]["data"]}
             if self.model not in models:
                 problem = f"{self.model} is not served; there is {', '.join(sorted(models)) or 'nothing'}"
-                raise Refusal(Finding(target, problem, "`make apply` deploys what is declared"))
+                raise Refusal(Finding(target, problem, "`tandem apply` deploys what is declared"))
             if length := models[self.model].get("max_model_len"):
                 found.append(int(length))
         return min(found, default=0)

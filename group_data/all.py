@@ -9,7 +9,7 @@ _sudo = True
 
 # --- What is served -------------------------------------------------------------------------------------------------
 
-# A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
+# A name in files/recipes (`tandem recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
 # The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md).
 recipe = "nemotron-3-super-nvfp4-auto"
 
@@ -84,7 +84,7 @@ proxy_bind = "loopback"
 
 # TLS before the proxies (docs/tls.md).
 #   off             none
-#   self            the head makes an authority once, which clients have to know (`make endpoint` says how)
+#   self            the head makes an authority once, which clients have to know (`tandem endpoint` says how)
 #   files:CERT,KEY  your own: two files in PEM on the machine that deploys
 # tls = "off"
 
@@ -92,7 +92,7 @@ proxy_bind = "loopback"
 # proxy_body_mib = 64
 
 # Requests at once through a node's proxy, of all keys together; one more is told to come back (429). What one key
-# may have at once is said when it is made: `make key NAME=alice REQUESTS=4`.
+# may have at once is said when it is made: `tandem key alice --requests 4`.
 # proxy_requests = 1000
 
 # Hosts from which engines may fetch pictures and sound that a request names by URL: ["images.example.org"]. An
@@ -186,11 +186,11 @@ proxy_bind = "loopback"
 
 # When one node that serves alone gives way to the cluster, once all nodes are back.
 #   auto    by itself, as soon as no request is under way
-#   deploy  with the next `make apply`
+#   deploy  with the next `tandem apply`
 # fallback_returns = "auto"
 
 # When a new plan does not come up.
-#   offer  the deploy says why, and that `make rollback` goes back to the plan that served last
+#   offer  the deploy says why, and that `tandem rollback` goes back to the plan that served last
 #   auto   it goes back by itself, and still ends as a failure
 # rollback = "offer"
 
@@ -231,5 +231,5 @@ proxy_bind = "loopback"
 # --- What is accepted -----------------------------------------------------------------------------------------------
 
 # Critical known holes that this deployment can be reached by and that you live with, by name: ["CVE-2026-12345"].
-# `make audit-security` lists them; without your word a deploy refuses them.
+# `tandem audit-security` lists them; without your word a deploy refuses them.
 # accept_risk = []

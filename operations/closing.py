@@ -24,8 +24,8 @@ def say_last(line: str) -> None:
 
 
 def sum_up(run: Run) -> None:
-    """Where changes are only shown (`make plan`): at the end one line of what they come to. Called when all operations
-    of a node are known; the first node that comes here does it.
+    """Where changes are only shown (`tandem plan`): at the end one line of what they come to. Called when all
+    operations of a node are known; the first node that comes here does it.
     """
     if "--dry" in sys.argv:
         atexit.unregister(_say_sum)

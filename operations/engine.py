@@ -110,7 +110,7 @@ def _may_wait(run: Run, model: ServedModel, where: Host) -> bool:
 @step
 def files(run: Run) -> Iterator[PyinfraCommand]:
     """Units, environments and scripts. An engine that runs does not read them again. One that waits for its turn keeps
-    its own until then (`make plan` shows what comes): should it end before, it comes back as what the proxies know.
+    its own until then (`tandem plan` shows what comes): should it end before, it comes back as what the proxies know.
     """
     mine, idle = run.plan.of(host.name), True
     for model in run.plan.on(host.name):
@@ -174,7 +174,7 @@ def stand_in(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand
     renewed = [other for other in others if _is_as_planned(run, model, other)]
     problem = "\n".join(filter(None, (proving.await_engine(run, model, other) for other in renewed)))
     if not renewed and not any(proving.is_live(run, model, other) for other in others):
-        problem = "no other engine answers any more (`make status` says more); run the deploy again when one does"
+        problem = "no other engine answers any more (`tandem status` says more); run the deploy again when one does"
     if renewed and not problem:
         run.started.stands_in = True
     if problem:

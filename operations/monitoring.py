@@ -66,7 +66,7 @@ def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, wher
     except (Refusal, OSError, ValueError) as error:
         problem = " ".join(str(error).split())
     if problem:
-        where.log(f"the page does not say what `make bench` measured: {problem}")
+        where.log(f"the page does not say what `tandem bench` measured: {problem}")
     return True
 
 

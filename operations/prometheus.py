@@ -102,7 +102,7 @@ def _install(packages: Sequence[str], _state: State, where: Host) -> bool:
         )
     if not done:
         last = next((line for line in reversed(output.stderr_lines) if line.strip()), "no word of why")
-        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(packages)}, and `make apply`"
+        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(packages)}, and `tandem apply`"
         logger.warning(f"{where.name}: nothing keeps metrics or sends alarms, no packages came ({last}); {remedy}")
     return True
 

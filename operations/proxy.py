@@ -63,7 +63,7 @@ def keys(run: Run) -> Iterator[PyinfraCommand]:
     if not source or known[host.name] != known[source]:
         if units.is_running(run.look(host), PROXY):
             # It has the old one, which nobody can read any more.
-            host.log("the owner's key here is gone, or not the other nodes': `make endpoint` prints the valid one")
+            host.log("the owner's key here is gone, or not the other nodes': `tandem endpoint` prints the valid one")
         yield quietly(partial(_copy, run, source))
     known = _hashes(run, CLIENT_KEYS)
     if not client_keys.are(known, host.name):

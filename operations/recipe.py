@@ -41,7 +41,7 @@ def understood(run: Run) -> Iterator[PyinfraCommand]:
 
 
 def checked(run: Run, where: Host) -> list[str]:
-    """What `make check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
+    """What `tandem check` says when nothing stands in the way; raises DeployError when the image says otherwise."""
     return [line for model in run.plan.models for line in _checked(run, where, model.engines[0], len(model.engines))]
 
 

@@ -128,7 +128,7 @@ def after(run: Run, problem: str) -> str:
     except Refusal as refusal:
         return f"{problem}\nThere is no way back:{refusal}"
     if run.plan.knobs.rollback == "offer" or run.lock.lost():
-        return f"{problem}\n`make rollback{_as_given()}` goes back to {history.title(found)}"
+        return f"{problem}\n`tandem rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.
     atexit.unregister(_go_back)
     atexit.register(_go_back, run, found)
@@ -140,9 +140,9 @@ def _as_given() -> str:
     words = ""
     for inventory, file in itertools.pairwise(sys.argv):
         if PurePath(file).name == "deploy.py" and PurePath(inventory) != PurePath("inventory.py"):
-            words += f" INVENTORY={shlex.quote(inventory)}"
+            words += f" --inventory {shlex.quote(inventory)}"
     data = given.given(sys.argv)
-    return f"{words} DATA={shlex.quote(' '.join(data))}" if data else words
+    return "".join((words, *(f" {shlex.quote(each)}" for each in data)))
 
 
 def _go_back(run: Run, found: Served) -> None:
@@ -150,5 +150,5 @@ def _go_back(run: Run, found: Served) -> None:
     run.lock.release()
     argv = [sys.executable, "-m", "pyinfra", *sys.argv[1:], "-y", "--data", f"{ASKED}=1"]
     done = subprocess.run(argv, check=False)
-    said = "serves again" if done.returncode == 0 else "does not come up either: `make status` says why"
+    said = "serves again" if done.returncode == 0 else "does not come up either: `tandem status` says why"
     print(f"rollback: {history.title(found)}: {said}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`make advise LOAD="8 users chat ttft=2s"`: docs/advise.md."""
+"""`tandem advise "8 users chat ttft=2s"`: docs/advise.md."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _one(told: Asked, question: Question) -> None:
     if os.environ.get("DETAIL"):
         _print(["where it is from", *(folded(line, "   ") for line in sources(outlooks))])
     else:
-        _print(["DETAIL=1 says where each figure is from"])
+        _print(["--detail says where each figure is from"])
 
 
 def _print(lines: Iterable[several.Line]) -> None:

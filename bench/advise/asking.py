@@ -1,4 +1,4 @@
-"""What `make advise` is asked: the load, the recipe or any, the nodes or several numbers of them."""
+"""What `tandem advise` is asked: the load, the recipe or any, the nodes or several numbers of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
 from operations.plan.wanted import group_data
 
-MEASURE = 'measure it: make bench TOPOLOGIES="solo cluster replicas"'
+MEASURE = 'measure it: tandem bench --topologies "solo cluster replicas"'
 #: RECIPE= of who wants the best of all.
 ANY = "any"
 

@@ -27,7 +27,7 @@ def changes(question: Question, outlooks: Sequence[Outlook], choice: Choice, loa
         yield "tokens are drafted: how many are taken depends on what is written, and others' figures are of their text"
     if {each.kind for each in outlooks if each.point} != {"own run"}:
         names = " ".join(dict.fromkeys(setup.topology for setup in question.setups()))
-        command = f'make bench TOPOLOGIES="{names}" PROMPT={load.prompt} ANSWER={load.answer}'
+        command = f'tandem bench --topologies "{names}" --prompt {load.prompt} --answer {load.answer}'
         yield f"your own figures: {command}; this reads them"
 
 

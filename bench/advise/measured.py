@@ -117,7 +117,7 @@ def setup_of_cell(cell: published.Cell) -> Setup:
 def own(recipe: Recipe, load: Load, runs: Path, name: str = "*") -> list[Measured]:
     """The owner's runs of a recipe, those whose prompts are nearest to the load's first, then the newest.
 
-    A folder that can't be read is left out here: `make report` says what is wrong with it.
+    A folder that can't be read is left out here: `tandem report` says what is wrong with it.
     """
     found = [(_apart(one, load), -run.began, one) for run, measured in runs_of(recipe, runs, name) for one in measured]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]

@@ -37,7 +37,7 @@ FORMAT = 1
 MOST = 64
 #: Lengths beside those of the last run: the page takes those that are nearest to what is asked of the engine.
 PROMPTS, ANSWERS = (256, 1024, 8192), (64, 256, 1024)
-#: As `make advise` has it where nothing is said.
+#: As `tandem advise` has it where nothing is said.
 PLAIN = (Load(1).prompt, Load(1).answer)
 
 

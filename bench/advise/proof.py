@@ -1,4 +1,4 @@
-"""What `make advise` is worth, shown on published tables: docs/advise.md's tables, and a test, are made of this.
+"""What `tandem advise` is worth, shown on published tables: docs/advise.md's tables, and a test, are made of this.
 
 `python -m bench.advise.proof` prints them.
 """

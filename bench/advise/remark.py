@@ -1,4 +1,4 @@
-"""What `make plan` says of a topology that the advice is clearly against: one line, from files alone."""
+"""What `tandem plan` says of a topology that the advice is clearly against: one line, from files alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def against(recipe: Recipe, knobs: Knobs, nodes: int, runs: Path = RUNS) -> str:
     return (
         f"topology={knobs.topology} is behind at every load: {_decode(mine)} tok/s of decode where {few.setup} has "
         f"{_decode(few)} for one user, {_decode(theirs)} and {_decode(many)} ({many.setup}) for {many.load.users} "
-        f"({few.kind}, {where}); make advise says when that changes"
+        f"({few.kind}, {where}); tandem advise says when that changes"
     )
 
 

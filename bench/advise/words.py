@@ -65,7 +65,7 @@ def command(question: Question, setup: Setup, declared: str, is_own: bool) -> st
         how, _, stages = setup.how.partition(", pipeline_parallel = ")
         data.append(f"{'executor' if setup.topology == 'cluster' else 'routing'}={how}")
         data += [f"pipeline_parallel={stages}"] if stages else []
-    return f'make apply DATA="{" ".join(data)}"'
+    return f"tandem apply {' '.join(data)}"
 
 
 def folded(text: str, indent: str = "") -> str:

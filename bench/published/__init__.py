@@ -1,6 +1,6 @@
 """What others have published, as data with its source: one file an article, all of its tables.
 
-    setups   what was measured over numbers of users: figures that `make advise` and `make report` read
+    setups   what was measured over numbers of users: figures that `tandem advise` and `tandem report` read
     tables   every other table of the article
 
 Throughputs are tokens a second of all users together, `ttft` is milliseconds. A value may be `OOM`, a range (`13-16`),

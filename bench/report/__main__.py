@@ -1,4 +1,4 @@
-"""`make report RUN=folder [AGAINST=folder]`: docs/advise.md."""
+"""`tandem report folder [--against folder]`: docs/advise.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run(environment: Mapping[str, str]) -> Path:
         return Path(environment["RUN"])
     newest = max(RUNS.glob("*/run.json"), key=lambda file: file.stat().st_mtime, default=None)
     if newest is None:
-        raise Refusal(Finding("RUN", f"there is no run in {RUNS}", "make bench, or name a folder that it has made"))
+        raise Refusal(Finding("RUN", f"there is no run in {RUNS}", "tandem bench, or name a folder that it has made"))
     return newest.parent
 
 

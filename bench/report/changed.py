@@ -38,7 +38,7 @@ def same_kind(now: Measured, before: Measured) -> None:
     """Raises Refusal for runs that can't be compared."""
     for name, what, remedy in (
         ("profile", "profile", "measure both with the same PROFILE"),
-        ("recipe", "recipe", "compare runs of one recipe; `make advise` looks over recipes' loads"),
+        ("recipe", "recipe", "compare runs of one recipe; `tandem advise` looks over recipes' loads"),
     ):
         one, other = getattr(now.run, name), getattr(before.run, name)
         if one != other:

@@ -124,7 +124,7 @@ def measured(path: Path) -> Measured:
     if not any(each for each in steps if not each.is_known):
         came = "; ".join(f"{each.name}: {each.why_not}" for each in run.setups if each.why_not)
         problem = f"has no measured step{f' ({came})' if came else ''}"
-        raise Refusal(Finding(str(path), problem, "finish it: make bench with RUN= and what it was begun with"))
+        raise Refusal(Finding(str(path), problem, "finish it: tandem bench with --run and what it was begun with"))
     return Measured(path, run, steps, requests, list(_rows(run, steps, requests)))
 
 

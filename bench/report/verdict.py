@@ -72,7 +72,7 @@ def _alone(measured: Measured, rows: Rows) -> Verdict:
     return Verdict(
         f"One setup was measured ({name}): there is nothing to choose between. "
         f"{users(most)}: {_figures(rows, most, name)}.",
-        'make bench TOPOLOGIES="solo cluster replicas"',
+        'tandem bench --topologies "solo cluster replicas"',
         "The command measures the others beside it.",
         [Line(count, name, _figures(rows, count, name), "", "measured", True) for count in rows.users],
     )
@@ -163,7 +163,7 @@ def _command(measured: Measured, name: str) -> str:
         data += [f"pipeline_parallel={setup.stages}"] if setup.stages > 1 else []
     elif setup.topology == "replicas":
         data.append(f"routing={setup.routing}")
-    return f'make apply DATA="{" ".join(data)}"'
+    return f"tandem apply {' '.join(data)}"
 
 
 def text(found: Verdict) -> Iterator[str]:

@@ -78,8 +78,8 @@ def keep(watch: Watch) -> None:
 
 
 def told(rails: Rails, watches: list[Watch]) -> CanarySeen:
-    """For `make status`: `rails` in words, nodes that are `away` with the time since when (only a cluster's ranks have
-    others to miss), what `works`, `problems` and the last `killed` by what they are of.
+    """For `tandem status`: `rails` in words, nodes that are `away` with the time since when (only a cluster's ranks
+    have others to miss), what `works`, `problems` and the last `killed` by what they are of.
 
     `works` has no times: it changes when something falls idle or silent, and the file with it.
     """

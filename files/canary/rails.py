@@ -35,7 +35,7 @@ class Rails:
         problems = [each for device in self.rails for each in rail_problems(self.rails, device, self.net, found)]
         for problem in problems:
             if problem not in self.problems:
-                node.say(f"{problem}; `make apply` mends what is Tandem's")
+                node.say(f"{problem}; `tandem apply` mends what is Tandem's")
         silent = silent_nodes(self.peers)
         for name in silent:
             if name not in self.away:

@@ -1,7 +1,7 @@
 """Is the model still what was proven? `proof.py SNAPSHOT RECORD` prints the first file that is not, or nothing.
 
 A shard that was written to since then loads without a word, and the engine answers nonsense. Size, time and inode
-tell, without reading a byte; what the disk itself forgets, only `make verify DEEP=1` finds.
+tell, without reading a byte; what the disk itself forgets, only `tandem verify --deep` finds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def changed(snapshot: Path, record: Path) -> str:
     for name, stamp in known.items():
         file = snapshot / name
         if not file.exists():
-            return f"{file} is gone; `make apply` fetches it again"
+            return f"{file} is gone; `tandem apply` fetches it again"
         seen = file.stat()
         if [seen.st_size, seen.st_mtime_ns, seen.st_ino] != stamp:
-            return f"{file} has been changed since it was proven; `make apply` proves it, or fetches it again"
+            return f"{file} has been changed since it was proven; `tandem apply` proves it, or fetches it again"
     return ""
 
 

@@ -48,7 +48,7 @@ UNIT, CANARY = "tandem-engine", "tandem-canary"
 DROP_IN = Path(f"/run/systemd/system/{UNIT}.service.d/tandem-alone.conf")
 #: Since when this node serves alone, and why; there as long as it does.
 ALONE = Path("/run/tandem/alone.json")
-#: What `make status` says.
+#: What `tandem status` says.
 STATE = Path("/run/tandem/fallback.json")
 #: Plans that a deploy has seen serve (operations/node/unit/served.py): one that never has is a deploy's matter. Ranks
 #: meet before they load, so a meeting says nothing of that.
@@ -152,7 +152,7 @@ class Fallback:
         if state_of(UNIT) == "failed":
             # Another node may serve, and the cluster be tried again: nobody is kept waiting by an engine that is none.
             self.others.close()
-            self.tell(f"would serve alone since {about.get('since', '?')}, but its engine has given up: `make apply`")
+            self.tell(f"would serve alone since {about.get('since', '?')}, but its engine has given up: `tandem apply`")
             return
         missing = self.others.missing()
         begun = f"serves alone since {about.get('since', '?')}, because {about.get('why', '?')}"
@@ -162,7 +162,7 @@ class Fallback:
         if missing:
             self.tell(f"{begun}; {names} does not wait for it yet")
         elif self.wanted["returns"] == "deploy":
-            self.tell(f"{begun}; all nodes are back: `make apply` makes a cluster of them again")
+            self.tell(f"{begun}; all nodes are back: `tandem apply` makes a cluster of them again")
         elif (left_s := self.returned_at + self.hold_s - time.monotonic()) > 0:
             self.tell(
                 f"{begun}; all nodes are back, but the last return did not hold: again in {left_s / 60:.0f} minutes"
@@ -203,14 +203,14 @@ class Fallback:
             self.to_ask.pop(0)
 
     def tell(self, text: str) -> None:
-        """For `make status`: written when it changes."""
+        """For `tandem status`: written when it changes."""
         if text != self.told:
             write(STATE, json.dumps({"says": text, "alone": is_alone()}))
             self.told = text
 
 
 def is_alone() -> bool:
-    """Whether this node serves alone. What `make down` or a lost write leaves of the one file without the other is no
+    """Whether this node serves alone. What `tandem down` or a lost write leaves of the one file without the other is no
     such node.
     """
     return ALONE.exists() and DROP_IN.exists()

@@ -8,7 +8,7 @@ from typing import Any
 from door_limits import Refused
 from protocols import in_its_form
 
-AWAY = "no engine answers at the moment; it starts by itself, or `make status` says why not"
+AWAY = "no engine answers at the moment; it starts by itself, or `tandem status` says why not"
 BROKEN = "the engine broke off in the midst of this answer: ask again, and one that is there takes it"
 #: Status, body and headers.
 Said = tuple[int, bytes, list[tuple[bytes, bytes]]]

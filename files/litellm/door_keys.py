@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Who has the key that `make endpoint` prints.
+#: Who has the key that `tandem endpoint` prints.
 OWNER = "owner"
 
 

@@ -17,7 +17,7 @@ PIPE = 2000
 
 def announce(nodes: int, *, network: bool) -> None:
     """What is about to be done, before it is done."""
-    fabric = "sends up to 1.5 s each way over each rail" if network else "sends no load over the rails (NET=0)"
+    fabric = "sends up to 1.5 s each way over each rail" if network else "sends no load over the rails (--no-load)"
     print(
         f"{nodes} node(s), about half a minute, nothing is changed. The doctor {fabric},\n"
         "reads at most 1 GiB of a model, and lets an unused GPU compute for 3 s, or asks the engine for tokens:\n"

@@ -30,7 +30,7 @@ from operations.shapes.plans import KeptService, Served
 
 #: Knobs that say nothing about what is served.
 _NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib"})
-_REMEDY = "declare in group_data/all.py what you want, `make apply`"
+_REMEDY = "declare in group_data/all.py what you want, `tandem apply`"
 
 #: Local name of an image -> hash of its content, of those that are on the head.
 Contents = Mapping[str, str]
@@ -95,7 +95,7 @@ def record(plan: Plan, contents: Contents) -> Served:
         "id": _hash({**told, **wanted.served}),
         "way": _hash({**wanted.served, "images": images}),
         **told,
-        # All that `make prune` must leave.
+        # All that `tandem prune` must leave.
         "images": [*needed(plan.declared.pairs), *names],
     }
     return cast("Served", found)

@@ -50,7 +50,7 @@ class KnobFields(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
     recipe: str = "nemotron-3-super-nvfp4-auto"
-    """A name in files/recipes (`make recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
+    """A name in files/recipes (`tandem recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
     The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md). It takes four requests
     at once, and more wait for their turn.
     """
@@ -134,7 +134,7 @@ class KnobFields(BaseModel):
     tls: str = Field("off", pattern=r"^(off|self|files:[^,]+,[^,]+)$")
     """TLS before the proxies (docs/tls.md).
       off             none
-      self            the head makes an authority once, which clients have to know (`make endpoint` says how)
+      self            the head makes an authority once, which clients have to know (`tandem endpoint` says how)
       files:CERT,KEY  your own: two files in PEM on the machine that deploys
     """
 
@@ -143,7 +143,7 @@ class KnobFields(BaseModel):
 
     proxy_requests: int = Field(1000, ge=1, le=1500)
     """Requests at once through a node's proxy, of all keys together; one more is told to come back (429). What one key
-    may have at once is said when it is made: `make key NAME=alice REQUESTS=4`.
+    may have at once is said when it is made: `tandem key alice --requests 4`.
     """
 
     media_domains: tuple[str, ...] = ()
@@ -242,12 +242,12 @@ class KnobFields(BaseModel):
     fallback_returns: Literal["auto", "deploy"] = "auto"
     """When one node that serves alone gives way to the cluster, once all nodes are back.
       auto    by itself, as soon as no request is under way
-      deploy  with the next `make apply`
+      deploy  with the next `tandem apply`
     """
 
     rollback: Literal["offer", "auto"] = "offer"
     """When a new plan does not come up.
-      offer  the deploy says why, and that `make rollback` goes back to the plan that served last
+      offer  the deploy says why, and that `tandem rollback` goes back to the plan that served last
       auto   it goes back by itself, and still ends as a failure
     """
 
@@ -289,5 +289,5 @@ class KnobFields(BaseModel):
 
     accept_risk: tuple[str, ...] = ()
     """Critical known holes that this deployment can be reached by and that you live with, by name: ["CVE-2026-12345"].
-    `make audit-security` lists them; without your word a deploy refuses them.
+    `tandem audit-security` lists them; without your word a deploy refuses them.
     """

@@ -19,7 +19,7 @@ from operations.shapes.look import Survey
 
 #: Where systemd puts what it gives to Alertmanager alone.
 CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
-#: The alarm of `make alarm-test` (operations/node/monitoring/alarm_test.py).
+#: The alarm of `tandem alarm-test` (operations/node/monitoring/alarm_test.py).
 TEST_ALARM = "TandemTest"
 
 
@@ -114,10 +114,10 @@ def monitoring_remarks(knobs: Knobs, head: Survey) -> Iterator[str]:
     if not knobs.alarms:
         yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"
     for line in head.get("deaf", ()):
-        yield f"alarms: the head does not reach {line}; `make alarm-test` tries it again"
+        yield f"alarms: the head does not reach {line}; `tandem alarm-test` tries it again"
     missing = head["state"]["missing"]
     if missing and head["state"]["refused"]:
-        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(missing)}, and `make apply`"
+        remedy = f"sudo apt update && sudo apt install --no-install-recommends {' '.join(missing)}, and `tandem apply`"
         yield f"nothing keeps metrics or sends alarms, no packages came within the last day; {remedy}"
     elif missing:
         yield f"the head gets the packages {', '.join(missing)} of its distribution, by apt"

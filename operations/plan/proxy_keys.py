@@ -21,7 +21,7 @@ _LARGEST = 10**12
 
 
 def wish(name: str, expires: str, requests: str, tokens: str) -> Wish:
-    """What `make key` was given, as the node takes it: `name`; `within_s` or `until` (seconds since 1970): its end;
+    """What `tandem key` was given, as the node takes it: `name`; `within_s` or `until` (seconds since 1970): its end;
     `requests` at once and `tokens` a minute, None without a limit. Raises Refusal with all that is wrong.
     """
     found: list[Finding] = []

@@ -181,7 +181,7 @@ def ring_remarks(models: Sequence[ServedModel]) -> list[str]:
     """What is said of clusters whose ranks are on both ports of a node. One over two nodes of a ring has one cable."""
     found = [each for each in models if each.knobs.topology == "cluster" and len(each.nodes) == SIZE]
     return [
-        f"{each.recipe.name}: in a ring NCCL has to be {NCCL} or newer in the image (`make sbom` names it), an older "
+        f"{each.recipe.name}: in a ring NCCL has to be {NCCL} or newer in the image (`tandem sbom` names it), an older "
         "one takes the port to the wrong node and hangs; `NCCL_IB_DISABLE: 1` in the recipe's env does with TCP"
         for each in found
         if any(node.ends and node.rdma for node in each.nodes) and each.recipe.env.get("NCCL_IB_DISABLE") != "1"

@@ -34,7 +34,7 @@ def instead(name: str) -> str:
     if re.match(r"HF_|HUGGING|HUB_", name, re.IGNORECASE):
         return "write the token into a file and name it with the knob `hub_token_file`"
     if re.search(r"API_?KEY$", name, re.IGNORECASE):
-        return "remove it: the proxy has a key of its own (`make endpoint`), the engine needs none"
+        return "remove it: the proxy has a key of its own (`tandem endpoint`), the engine needs none"
     return "remove it: a recipe is no place for secrets"
 
 

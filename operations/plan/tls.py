@@ -65,7 +65,7 @@ def check(knobs: Knobs, nodes: Iterable[Node], now: datetime | None = None) -> I
 
 
 def clients_names(knobs: Knobs, nodes: Iterable[Node]) -> list[str]:
-    """Addresses that `make endpoint` prints."""
+    """Addresses that `tandem endpoint` prints."""
     own = [bind_address(knobs, node) for node in nodes]
     found = [node.management if bind == "0.0.0.0" else bind for bind, node in zip(own, nodes, strict=True)]
     return list(dict.fromkeys([*([knobs.proxy_address] if knobs.proxy_address else []), *found]))

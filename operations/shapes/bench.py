@@ -44,7 +44,7 @@ class BenchFacts(TypedDict):
 
 
 class Order(TypedDict):
-    """A line that `make bench` hands to its verb (bench/session.py): everything of a `deployment`, or how these nodes
+    """A line that `tandem bench` hands to its verb (bench/session.py): everything of a `deployment`, or how these nodes
     are, with the URLs of their engines; or what pages say of benches (bench/advise/page.py), as text.
     """
 

@@ -31,7 +31,7 @@ class Use(TypedDict):
 
 
 class KeyRow(Use):
-    """A key as `make keys` lists it; `at_once` and `a_minute` are its limits."""
+    """A key as `tandem keys` lists it; `at_once` and `a_minute` are its limits."""
 
     name: str
     id: str

@@ -46,7 +46,7 @@ class ModelVerified(ModelState):
 
 
 class Verified(TypedDict):
-    """What `make verify` is told, in the order in which it has asked."""
+    """What `tandem verify` is told, in the order in which it has asked."""
 
     models: list[ModelVerified]
 

@@ -155,7 +155,7 @@ class Everything(TypedDict):
 
 
 class Status(TypedDict):
-    """What `make status` says of a node (operations/node/look/status.py). `away`: node -> since when; `alone`: since
+    """What `tandem status` says of a node (operations/node/look/status.py). `away`: node -> since when; `alone`: since
     when it serves alone, or empty.
     """
 

@@ -1,4 +1,4 @@
-"""`make alarm-test`: a test alarm through the head's Alertmanager, to all whom alarms are sent to.
+"""`tandem alarm-test`: a test alarm through the head's Alertmanager, to all whom alarms are sent to.
 
 Ends with 1 where one of them could not be told.
 """
@@ -21,7 +21,7 @@ if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
     if not declared.knobs.keeps:
-        raise DeployError('nothing sends alarms: set monitoring = "prometheus" in group_data/all.py, and `make apply`')
+        raise DeployError('nothing sends alarms: monitoring = "prometheus" in group_data/all.py, and `tandem apply`')
     head = the_head(run)
     name, model = head[0].name, declared.first.recipe.served_name
     answers: dict[str, AlarmTold] = everywhere(
@@ -29,9 +29,9 @@ if run.speaks(host):
     )
     (answer,) = answers.values()
     if "problem" in answer:
-        raise DeployError(f"{answer['problem']}: `make status` says why, `make apply` deploys it")
+        raise DeployError(f"{answer['problem']}: `tandem status` says why, `tandem apply` deploys it")
     if not answer["receivers"]:
-        raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `make apply`")
+        raise DeployError("nobody is told of alarms: name somebody in `alarms` (group_data/all.py), and `tandem apply`")
     say([f"{each['kind']}: {each['to']}" for each in answer["receivers"]])
     if short := answer["failed"] or answer["waits"]:
         counted = ", ".join(f"{count} by {kind}" for kind, count in short.items())

@@ -1,4 +1,4 @@
-"""`make audit`: what the weights of the recipes' models are made of, from the head's store. It needs the head alone."""
+"""`tandem audit`: what the weights of the recipes' models are made of, from the head's store. The head is asked."""
 
 from functools import partial
 

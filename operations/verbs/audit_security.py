@@ -1,4 +1,4 @@
-"""`make audit-security`: what runs or would run, against known holes; 1 where a critical one can be reached."""
+"""`tandem audit-security`: what runs or would run, against known holes; 1 where a critical one can be reached."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What `make bench` asks the nodes while it measures: orders come in as lines, answers go out as lines of JSON.
+"""What `tandem bench` asks the nodes while it measures: orders come in as lines, answers go out as lines of JSON.
 
 It holds the deploy lock on the head for as long as it runs: whoever deploys in that time is refused, and told why. It
 ends with its standard input.

@@ -1,4 +1,4 @@
-"""`make check`: everything that a deploy checks before its first change, and the recipe against the image."""
+"""`tandem check`: everything that a deploy checks before its first change, and the recipe against the image."""
 
 from pyinfra import host
 

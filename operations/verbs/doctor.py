@@ -1,4 +1,4 @@
-"""`make doctor`: what no log says, on every node and between them. Changes nothing; 1 when something is bad."""
+"""`tandem doctor`: what no log says, on every node and between them. Changes nothing; 1 when something is bad."""
 
 from dataclasses import asdict
 

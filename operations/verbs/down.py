@@ -1,4 +1,4 @@
-"""`make down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay. With MODEL= the
+"""`tandem down`: stop and remove what Tandem started. Images, models, secrets and the fabric stay. With --model the
 engines of one model alone: the next deploy brings them back, unless it is taken out of `models`.
 
 Ends with 1 when a node does not answer: that one keeps what it has.
@@ -19,7 +19,7 @@ if run.speaks(host):
     for absence in run.absent:
         logger.warning(
             f"{absence.name} {absence.why}: it keeps what it has, and starts that again when it boots. "
-            "`make down` once more when it is back"
+            "`tandem down` once more when it is back"
         )
     state.failed_hosts.update(each for each in inventory if each not in run.answering)
 lock.alone(run, name="Lock | no deploy is at work")

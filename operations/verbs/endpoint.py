@@ -1,4 +1,4 @@
-"""`make endpoint`: URLs and key of the proxies, for scripts: `eval "$(make -s endpoint)"`. One node will do."""
+"""`tandem endpoint`: URLs and key of the proxies, for scripts: `eval "$(tandem endpoint)"`. One node will do."""
 
 from pyinfra import host
 

@@ -1,4 +1,4 @@
-"""`make recipes FETCH=URL@COMMIT`: a public repository, at one commit, into the user's cache; its mods are found there.
+"""`tandem recipes --fetch URL@COMMIT`: a public repository, at one commit, into the user's cache; mods are found there.
 
 It is fetched under another name, its commit is compared, and then it is renamed: what was broken off is never taken
 for the repository. A second fetch of the same commit at the same time waits for the first.

@@ -1,4 +1,4 @@
-"""`make grafana`: a dashboard for whoever has a Grafana, of the same panels as Tandem's page. No node is asked."""
+"""`tandem grafana`: a dashboard for whoever has a Grafana, of the same panels as Tandem's page. No node is asked."""
 
 import json
 

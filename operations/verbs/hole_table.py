@@ -1,4 +1,4 @@
-"""The words of `make audit-security`, on standard output."""
+"""The words of `tandem audit-security`, on standard output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counted(verdict: Verdict) -> str:
 def rest(verdict: Verdict) -> list[str]:
     """What could not be judged, and by what list this was."""
     lines = [
-        f"{part.title} ({part.where}): nobody says its version; `make sbom` asks the image once it is on the head"
+        f"{part.title} ({part.where}): nobody says its version; `tandem sbom` asks the image once it is on the head"
         for part in verdict.unknown
     ]
     said = about()

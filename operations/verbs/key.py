@@ -1,4 +1,4 @@
-"""`make key NAME=alice [EXPIRES=30d] [REQUESTS=4] [TOKENS=20000]`: a key for a client, printed once.
+"""`tandem key alice [--expires 30d] [--requests 4] [--tokens 20000]`: a key for a client, printed once.
 
 It is made here; what goes to the nodes is its hash.
 """
@@ -25,6 +25,6 @@ if run.speaks(host):
     answer = make_on_head(run, {**wanted, "hash": hashlib.sha256(key.encode()).hexdigest()})
     made = answer["made"]
     for line in tell_others(run, answer["text"], answer["alone"]).missed:
-        print(f"note: {line}: its proxy takes the key from the next `make apply` on", file=sys.stderr)
-    # To a script the key alone: KEY=$(make -s key NAME=alice).
+        print(f"note: {line}: its proxy takes the key from the next `tandem apply` on", file=sys.stderr)
+    # To a script the key alone: KEY=$(tandem key alice).
     say([key, *([made_line(wanted["name"], made)] if sys.stdout.isatty() else [])])

@@ -1,4 +1,4 @@
-"""`make key-revoke NAME=alice`: the key of a client opens nothing from its next request on, on any node."""
+"""`tandem key-revoke alice`: the key of a client opens nothing from its next request on, on any node."""
 
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
@@ -19,7 +19,7 @@ if run.speaks(host):
     told = tell_others(run, answer["text"], answer["alone"])
     # One that only another node has had: it was away when the head's was revoked.
     problems = [answer["problem"]] if "problem" in answer and name not in told.dropped else []
-    until = "until the next `make apply`, or until this is said again when it answers"
+    until = "until the next `tandem apply`, or until this is said again when it answers"
     problems += [f"{line}: its proxy takes the key of `{name}` {until}" for line in told.missed]
     if problems:
         raise DeployError("\n".join(problems))

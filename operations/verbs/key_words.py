@@ -57,7 +57,7 @@ def make_on_head(run: Run, wanted: NewKey) -> KeysTold:
         with suppress(DeployError):
             said = everywhere(run, others, lambda host: ask_or_none(host, node_keys.main, tell=True), DEADLINE_S)
         if has := next((name for name, answer in said.items() if answer.get("text", "{}").strip() != "{}"), ""):
-            raise DeployError(f"{has} has keys of clients and the head has none: `make apply` brings them to it")
+            raise DeployError(f"{has} has keys of clients and the head has none: `tandem apply` brings them to it")
     return ask_head(run, make=wanted)
 
 
@@ -127,7 +127,7 @@ def added_up(heads: KeysTold, others: Mapping[str, KeysTold]) -> tuple[list[KeyR
             continue
         used = {row["id"]: row for row in answer["keys"]}
         if [_rights(row) for row in rows] != [_rights(row) for row in answer["keys"]]:
-            lines.append(f"{name} has other keys than the head: `make apply` puts the head's there")
+            lines.append(f"{name} has other keys than the head: `tandem apply` puts the head's there")
         for row in rows:
             if more := used.get(row["id"]):
                 row["requests"] += more["requests"]

@@ -1,4 +1,4 @@
-"""`make keys`: keys of clients, what they may, and what they have used of all proxies. The head has to answer."""
+"""`tandem keys`: keys of clients, what they may, and what they have used of all proxies. The head has to answer."""
 
 from pyinfra import host
 

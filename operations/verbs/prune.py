@@ -1,4 +1,4 @@
-"""`make prune`: remove images of Tandem's that neither the plan nor a unit needs. Models and caches stay."""
+"""`tandem prune`: remove images of Tandem's that neither the plan nor a unit needs. Models and caches stay."""
 
 from pyinfra import host
 

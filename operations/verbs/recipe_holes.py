@@ -1,4 +1,4 @@
-"""`make audit-security RECIPE=...|DIR=...`: recipes against known holes, without a node."""
+"""`tandem audit-security --recipe NAME|FOLDER`: recipes against known holes, without a node."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def row(recipe: Recipe, verdict: holes.Verdict) -> tuple[str, ...]:
 
 
 def _in_folder(folder: Path) -> list[Recipe]:
-    """The recipes that can be read; `make recipes` says what is wrong with the others."""
+    """The recipes that can be read; `tandem recipes` says what is wrong with the others."""
     found = []
     for file in sorted(path for kind in ("*.yaml", "*.yml") for path in folder.rglob(kind)):
         try:
             found.append(load_file(file))
         except Refusal:
-            print(f"{file}: refused; `make recipes DIR={folder}` says why", file=sys.stderr)
+            print(f"{file}: refused; `tandem recipes --dir {folder}` says why", file=sys.stderr)
     return found
 
 

@@ -73,7 +73,7 @@ def everywhere(
 
 def absent_lines(run: Run, answers: dict[str, Status] | None = None, topology: str = "") -> list[str]:
     """One line for each node that can't be asked, with what that means for what serves. `topology`: for a plan of that
-    one instead. The answers of `make status` know what is deployed, and since when the others miss it.
+    one instead. The answers of `tandem status` know what is deployed, and since when the others miss it.
     """
     if not run.absent:
         return []
@@ -156,7 +156,7 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
     for name, answer in answers.items():
         if old := answer["old_images"]:
             named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
-            print(f"\n{name}: neither the plan nor a unit needs {named}; `make prune` removes such images")
+            print(f"\n{name}: neither the plan nor a unit needs {named}; `tandem prune` removes such images")
 
 
 def verify_table(repos: Sequence[str], answers: dict[str, Verified], shown: bool = True) -> list[str]:
@@ -172,7 +172,7 @@ def verify_table(repos: Sequence[str], answers: dict[str, Verified], shown: bool
             said = [f"{state['path']} is not there"] if not state["present"] else list(state["problems"])
             said += [f"{file} is not {first}'s" for file in _unlike(state["files"], wanted["files"])]
             problems += [f"{name}: {problem}" for problem in said]
-            how = "whole, every byte proven" if state["proven"] else "whole by structure; DEEP=1 hashes it"
+            how = "whole, every byte proven" if state["proven"] else "whole by structure; --deep hashes it"
             size = sum(file["size"] for file in state["files"].values()) / 1e9
             verdict = f"{len(said)} problem(s)" if said else how
             table.add_row(name, repo, str(len(state["files"])), f"{size:.2f}", verdict, f"{state['seconds']:.1f}")
@@ -212,7 +212,7 @@ def audit_table(answers: dict[str, Audit]) -> None:
     print(f"{hidden / 1e6:,.1f} of {answer['total'] / 1e6:,.1f} MB are not quantised")
 
 
-#: Where `make endpoint` puts the certificate of our authority.
+#: Where `tandem endpoint` puts the certificate of our authority.
 AUTHORITY = Path("tandem-ca.crt")
 
 
@@ -222,7 +222,7 @@ def endpoint_lines(answers: dict[str, Endpoint]) -> None:
     """
     found = {name: answer for name, answer in answers.items() if answer.get("url")}
     if not found:
-        raise DeployError("no proxy runs on a node that answers: `make apply` deploys them")
+        raise DeployError("no proxy runs on a node that answers: `tandem apply` deploys them")
     answer = next(iter(found.values())).copy()
     also = {name: other["url"] for name, other in found.items() if other["url"] != answer["url"]}
     if address := answer.get("address"):

@@ -1,4 +1,4 @@
-"""`make sbom`: what the head runs, as CycloneDX 1.6, into a folder here (TO=sbom)."""
+"""`tandem sbom`: what the head runs, as CycloneDX 1.6, into a folder here (--to sbom)."""
 
 import datetime
 import json
@@ -44,7 +44,7 @@ if run.speaks(host):
     if not model["present"]:
         missing.append(f"{model['path']} is not there")
     if missing:
-        raise DeployError("; ".join(missing) + "; `make apply` fetches what is missing")
+        raise DeployError("; ".join(missing) + "; `tandem apply` fetches what is missing")
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     bom = document(name, recipe, knobs, images, told, model["files"], now)
     folder = Path(str(host.data.get("_to") or "sbom"))

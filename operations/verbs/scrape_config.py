@@ -1,5 +1,5 @@
-"""`make scrape-config`: what a Prometheus on one of the nodes is told to find them all, from the knobs; of three nodes,
-which may be a ring, from those that export already.
+"""`tandem scrape-config`: what a Prometheus on one of the nodes is told to find them all, from the knobs; of three
+nodes, which may be a ring, from those that export already.
 """
 
 import sys

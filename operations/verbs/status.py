@@ -1,4 +1,4 @@
-"""`make status`: what runs on each node, since when, from which image, and whether it answers.
+"""`tandem status`: what runs on each node, since when, from which image, and whether it answers.
 
 Ends with 0 where one node at least has answered.
 """

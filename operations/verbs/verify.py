@@ -1,4 +1,4 @@
-"""`make verify`: are the models whole on every node that answers, and the same? DEEP=1 hashes every byte again."""
+"""`tandem verify`: are the models whole on every node that answers, and the same? --deep hashes every byte again."""
 
 from functools import partial
 
@@ -43,4 +43,4 @@ if run.speaks(host):
     if not told:
         raise DeployError("no node that serves can be asked: " + "; ".join(away))
     if problems:
-        raise DeployError("; ".join(problems) + "; `make apply` fetches what is wrong, and nothing else")
+        raise DeployError("; ".join(problems) + "; `tandem apply` fetches what is wrong, and nothing else")

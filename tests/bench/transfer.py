@@ -36,7 +36,7 @@ def main() -> int:
         return 1
     # Fabric and images, as a deploy leaves them; nothing shall run beside the copies.
     if cluster.deploy(topology="solo").code or cluster.deploy(file="operations/verbs/down.py").code:
-        print("the lab's own deploy fails; `make apply INVENTORY=tests/lab/inventory.py` says why", file=sys.stderr)
+        print("the lab's own deploy fails; `tandem apply --inventory tests/lab/inventory.py` says why", file=sys.stderr)
         return 1
     (head.root / KEY.lstrip("/")).write_text(SSH_KEY.read_text())
     (head.root / KEY.lstrip("/")).chmod(0o600)

@@ -58,7 +58,7 @@ class Nodes:
     runs: Path
 
     def bench(self, **asked: str) -> subprocess.CompletedProcess[str]:
-        """`make bench`, but for make."""
+        """`tandem bench`, but for make."""
         return subprocess.run(
             self.argv, env=self.environment(asked), cwd=ROOT, capture_output=True, text=True, check=False
         )

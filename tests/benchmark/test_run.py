@@ -209,4 +209,4 @@ def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:
     for node in answers["replicas"].values():
         node["look.bench_facts"] = node["look.bench_facts"].replace('"url": "http', '"gone": "http')
     (two.folder / "answers.json").write_text(json.dumps(answers))
-    refused(two, "there is nothing to measure; `make apply` deploys what is declared", **TINY)
+    refused(two, "there is nothing to measure; `tandem apply` deploys what is declared", **TINY)

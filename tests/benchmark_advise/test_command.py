@@ -1,4 +1,4 @@
-"""`make advise` as it is called, and what `make plan` says."""
+"""`tandem advise` as it is called, and what `tandem plan` says."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     told = advise(LOAD="1 user 1024 in 128 out")
     assert told.returncode == 0 and not told.stderr
     first, figures, *_ = told.stdout.splitlines()
-    assert first == 'Run the cluster: make apply DATA="topology=cluster"'
+    assert first == "Run the cluster: tandem apply topology=cluster"
     assert figures.startswith("1 user: first token 485 ms, 23 tokens a second each, whole answer 6.0 s. Replicas: ")
     source = "Measured by others, [A], 1 user, with nemotron-3-super-nvfp4-cutlass on vllm 0.17.2rc1"
     assert source in " ".join(told.stdout.split())
@@ -37,8 +37,8 @@ def test_the_answer_is_the_first_line_and_a_command() -> None:
     assert "on your own Sparks: not yet." in " ".join(told.stdout.split())
     # The routing stays as it is declared, whatever others have measured with.
     many = advise(LOAD="32 users").stdout
-    assert many.startswith('Run replicas: make apply DATA="topology=replicas"\n')
-    assert 'make bench TOPOLOGIES="solo cluster replicas" PROMPT=1024 ANSWER=256' in " ".join(many.split())
+    assert many.startswith("Run replicas: tandem apply topology=replicas\n")
+    assert 'tandem bench --topologies "solo cluster replicas" --prompt 1024 --answer 256' in " ".join(many.split())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_not_measured_says_so_and_by_how_much_it_may_be_off() -> None:
 
 def test_how_many_users_at_a_target() -> None:
     told = advise(LOAD="chat ttft=2s each=10")
-    assert told.returncode == 0 and told.stdout.startswith("Up to 6 users with replicas: make apply DATA=")
+    assert told.returncode == 0 and told.stdout.startswith("Up to 6 users with replicas: tandem apply ")
     assert "with one more: first token" in told.stdout and "cluster" in told.stdout
     # Who waits for his turn has no speed meanwhile.
     assert advise(LOAD="chat each=10").stdout.startswith("Up to 8 users with replicas")
@@ -98,7 +98,7 @@ def test_own_runs_decide(tmp_path: Path) -> None:
     told = advise(tmp_path, LOAD="users=8 prompt=1024 answer=128", RECIPE=RECIPE, DETAIL="1")
     assert told.returncode == 0
     assert "solo: own run, made-up, 8 users\n" in told.stdout and "published" not in told.stdout
-    assert told.stdout.startswith(f'Run the cluster: make apply DATA="recipe={RECIPE} topology=cluster executor=mp"')
+    assert told.stdout.startswith(f"Run the cluster: tandem apply recipe={RECIPE} topology=cluster executor=mp")
     assert "Measured here (made-up, 8 users)." in told.stdout and "your own figures" not in told.stdout
 
 

@@ -1,4 +1,4 @@
-"""Run folders that nobody measured: figures from a formula and a seed, in the form that `make bench` writes."""
+"""Run folders that nobody measured: figures from a formula and a seed, in the form that `tandem bench` writes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_the_answer_is_said_first_with_a_row_for_each_number_of_users(run: Measu
         "Run cluster/mp for 1 to 8, replicas from 16 users. "
         "If you can't say how many: cluster/mp, at worst 29% behind the best."
     )
-    assert found.command == 'make apply DATA="topology=cluster executor=mp"'
+    assert found.command == "tandem apply topology=cluster executor=mp"
     assert found.of.startswith("Ahead: cluster/mp for 1 to 8, replicas from 16. Judged by the whole answer")
     assert [(line.users, line.run) for line in found.lines][-1] == (64, "replicas")
     first = found.lines[0]
@@ -244,7 +244,7 @@ def test_one_setup_alone_is_nothing_to_choose_between(tmp_path: Path) -> None:
     assert seen.verdict and seen.verdict.headline.startswith(
         "One setup was measured (solo): there is nothing to choose"
     )
-    assert seen.verdict.command == 'make bench TOPOLOGIES="solo cluster replicas"'
+    assert seen.verdict.command == 'tandem bench --topologies "solo cluster replicas"'
 
 
 def test_files_and_a_chosen_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def power(*nodes: LabNode) -> Act:
 
 
 def status_says(*words: str) -> Act:
-    """`make status` has these words in what it prints, in less than ten seconds, whatever is away."""
+    """`tandem status` has these words in what it prints, in less than ten seconds, whatever is away."""
 
     def act(_scene: Scene) -> None:
         argv = ["make", "-s", "status", f"INVENTORY={cluster.INVENTORY}"]

@@ -93,7 +93,7 @@ def never_loads(scene: Scene) -> None:
     """A deploy of a recipe whose engine ends at each start: until it is not started any more."""
     failed = scene.deploy(recipe=str(broken_recipe()))
     assert failed.code == 1, "a recipe that can't load was deployed"
-    assert f"`make rollback INVENTORY={cluster.INVENTORY} DATA=" in failed.text, failed.text[-2000:]
+    assert f"`tandem rollback --inventory {cluster.INVENTORY} DATA=" in failed.text, failed.text[-2000:]
     start = time.monotonic()
     while "failed" not in on(HEAD, "systemctl is-active tandem-engine", check=False):
         assert time.monotonic() - start < 900, "it is started again and again"

@@ -1,4 +1,4 @@
-"""`make doctor`'s verb on pyinfra's @fake connector: what is asked, the table, and how it ends."""
+"""`tandem doctor`'s verb on pyinfra's @fake connector: what is asked, the table, and how it ends."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_remarks_alone_are_no_failure(tmp_path: Path) -> None:
     look["memory"]["swaps"] = [{"name": "/swap.img", "gib": 16.0, "used_gib": 0.0}]
     done = doctor(tmp_path, "--data", "_net=0", programs={"doctor.look": look})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nothing is changed. The doctor sends no load over the rails (NET=0)" in done.stdout
+    assert "nothing is changed. The doctor sends no load over the rails (--no-load)" in done.stdout
     row = next(line for line in done.stdout.splitlines() if "swap is on: /swap.img" in line)
     assert row.startswith("remark  @fake/spark-2") and "sudo swapoff -a" in row
     remarks = [line for line in done.stdout.splitlines() if line.startswith("remark ")]
     assert f"0 bad, {len(remarks)} remark(s)" in done.stdout
     # The clocks of the fakes stand still: one remark, or two where the tenths of their seconds differ.
     assert [line for line in remarks if "its clock is" not in line] == [row]
-    assert "all: what the rails carry: left out (NET=0)" in done.stdout
+    assert "all: what the rails carry: left out (--no-load)" in done.stdout
 
 
 def test_something_bad_is_told_first_and_ends_with_1(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_the_document_of_what_the_head_runs_is_written_here(tmp_path: Path) -> N
 
 def test_no_document_is_written_of_an_image_that_is_not_there(tmp_path: Path) -> None:
     outcome = sbom(tmp_path, {"engine": TOLD, "proxy": {}})
-    assert outcome.code != 0 and "is not on @fake/spark-1; `make apply` fetches what is missing" in outcome.text
+    assert outcome.code != 0 and "is not on @fake/spark-1; `tandem apply` fetches what is missing" in outcome.text
     assert not (tmp_path / "out").exists()
 
 

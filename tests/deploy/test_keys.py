@@ -173,7 +173,7 @@ def test_a_head_that_has_lost_its_keys_makes_none_that_ends_the_others(
 ) -> None:
     monkeypatch.setenv("NAME", "bob")
     outcome = both(tmp_path, "key", {"none": True}, {"text": TEXT})
-    refused(outcome, "spark-2 has keys of clients and the head has none: `make apply` brings them to it")
+    refused(outcome, "spark-2 has keys of clients and the head has none: `tandem apply` brings them to it")
     assert taken(outcome, 2) == 0 and outcome.text.count('"make": ') == 1
 
 
@@ -183,7 +183,7 @@ def test_a_node_that_is_away_takes_a_new_key_at_the_next_deploy(
     monkeypatch.setenv("NAME", "alice")
     outcome = verb(tmp_path, "key", {"made": MADE, "alone": False, "text": TEXT})
     assert outcome.code == 0 and re.fullmatch(r"sk-[\w-]{43}\n", outcome.json)
-    assert "takes the key from the next `make apply` on" in outcome.text
+    assert "takes the key from the next `tandem apply` on" in outcome.text
 
 
 @pytest.mark.parametrize("why", ["away", "its disk is full"])
@@ -195,7 +195,7 @@ def test_a_key_that_is_not_revoked_everywhere_is_a_failure(
     outcome = (
         verb(tmp_path, "key_revoke", head) if why == "away" else both(tmp_path, "key_revoke", head, {"problem": why})
     )
-    refused(outcome, "its proxy takes the key of `alice` until the next `make apply`")
+    refused(outcome, "its proxy takes the key of `alice` until the next `tandem apply`")
     assert why == "away" or why in outcome.text
 
 
@@ -215,7 +215,7 @@ def test_a_node_with_other_keys_and_one_that_can_t_say_are_named_below_the_table
     outcome = both(tmp_path, "keys", {"keys": ROWS}, {"keys": old})
     lines = outcome.json.splitlines()
     assert outcome.code == 0 and [line.split()[-2:] for line in lines[1:3]] == [["6", "2400"], ["3", "1200"]]
-    assert lines[3] == "@fake/spark-2 has other keys than the head: `make apply` puts the head's there"
+    assert lines[3] == "@fake/spark-2 has other keys than the head: `tandem apply` puts the head's there"
     broken = both(tmp_path, "keys", {"keys": ROWS}, {"problem": "keys.json on spark-2 is broken"})
     assert broken.code == 0 and broken.json.splitlines()[-1] == "keys.json on spark-2 is broken"
 

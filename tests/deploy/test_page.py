@@ -1,4 +1,4 @@
-"""What a deploy hands over to pages: what `make bench` measured, where a page is started, and else nothing."""
+"""What a deploy hands over to pages: what `tandem bench` measured, where a page is started, and else nothing."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_what_can_not_be_handed_over_is_said_and_the_page_starts(
         state["services"]["units"][PAGE] = {}
     outcome = run(tmp_path, states, **more)
     assert outcome.code == 0 and "Traceback" not in outcome.text, outcome.text
-    assert f"the page does not say what `make bench` measured: {why}" in outcome.text
+    assert f"the page does not say what `tandem bench` measured: {why}" in outcome.text
     for node in (1, 2):
         assert outcome.position(node, f"start --no-block {PAGE}")

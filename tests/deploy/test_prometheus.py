@@ -163,7 +163,7 @@ def test_an_alarm_test_says_where_it_went(nodes: Nodes) -> None:
         ),
         (TOLD | {"waits": {"webhook": 1}}, "not told within 30 s: 1 by webhook"),
         (TOLD | {"receivers": []}, "nobody is told of alarms"),
-        ({"problem": "no Alertmanager of Tandem's is here"}, "no Alertmanager of Tandem's is here: `make status`"),
+        ({"problem": "no Alertmanager of Tandem's is here"}, "no Alertmanager of Tandem's is here: `tandem status`"),
     ],
 )
 def test_an_alarm_test_that_reaches_not_everybody_fails(nodes: Nodes, answer: dict[str, Any], said: str) -> None:

@@ -49,14 +49,14 @@ def test_a_plan_that_does_not_come_up_names_the_way_back(tmp_path: Path) -> None
     outcome = broken(tmp_path)
     assert outcome.code == 1
     assert "does not serve: its unit is failed" in outcome.text
-    way = f"`make rollback INVENTORY={tmp_path}/nodes.py` goes back to nemotron-3-super-nvfp4-auto, solo"
+    way = f"`tandem rollback --inventory {tmp_path}/nodes.py` goes back to nemotron-3-super-nvfp4-auto, solo"
     assert way in outcome.text
     assert "Traceback" not in outcome.text
 
 
 def test_knobs_of_one_run_are_part_of_the_way_back(tmp_path: Path) -> None:
     outcome = broken(tmp_path, "--data", "canary_deadline=20.0")
-    assert f"`make rollback INVENTORY={tmp_path}/nodes.py DATA=canary_deadline=20.0` goes back to" in outcome.text
+    assert f"`tandem rollback --inventory {tmp_path}/nodes.py canary_deadline=20.0` goes back to" in outcome.text
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_knobs_of_one_run_are_part_of_the_way_back(tmp_path: Path) -> None:
     [
         ("-y inventory.py deploy.py", ""),
         ("-y ./inventory.py deploy.py", ""),
-        ("-y desks/two.py deploy.py", " INVENTORY=desks/two.py"),
-        ("-y 'my desk.py' ./deploy.py --data a=1", " INVENTORY='my desk.py' DATA=a=1"),
-        ("inventory.py deploy.py --data a=1 --data=b=2", " DATA='a=1 b=2'"),
-        ("--data=b=2 two.py deploy.py -y", " INVENTORY=two.py DATA=b=2"),
+        ("-y desks/two.py deploy.py", " --inventory desks/two.py"),
+        ("-y 'my desk.py' ./deploy.py --data a=1", " --inventory 'my desk.py' a=1"),
+        ("inventory.py deploy.py --data a=1 --data=b=2", " a=1 b=2"),
+        ("--data=b=2 two.py deploy.py -y", " --inventory two.py b=2"),
     ],
 )
 def test_the_way_back_is_of_the_same_desk(monkeypatch: pytest.MonkeyPatch, argv: str, words: str) -> None:
@@ -150,7 +150,7 @@ def test_no_way_back_is_promised_to_an_image_that_is_gone(tmp_path: Path) -> Non
     outcome = deploy(tmp_path, states, "-y", programs=gone)
     assert outcome.code == 1
     assert "There is no way back" in outcome.text and "is not on the head any more" in outcome.text
-    assert "`make rollback" not in outcome.text and "Traceback" not in outcome.text
+    assert "`tandem rollback" not in outcome.text and "Traceback" not in outcome.text
 
 
 def test_files_that_are_not_what_served_are_told_before_the_first_change(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_plan_that_differs_from_what_served_in_tandem_s_own_files_alone_says_s
     outcome = deploy(tmp_path, states, "-y", programs={"engine.probe": DEAD, "unit.served": before})
     assert outcome.code == 1
     assert "what has changed since are Tandem's own files, or the nodes: tandem-engine: start.sh" in outcome.text
-    assert "`make rollback" not in outcome.text
+    assert "`tandem rollback" not in outcome.text
 
 
 def test_an_archive_that_is_replaced_leaves_what_was_there_under_the_name_of_its_content(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ SOON_S = 60
 
 
 def check() -> tuple[int, str]:
-    """What `make check` says, on one line."""
+    """What `tandem check` says, on one line."""
     argv = ["make", "-s", "check", f"INVENTORY={cluster.INVENTORY}", "DATA=topology=cluster executor=ray"]
     done = subprocess.run(argv, cwd=cluster.ROOT, capture_output=True, text=True, check=False)
     return done.returncode, " ".join((done.stdout + done.stderr).split())

@@ -1,4 +1,4 @@
-"""What stops a first deploy on real machines is found by `make check` in one table, before anything is copied.
+"""What stops a first deploy on real machines is found by `tandem check` in one table, before anything is copied.
 
 No host of the lab has a GPU: its driver and its nvidia-smi are doubles (tests/node/doubles/nvidia_smi_double). Docker,
 sudo, the store, the rails and the login over one of them are real.

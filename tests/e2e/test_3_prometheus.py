@@ -36,7 +36,7 @@ def test_a_head_that_gets_no_packages_serves_and_is_told_so(watched: Watched) ->
     assert "nothing keeps metrics or sends alarms, no packages came" in " ".join(done.text.split())
     assert on(HEAD, "systemctl is-enabled prometheus", check=False).strip() != "masked"
     said = watched.verb("status")
-    assert said.returncode == 0 and f"{HEAD.name} {PROMETHEUS}: `make apply` deploys it" in said.stdout, said.stdout
+    assert said.returncode == 0 and f"{HEAD.name} {PROMETHEUS}: `tandem apply` deploys it" in said.stdout, said.stdout
     assert watched.verb("alarm-test").returncode != 0
 
 

@@ -1,6 +1,6 @@
 """The page in a real browser, before the lab in each topology: well, starting, with a node dead, with Prometheus dead.
 
-What it shows is compared with `make status` and the engines' own counters.
+What it shows is compared with `tandem status` and the engines' own counters.
 """
 
 from __future__ import annotations

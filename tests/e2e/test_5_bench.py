@@ -1,4 +1,4 @@
-"""`make bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile; what
+"""`tandem bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile; what
 the page then tells of it.
 """
 

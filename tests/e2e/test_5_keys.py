@@ -34,7 +34,7 @@ ROUTES = Path(__file__).parents[1] / "node/doubles/litellm_routes.py"
 
 
 def verb(name: str, **given: str) -> subprocess.CompletedProcess[str]:
-    """`make key NAME=...` and its like."""
+    """`tandem key ...` and its like."""
     argv = ["make", "-s", name, f"INVENTORY={cluster.INVENTORY}", *(f"{key}={value}" for key, value in given.items())]
     return subprocess.run(argv, capture_output=True, text=True, cwd=cluster.ROOT, check=False)
 

@@ -1,4 +1,4 @@
-"""`make doctor` on the lab: what can be caused there is caused, and found; what was caused is gone afterwards.
+"""`tandem doctor` on the lab: what can be caused there is caused, and found; what was caused is gone afterwards.
 
 With replicas: they use the rails, and no rank ends while one of these is pulled.
 """

@@ -15,7 +15,7 @@ from tests.lab.settings import LabNode
 
 
 def endpoint() -> dict[str, str]:
-    """What `make endpoint` prints, read back."""
+    """What `tandem endpoint` prints, read back."""
     argv = ["pyinfra", "-y", "tests/lab/inventory.py", "operations/verbs/endpoint.py"]
     done = subprocess.run([sys.executable, "-m", *argv], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -55,7 +55,7 @@ The rehearsal has ended well: a chat was answered in {seconds:.1f} s ({answer["u
 The model's weights are random, so its words are noise; everything around it is real.
 
   address   {url}
-  key       {PROXY_KEY} on {head.name} (mode 0600); `make -s endpoint INVENTORY=tests/lab/inventory.py` prints it
+  key       {PROXY_KEY} on {head.name} (mode 0600); `tandem endpoint --inventory tests/lab/inventory.py` prints it
   try       eval "$(make -s endpoint INVENTORY=tests/lab/inventory.py)"
             curl -s $OPENAI_BASE_URL/chat/completions -H "Authorization: Bearer $OPENAI_API_KEY" \\
               -H 'Content-Type: application/json' \\

@@ -91,7 +91,7 @@ class Node:
         self.canary = subprocess.Popen(argv, env={**os.environ, "PATH": path}, stderr=subprocess.PIPE, text=True)
 
     def told(self) -> dict[str, Any]:
-        """What `make status` would read."""
+        """What `tandem status` would read."""
         return dict(json.loads(self.state.read_text())) if self.state.exists() else {}
 
     def end(self) -> None:

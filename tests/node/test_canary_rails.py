@@ -112,5 +112,5 @@ def test_a_rail_s_problem_is_said_once(tmp_path: Path, said: list[str]) -> None:
     seen.look()
     assert [line.partition(":")[0] for line in said] == [
         "the rail railA has no carrier",
-        "the rail railA has not its address 10.0.0.11/24; `make apply` mends what is Tandem's",
+        "the rail railA has not its address 10.0.0.11/24; `tandem apply` mends what is Tandem's",
     ]

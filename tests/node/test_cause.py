@@ -65,7 +65,7 @@ def test_a_unit_that_stays_down_says_after_how_many_starts_and_what_to_do() -> N
     said = cause.main(
         "tandem-engine", DOWN, ["ValueError: no such model", "restart 5 in a row: waiting 120 s before it"]
     )
-    assert said == "it stays down after 6 starts: ValueError: no such model. Mend it, then `make apply`"
+    assert said == "it stays down after 6 starts: ValueError: no such model. Mend it, then `tandem apply`"
 
 
 def test_of_several_starts_the_lines_around_an_engine_s_own_last_word_are_shown() -> None:

@@ -62,7 +62,7 @@ def make(name: str, **more: Any) -> str:
 
 
 def row(name: str) -> Any:
-    """Of `make keys`."""
+    """Of `tandem keys`."""
     return next(each for each in keys.main()["keys"] if each["name"] == name)
 
 

@@ -215,7 +215,7 @@ def test_who_comes_back_waits_for_who_serves_alone_and_does_not_serve_too(cluste
     assert comes(lambda: left.is_alone), left.says
     gone.power_on()
     assert comes(lambda: gone.says == f"spark-{2 - lost} serves alone; this node's rank waits to meet it"), gone.says
-    assert comes(lambda: left.says.endswith("all nodes are back: `make apply` makes a cluster of them again"))
+    assert comes(lambda: left.says.endswith("all nodes are back: `tandem apply` makes a cluster of them again"))
     time.sleep(2)
     assert left.is_alone and not gone.is_alone
 
@@ -340,7 +340,7 @@ def test_a_lone_engine_that_has_given_up_keeps_nobody_waiting(cluster: Cluster) 
     worker.falls_sick()
     head.falls_sick()
     head.engine_is_sick = True
-    assert comes(lambda: "but its engine has given up: `make apply`" in head.says), head.says
+    assert comes(lambda: "but its engine has given up: `tandem apply`" in head.says), head.says
     assert comes(lambda: worker.is_alone), worker.says
 
 
@@ -359,7 +359,7 @@ def test_a_return_that_did_not_hold_is_not_tried_again_at_once(cluster: Cluster)
 
 
 def test_what_is_left_of_a_node_that_served_alone_makes_it_no_such_node(cluster: Cluster) -> None:
-    """As after `make down`, which takes the unit's folder away."""
+    """As after `tandem down`, which takes the unit's folder away."""
     head, worker = cluster()
     for node in (head, worker):
         node.module.write(node.module.ALONE, json.dumps({"since": "then"}))

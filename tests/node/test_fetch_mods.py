@@ -1,4 +1,4 @@
-"""`make recipes FETCH=`: a repository at one commit, whole or not at all."""
+"""`tandem recipes FETCH=`: a repository at one commit, whole or not at all."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def wanted(name: str, **more: Any) -> Any:
 
 
 def row(name: str) -> Any:
-    """Of `make keys`."""
+    """Of `tandem keys`."""
     return next(each for each in keys.main()["keys"] if each["name"] == name)
 
 
@@ -81,7 +81,7 @@ def test_a_name_that_exists_is_refused_and_its_key_stays(folder: Path) -> None:
     keys.main(make=wanted("alice"))
     before = keys.KEYS.stat()
     problem = keys.main(make=wanted("alice", hash="other"))["problem"]
-    assert problem.startswith("there is a key named `alice`: `make key-revoke NAME=alice` ends it")
+    assert problem.startswith("there is a key named `alice`: `tandem key-revoke alice` ends it")
     # It is not even written anew.
     assert keys.KEYS.stat().st_ino == before.st_ino
 
@@ -94,7 +94,7 @@ def test_an_end_in_the_past_is_refused(folder: Path) -> None:
 def test_revoked_is_gone_and_the_name_is_free(folder: Path) -> None:
     keys.main(make=wanted("alice"))
     assert keys.main(revoke="alice") == {"revoked": "alice", "alone": False, "text": "{}\n"}
-    assert keys.main(revoke="alice")["problem"] == "there is no key named `alice`: `make keys` lists them"
+    assert keys.main(revoke="alice")["problem"] == "there is no key named `alice`: `tandem keys` lists them"
     assert "made" in keys.main(make=wanted("alice"))
 
 

@@ -158,7 +158,7 @@ def test_an_alarm_reaches_everybody_and_so_does_its_end(watch: Watch) -> None:
     asked = parse_qs(urlsplit(topic).query)
     assert urlsplit(topic).path == "/topic" and asked["tpl"] == ["1"] and "annotations.summary" in asked["m"][0]
     subject, text = until(lambda: [m for m in watch.mail.mails if "has ended too often" in m[0]], log)[0]
-    assert "firing" in subject and "next: `make status`" in text and "model: nemotron" in text
+    assert "firing" in subject and "next: `tandem status`" in text and "model: nemotron" in text
 
     watch.metrics[0] = f"{failed} 0"
     until(lambda: of(watch.webhook, name, "resolved"), log)

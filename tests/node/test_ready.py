@@ -142,7 +142,7 @@ def test_a_rank_names_the_netdev_that_went_with_its_cable() -> None:
         gone = "the interface enp1s0f0np0 is gone: plug the cable in at both ends\n"
         assert subprocess.check_output(say, text=True) == gone
         net.run("ip", "link", "add", "enp1s0f0np0", "type", "veth")
-        named = "enp1s0f0np0 has not its address 192.168.177.11; `make apply` sets it\n"
+        named = "enp1s0f0np0 has not its address 192.168.177.11; `tandem apply` sets it\n"
         assert subprocess.check_output(say, text=True) == named
         net.address("enp1s0f0np0", "192.168.177.11/24")
         assert subprocess.check_output(say, text=True) == ""

@@ -1,4 +1,4 @@
-"""`make verify` and `make prune`: what they look at on a node, and what they say."""
+"""`tandem verify` and `tandem prune`: what they look at on a node, and what they say."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ CASES: list[tuple[str, Change, str, str]] = [
         "left out",
         all_of(field("streams", []), field("skipped", ("net",))),
         UNASKED,
-        "what the rails carry: left out (NET=0)",
+        "what the rails carry: left out (--no-load)",
     ),
     ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on one rail"),
     (

@@ -27,7 +27,7 @@ _repeatable = settings(
 
 
 def check(file: Path, text: str) -> str:
-    """Reads and judges a file of this text as `make recipes` does; what became of it in one word."""
+    """Reads and judges a file of this text as `tandem recipes` does; what became of it in one word."""
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     before = time.process_time()
     try:

@@ -187,7 +187,7 @@ CONTENTS: dict[str, tuple[str | bytes, str]] = {
 
 
 def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `make recipes` says; it must take less than two seconds of computing."""
+    """What `tandem recipes` says; it must take less than two seconds of computing."""
     recipes.main(str(folder / "none"))
     before = time.process_time()
     assert recipes.main(str(folder)) == 0

@@ -76,7 +76,7 @@ def test_a_registry_says_where_its_mods_are(tmp_path: Path) -> None:
     told = errors(read(tmp_path / "b/t.yaml", f"{SPARKRUN}mods: ['@three/fix']\n"))
     assert told == [
         f"the mod `@three/fix` is not here (looked in {tmp_path}); "
-        "fetch the registry @three with `make recipes FETCH=URL@COMMIT`"
+        "fetch the registry @three with `tandem recipes --fetch URL@COMMIT`"
     ]
 
 
@@ -121,7 +121,7 @@ def test_one_that_is_missing_is_refused_with_where_it_goes_and_how_to_get_it(
     tmp_path: Path, text: str, url: str
 ) -> None:
     told = errors(read(tmp_path / "r.yaml", text))
-    assert len(told) == 1 and f"fetch it: `make recipes FETCH={url}@COMMIT`" in told[0]
+    assert len(told) == 1 and f"fetch it: `tandem recipes --fetch {url}@COMMIT`" in told[0]
     assert f"put its folder (run.sh) into {tmp_path}/mods/fix" in told[0]
 
 

@@ -1,4 +1,4 @@
-"""What `make key` is given: read strictly, one line for what is wrong."""
+"""What `tandem key` is given: read strictly, one line for what is wrong."""
 
 from __future__ import annotations
 

@@ -137,6 +137,6 @@ def _while_engine_answers(labels: dict[str, str]) -> list[Gpu]:
 
 
 def _asked(url: str, body: Json) -> None:
-    # What it answers is not the question here; whether it answers is what `make status` says.
+    # What it answers is not the question here; whether it answers is what `tandem status` says.
     with suppress(OSError, ValueError):
         ask(url, body, "", START_S)

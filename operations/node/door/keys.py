@@ -49,7 +49,7 @@ def main(
     """
     if not DOOR.exists() and not anyway:
         return {
-            "problem": f"no proxy that knows of keys is deployed on {where}: `make apply` deploys one",
+            "problem": f"no proxy that knows of keys is deployed on {where}: `tandem apply` deploys one",
             "idle": True,
         }
     try:
@@ -66,7 +66,7 @@ def main(
             done = _made(keys, **make) if make is not None else _revoked(keys, revoke)
         return {**done, "text": _told(), "alone": alone}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {"problem": f"{KEYS} on {where} is broken: remove it, and `make apply` brings that of another node"}
+        return {"problem": f"{KEYS} on {where} is broken: remove it, and `tandem apply` brings that of another node"}
     except OSError as error:
         return {"problem": f"{error.filename or KEYS} on {where}: {error.strerror}: nothing was changed"}
 
@@ -82,11 +82,9 @@ def _made(
 ) -> KeysTold:
     now = time.time()
     if name in keys:
-        return {
-            "problem": f"there is a key named `{name}`: `make key-revoke NAME={name}` ends it, or choose another name"
-        }
+        return {"problem": f"there is a key named `{name}`: `tandem key-revoke {name}` ends it, or choose another name"}
     if len(keys) >= MOST:
-        return {"problem": f"there are {MOST} keys, which is as many as there can be: `make keys` lists them"}
+        return {"problem": f"there are {MOST} keys, which is as many as there can be: `tandem keys` lists them"}
     if until is not None and until <= now:
         today = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
         return {"problem": f"EXPIRES= is in the past: on the head it is {today} UTC"}
@@ -116,7 +114,7 @@ def _taken(text: str, where: str) -> KeysTold:
 def _revoked(keys: Keys, name: str) -> KeysTold:
     if name not in keys:
         # Where there is no file others may have one, and are not to be told that there are no keys.
-        answer: KeysTold = {"problem": f"there is no key named `{name}`: `make keys` lists them"}
+        answer: KeysTold = {"problem": f"there is no key named `{name}`: `tandem keys` lists them"}
         if KEYS.exists():
             answer["unknown"] = True
         return answer

@@ -1,4 +1,4 @@
-"""The packages in images that are here, asked once for each image; for `make sbom` and `make audit-security`."""
+"""The packages in images that are here, asked once for each image; for `tandem sbom` and `tandem audit-security`."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _lacking(unit: str) -> StatusRow:
         "unit": unit,
         "state": "is not here",
         "health": "no: it is declared and not deployed",
-        "why": "`make apply` deploys it, and says what stands in the way",
+        "why": "`tandem apply` deploys it, and says what stands in the way",
     }
 
 

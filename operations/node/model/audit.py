@@ -24,7 +24,7 @@ def main(store: str, folder: str, revision: str) -> Audit:
     """`rows`: {module, count, method, bytes}, the largest first; `quantised` and `total`: bytes. Or `error`."""
     snapshot = Path(expand(store)) / folder / "snapshots" / revision
     if not snapshot.is_dir():
-        return {"error": f"{snapshot} is not there; `make apply` fetches it"}
+        return {"error": f"{snapshot} is not there; `tandem apply` fetches it"}
     try:
         modules = by_module(snapshot)
     except (struct.error, ValueError, KeyError) as error:

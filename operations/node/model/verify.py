@@ -1,4 +1,4 @@
-"""The models on this node, for `make verify`."""
+"""The models on this node, for `tandem verify`."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _raise(url: str, node: str, model: str) -> None:
         "annotations": {
             "model": model,
             "summary": f"a test of the alarms, from {node}",
-            "next": "nothing: `make alarm-test` was asked for",
+            "next": "nothing: `tandem alarm-test` was asked for",
         },
         "startsAt": now.isoformat(),
         "endsAt": (now + timedelta(seconds=LASTS_S)).isoformat(),

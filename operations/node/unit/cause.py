@@ -41,7 +41,7 @@ def main(unit: str, state: UnitState, log: Sequence[str] | None = None) -> str:
     why = telling(lines, kinds) or ("no word in its log" if result in ("", "success") else result)
     if has_failed:
         # systemd counts the start that it has refused as well.
-        return f"it stays down after {state.get('NRestarts') or 1} starts: {why}. Mend it, then `make apply`"
+        return f"it stays down after {state.get('NRestarts') or 1} starts: {why}. Mend it, then `tandem apply`"
     return why
 
 

@@ -9,7 +9,7 @@ from operations.plan.tls import RENEW_DAYS
 
 #: Days from which nobody should wait any more.
 SOON_DAYS = 7
-_REMEDY = "`make apply` renews one of Tandem's authority; with tls=files:... put a new pair there first"
+_REMEDY = "`tandem apply` renews one of Tandem's authority; with tls=files:... put a new pair there first"
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:

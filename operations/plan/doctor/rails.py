@@ -43,7 +43,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
                 (node,),
                 f"the port shows one interface, {rails[0]}, a GB10's has two",
                 "half of the bandwidth is missing",
-                f"plug the cable in anew until it clicks, then reboot {node}; make apply takes the other one",
+                f"plug the cable in anew until it clicks, then reboot {node}; tandem apply takes the other one",
             )
         for rail in rails:
             yield from _port(node, rail, links.get(node, {}).get(rail), ports.get(node, {}).get(rail) or {}, seen)
@@ -54,7 +54,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
                 (node,),
                 f"a frame of {seen.wanted_mtu} bytes: {problem}",
                 "ranks hang as soon as they send much, or copies crawl",
-                f"make apply sets MTU {seen.wanted_mtu} on both ends; a switch between must carry it as well",
+                f"tandem apply sets MTU {seen.wanted_mtu} on both ends; a switch between must carry it as well",
             )
     yield from _networks(seen)
     yield from _streams(seen, ports)
@@ -96,10 +96,10 @@ def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> It
     beside = [each for each in seen.rails[node] if each in links and links[each]["addresses"]]
     if beside and not link["addresses"]:
         means = "half of the bandwidth is not used"
-        yield Symptom(REMARK, (node,), f"{rail} has no address, {beside[0]} has", means, "make apply gives it one")
+        yield Symptom(REMARK, (node,), f"{rail} has no address, {beside[0]} has", means, "tandem apply gives it one")
     if link["addresses"] and link["mtu"] != seen.wanted_mtu:
         means = "full frames don't get through, or every packet costs more"
-        yield Symptom(BAD, (node,), f"{rail} has MTU {link['mtu']}, not {seen.wanted_mtu}", means, "make apply sets it")
+        yield Symptom(BAD, (node,), f"{rail} has MTU {link['mtu']}, not {seen.wanted_mtu}", means, "tandem apply does")
     speed = port.get("mbit_s")
     if speed and speed < FULL_MBIT:
         yield Symptom(
@@ -126,7 +126,7 @@ def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> It
 
 def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     if not seen.streams and len(seen.looks) > 1:
-        why = "left out (NET=0)" if "net" in seen.skipped else "no two nodes have addresses on one rail; make apply"
+        why = "left out (--no-load)" if "net" in seen.skipped else "no two nodes have addresses on a rail; tandem apply"
         yield Symptom(UNASKED, tuple(seen.looks), f"what the rails carry: {why}")
     best: dict[float, float] = {}
     for stream in seen.streams:

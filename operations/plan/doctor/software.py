@@ -86,7 +86,7 @@ def _nccl(seen: Seen) -> Iterator[Symptom]:
             tuple(named),
             f"the engine's image has different NCCLs: {unlike}",
             "ranks that speak through different NCCLs hang or die",
-            "docker rmi the image on the node that is wrong, then make apply: it copies the head's",
+            "docker rmi the image on the node that is wrong, then tandem apply: it copies the head's",
         )
     for node, nccl in found.items():
         if nccl["version"] and nccl["file"] and nccl["wheel"] and nccl["system"]:

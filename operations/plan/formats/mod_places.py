@@ -166,7 +166,7 @@ def _nowhere(here: Path, root: Path | None, reference: str, scope: str, format: 
     problem = f"the mod `{reference}` is not here (looked in {looked})"
     folder = (root or here) / "mods" / Path(reference).name
     if url is None:
-        return Missing(problem, f"fetch the registry @{scope} with `make recipes FETCH=URL@COMMIT`")
-    get = f"fetch it: `make recipes FETCH={url}@COMMIT` (`git ls-remote {url} HEAD` says the newest)"
+        return Missing(problem, f"fetch the registry @{scope} with `tandem recipes --fetch URL@COMMIT`")
+    get = f"fetch it: `tandem recipes --fetch {url}@COMMIT` (`git ls-remote {url} HEAD` says the newest)"
     own = "if it is of the recipe's own repository, clone that whole"
     return Missing(problem, f"{own}; if it is of {url}, {get}; or put its folder (run.sh) into {folder}")

@@ -95,14 +95,14 @@ PAIRS: tuple[Pair, ...] = (
         lambda said: _is_nemotron(said) and said.switch("enable-prefix-caching") is True,
         "prefix caching of {repo} was seen never to hit: nothing that is shorter than a block (2096 tokens) can, "
         "and in some builds nothing at all",
-        "look at what `make doctor` says of it behind some hours; where it never hits, remove enable-prefix-caching",
+        "look at what `tandem doctor` says of it behind some hours; where it never hits, remove enable-prefix-caching",
         "vLLM #54504, #53749",
         since="0.28.0",
     ),
     Pair(
         lambda said: bool(re.search(r"qwen-?3\.[56]", said.repo)) and said.switch("enable-prefix-caching") is True,
         "prefix caching of {repo} in vLLM {version} hits nothing that is shorter than a block (528 tokens and more)",
-        "look at what `make doctor` says of it behind some hours",
+        "look at what `tandem doctor` says of it behind some hours",
         "vLLM #51198 on a GB10, #42317, #40696",
         since="0.24.0",
         before="0.27.0",
