@@ -24,7 +24,7 @@ from operations import (
     prometheus,
     proxy,
     recipe,
-    secrecy,
+    secret_files,
     tls,
     upkeep,
     verify,
@@ -56,7 +56,7 @@ model.obtain(run, name="Model | on the head")
 model.copy(run, name="Model | on the other nodes")
 
 # The switch. Whatever can be done while the old engine serves is done before it stops.
-secrecy.kept(run, name="Secrets | whose they are, and who may read them")
+secret_files.kept(run, name="Secrets | whose they are, and who may read them")
 engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
 upkeep.tune(run, name="Upkeep | the GPU's clock, swap, and what the kernel keeps free")

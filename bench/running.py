@@ -19,7 +19,7 @@ from bench.session import Session
 from bench.show import Show
 from bench.way import way
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes.bench import Declared
+from operations.wire.bench import Declared
 
 #: Seconds for what a run that was killed has held to be let go.
 LOCK_S = 20

@@ -15,8 +15,8 @@ from typing import Any
 from bench.process import ROOT
 from bench.words import why
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes.bench import Declared, Told
-from operations.shapes.unit import Endpoint, UnitState
+from operations.wire.bench import Declared, Told
+from operations.wire.unit import Endpoint, UnitState
 
 ENVIRONMENT = {**os.environ, "PYINFRA_PROGRESS": "off"}
 

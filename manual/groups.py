@@ -47,15 +47,20 @@ BEFORE = Group(
             "operations/plan/prometheus.py",
             "operations/node/monitoring/monitors.py",
         ),
-        "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/placing.py"),
+        "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/managed_files.py"),
         "Files of recipes": ("operations/plan/formats/", "operations/plan/recipe.py", "operations/plan/patterns.py"),
         "A recipe's words": (
-            *("operations/plan/lint/", "operations/plan/engines/", "operations/plan/judge.py", "operations/judging.py"),
+            *(
+                "operations/plan/lint/",
+                "operations/plan/engines/",
+                "operations/plan/judge.py",
+                "operations/recipe_lint.py",
+            ),
             "operations/recipe.py",
             "operations/node/image/vocabulary.py",
         ),
         "Mods": ("operations/plan/mods.py",),
-        "Known holes": ("operations/plan/holes/",),
+        "Known holes": ("operations/plan/advisories/",),
         "The way back": ("operations/plan/history.py", "operations/rollback.py"),
         "Somebody else is at work": ("operations/lock.py", "operations/held.py"),
     },
@@ -92,14 +97,14 @@ START = Group(
     "that is not the one that was meant is stopped and stays down.",
     {
         "The wait for an answer": (
-            "operations/proving.py",
+            "operations/readiness.py",
             "operations/verify.py",
             "operations/waiting.py",
             "operations/watching.py",
             "operations/plan/nccl.py",
             "operations/node/engine/probe.py",
         ),
-        "Its words are judged": ("operations/node/engine/sense.py", "operations/node/engine/adapters.py"),
+        "Its words are judged": ("operations/node/engine/answer_quality.py", "operations/node/engine/adapters.py"),
         "The walls": ("operations/node/network/walls.py", "files/walls/"),
         "Before a start, in the unit's log": (
             *(

@@ -101,7 +101,7 @@ HOUSE: tuple[list[Room], ...] = (
     [*_node("image", "model", "machine", "network", "secret"), _room("operations.plan.lint")],
     [Room("operations.node", ("operations.node",)), _WORDS],
     [_room("operations.paths")],
-    [_room("operations.shapes")],
+    [_room("operations.wire")],
 )
 FLOORS = {room.name: number for number, floor in enumerate(HOUSE) for room in floor}
 _HELD = {held: room.name for floor in HOUSE for room in floor for held in room.holds}

@@ -10,7 +10,7 @@ from pyinfra.api.state import State
 
 from operations.node.door import keys as node_keys
 from operations.remote import hand
-from operations.shapes.keys import KeysTold
+from operations.wire.keys import KeysTold
 
 #: The hash of a file whose last key was revoked.
 _NONE = hashlib.sha256(b"{}\n").hexdigest()

@@ -15,7 +15,7 @@ from operations.plan import card
 from operations.plan.proxy import shared_url
 from operations.remote import ask_or_none
 from operations.run import Run, step
-from operations.shapes.unit import Endpoint
+from operations.wire.unit import Endpoint
 
 
 def say_last(line: str) -> None:

@@ -10,9 +10,9 @@ from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.host import Host
 
-from operations import proving, rollback, units
+from operations import readiness, rollback, units
 from operations.paths import ALONE, ALONE_SINCE, CANARY, RAY_TOKEN
-from operations.patience import fail, quietly
+from operations.patience import fail, python_step
 from operations.plan.litellm import COOLDOWN_S
 from operations.plan.served_model import ServedModel, joins_by_ray
 from operations.run import Run, step
@@ -40,7 +40,7 @@ def retire(run: Run) -> Iterator[PyinfraCommand]:
     for unit in units.engines(found):
         if unit not in here:
             idle = False
-            if units.of(found, unit).get("url") and not _another_serves(run, unit):
+            if units.unit_state(found, unit).get("url") and not _another_serves(run, unit):
                 run.clock.mark_first("stopped")
             yield from units.remove(unit)
     for model in here.values():
@@ -68,7 +68,7 @@ def _stays(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether what runs of a model on this node serves, and is not stopped before another engine does."""
     found, service = run.look(where), run.plan.of(where.name).engines[model.unit]
     if not found["alone"] and units.is_running(found, model.unit) and not units.is_stale(found, service):
-        return proving.is_live(run, model, where)
+        return readiness.is_live(run, model, where)
     return _waits_for_its_turn(run, model, where)
 
 
@@ -88,7 +88,7 @@ def _waits_for_its_turn(run: Run, model: ServedModel, where: Host) -> bool:
         return _may_wait(run, model, where)
     waits = run.started.waits
     if (model.unit, where.name) not in waits:
-        live = _may_wait(run, model, where) and proving.is_live(run, model, parts(model, where)[0])
+        live = _may_wait(run, model, where) and readiness.is_live(run, model, parts(model, where)[0])
         waits[model.unit, where.name] = live
     return waits[model.unit, where.name]
 
@@ -97,7 +97,7 @@ def _may_wait(run: Run, model: ServedModel, where: Host) -> bool:
     found = run.look(where)
     # The labels of its container: a unit that only waits has none. In groups of other nodes than now it is another
     # layout, whose ranks would go one by one.
-    runs = units.of(found, model.unit)
+    runs = units.unit_state(found, model.unit)
     is_a_replica = runs.get("topology") == "replicas"
     # So is a solo, mostly at another address. Two of them that become replicas on each other's nodes would wait for
     # ever for each other's memory.
@@ -172,8 +172,8 @@ def stand_in(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand
         return
     others = [run.node(name) for name in model.endpoints if name != turn]
     renewed = [other for other in others if _is_as_planned(run, model, other)]
-    problem = "\n".join(filter(None, (proving.await_engine(run, model, other) for other in renewed)))
-    if not renewed and not any(proving.is_live(run, model, other) for other in others):
+    problem = "\n".join(filter(None, (readiness.await_engine(run, model, other) for other in renewed)))
+    if not renewed and not any(readiness.is_live(run, model, other) for other in others):
         problem = "no other engine answers any more (`tandem status` says more); run the deploy again when one does"
     if renewed and not problem:
         run.started.stands_in = True
@@ -219,12 +219,12 @@ def renew(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
         host.noop("is as planned")
         return
     if units.has_container(run.look(host), model.unit):
-        yield quietly(lambda _, host: _let_cooldowns_end(host))
+        yield python_step(lambda _, host: _let_cooldowns_end(host))
     yield from units.place_service(run.plan.of(host.name).engines[model.unit], run.look(host)["files"])
     yield units.stop(model.unit)
     yield from units.start(model.unit)
     run.started.add(model, host.name)
-    if host.name == turn and (problem := proving.await_engine(run, model, host)):
+    if host.name == turn and (problem := readiness.await_engine(run, model, host)):
         yield fail(rollback.after(run, problem))
 
 
@@ -239,12 +239,12 @@ def ready(run: Run) -> Iterator[PyinfraCommand]:
     """Wait for a real answer of each engine: bounded, explained, and ended early when it can't come any more."""
     here = run.plan.on(host.name) if state.is_executing else ()
     for model in here:
-        if host.name in model.endpoints and (problem := proving.await_engine(run, model, host)):
+        if host.name in model.endpoints and (problem := readiness.await_engine(run, model, host)):
             yield fail(rollback.after(run, problem))
             return
     run.clock.mark("answers")
     for model in here:
         if units.has_restarted(run.look(host), model.unit):
             # It serves, and somebody has looked: what it has been through does not count any more.
-            host.run_shell_command(units.forgive(model.unit), _sudo=True)
+            host.run_shell_command(units.reset_restart_count(model.unit), _sudo=True)
     host.noop("answers")

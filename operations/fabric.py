@@ -13,19 +13,19 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import tether
+from operations.managed_files import differs, show_diff, write
 from operations.node.network import proof as node_proof
 from operations.node.network import rails as node_rails
 from operations.node.network.rails import GUARD_S
 from operations.paths import ARP, SYSCTL
-from operations.patience import fail, quietly
-from operations.placing import differs, show_diff, write
+from operations.patience import fail, python_step
 from operations.plan.fabric import proof_ports, rails_of, strays
 from operations.plan.files import File
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
 from operations.remote import ask
 from operations.run import Run, step
-from operations.shapes.fabric import FabricTold
+from operations.wire.fabric import FabricTold
 
 #: Seconds that a link may need after netplan was applied, on either node.
 PATIENCE_S = 20
@@ -67,7 +67,7 @@ def rails(run: Run) -> Iterator[PyinfraCommand]:
     # netplan reads *.yaml alone, NetworkManager *.conf: nothing new is in force before the guard is armed.
     for file in wanted:
         yield write(File(f"{file.path}.pending", file.content, file.mode))
-    yield quietly(run.lock.across(_apply([file.path for file in wanted])))
+    yield python_step(run.lock.across(_apply([file.path for file in wanted])))
 
 
 def _set_arp(file: File) -> Iterator[PyinfraCommand]:

@@ -16,7 +16,7 @@ from operations import looking, seeing
 from operations.node.copy import pull
 from operations.node.image import origin
 from operations.node.image.archive import ARCHITECTURES
-from operations.patience import fail, followed, patiently, quietly
+from operations.patience import fail, followed, patiently, python_step
 from operations.plan import mods
 from operations.plan.images import Image, by_content, without_tag
 from operations.plan.refusal import as_table
@@ -53,8 +53,8 @@ def _obtained(run: Run, image: Image) -> Iterator[PyinfraCommand]:
         names = ", ".join(mods.folder_of(mod).name for mod in image.mods)
         yield _build(image.local, image.context, f"putting {names} into {image.local}")
     if image.archive:
-        yield quietly(lambda _, host: ask(host, origin.main, local=image.local, archive_path=image.archive))
-    yield quietly(lambda _, host: _check_architecture(run, host, image))
+        yield python_step(lambda _, host: ask(host, origin.main, local=image.local, archive_path=image.archive))
+    yield python_step(lambda _, host: _check_architecture(run, host, image))
 
 
 def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
@@ -63,7 +63,7 @@ def _from_its_source(image: Image) -> Iterator[PyinfraCommand]:
         case "registry":
             pulled = without_tag(image.reference)
             unless_here = "@" not in image.reference
-            yield quietly(followed(f"pulling {image.reference}", pull.main, pulled, unless_here))
+            yield python_step(followed(f"pulling {image.reference}", pull.main, pulled, unless_here))
             yield StringCommand("docker tag", QuoteString(pulled), image.local)
         case "archive":
             load = StringCommand("docker load --quiet --input", QuoteString(image.archive))
@@ -123,7 +123,7 @@ def _copied(run: Run, image: Image) -> Iterator[PyinfraCommand]:
             raise RuntimeError(f"{image.local} arrived with another content than the head's; run the deploy again")
         return True
 
-    yield quietly(fetch)
+    yield python_step(fetch)
 
 
 def _content(run: Run, where: Host, image: Image) -> str:

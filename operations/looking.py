@@ -16,7 +16,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.served_model import unit_of
 from operations.plan.service import Service
 from operations.remote import ask
-from operations.shapes.look import Look, LookArguments
+from operations.wire.look import Look, LookArguments
 
 
 class Named(Protocol):

@@ -16,14 +16,14 @@ from pyinfra.api.state import State
 
 from operations.node.copy import hub, install
 from operations.node.model import mend, proof
-from operations.patience import followed, quietly
+from operations.patience import followed, python_step
 from operations.plan.engines import missing_files
 from operations.plan.files import as_is
 from operations.plan.recipe import Model
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
 from operations.run import Run, step
-from operations.shapes.model import ModelState
+from operations.wire.model import ModelState
 
 
 @step
@@ -45,11 +45,11 @@ def obtain(run: Run) -> Iterator[PyinfraCommand]:
     for model, each in lacking:
         if model.knobs.model_from == "hub":
             # The Hub's client takes a file that is there for a whole one.
-            yield quietly(partial(_set_aside, each, store))
-            yield quietly(_download(run, model, each, store))
+            yield python_step(partial(_set_aside, each, store))
+            yield python_step(_download(run, model, each, store))
         else:
-            yield quietly(_install(model, each, store))
-        yield quietly(partial(_prove, model, each, store))
+            yield python_step(_install(model, each, store))
+        yield python_step(partial(_prove, model, each, store))
 
 
 def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
@@ -77,7 +77,7 @@ def copy(run: Run) -> Iterator[PyinfraCommand]:
         host.noop("the store has the whole revision, equal to the head's")
         return
     for model in lacking:
-        yield quietly(partial(_copy, run, model))
+        yield python_step(partial(_copy, run, model))
 
 
 def _copy(run: Run, model: Model, _state: State, where: Host) -> None:

@@ -15,12 +15,12 @@ from pyinfra.api.state import State
 from operations import units
 from operations.node.monitoring import handed
 from operations.paths import EXPORTER, PAGE
-from operations.patience import quietly
+from operations.patience import python_step
 from operations.plan.plan import Plan
 from operations.plan.refusal import Refusal
 from operations.remote import hand_or_none
 from operations.run import Run, step
-from operations.shapes.page import Taken
+from operations.wire.page import Taken
 
 
 @step
@@ -34,7 +34,7 @@ def show(run: Run, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraComman
     """The page of this node, as planned, with the owner's key as it is now. `advice`: what a page is told of benches,
     of a plan on so many nodes; it is asked where a page is started.
     """
-    yield from _run(run, PAGE, "is shown", quietly(partial(_hand_over, run, advice)))
+    yield from _run(run, PAGE, "is shown", python_step(partial(_hand_over, run, advice)))
 
 
 def _run(run: Run, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from operations.shapes.look import SecretFolder
+from operations.wire.look import SecretFolder
 
 ETC = "/etc/tandem"
 VAR = "/var/lib/tandem"

@@ -13,8 +13,8 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations.shapes.model import Copied
 from operations.tether import Tether
+from operations.wire.model import Copied
 
 P = ParamSpec("P")
 
@@ -49,7 +49,7 @@ def fail(text: str) -> FunctionCommand:
     return _as_command(refuse)
 
 
-def quietly(function: Callable[[State, Host], Any]) -> FunctionCommand:
+def python_step(function: Callable[[State, Host], Any]) -> FunctionCommand:
     """A step in Python; a RuntimeError, OSError or PyinfraError fails the node with its text, not with a traceback."""
     return _as_command(function)
 

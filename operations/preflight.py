@@ -11,8 +11,8 @@ from pyinfra import logger
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
-from operations import judging, looking, rollback, seeing, wiring
-from operations.plan import holes, mods, tls
+from operations import looking, recipe_lint, rollback, seeing, wiring
+from operations.plan import advisories, mods, tls
 from operations.plan.absence import Absence
 from operations.plan.address import check_address
 from operations.plan.alarms import check_alarms, goes_to
@@ -34,8 +34,8 @@ from operations.plan.ring import neighbours, ring_remarks
 from operations.plan.served_model import ServedModel
 from operations.remote import Survey, programs
 from operations.run import Run
-from operations.shapes.look import Survey as Surveyed
-from operations.shapes.model import ModelSource
+from operations.wire.look import Survey as Surveyed
+from operations.wire.model import ModelSource
 from operations.wiring import Wiring
 
 
@@ -120,7 +120,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
                 f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an "
                 "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
             )
-    findings = [*missed, *(each for name, told in remarks for each in judging.errors(told, name))]
+    findings = [*missed, *(each for name, told in remarks for each in recipe_lint.errors(told, name))]
     findings += [each for model in declared.models for each in _unpinned(model, head)]
     for model in (each.engines[0] for each in models):
         layout = head.get("layout", {}).get(model.recipe.model.key, {})
@@ -134,7 +134,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     findings += seeing.settle(run, surveys, nodes, models)
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
-    findings += check_alarms(knobs.alarms) if knobs.keeps else []
+    findings += check_alarms(knobs.alarms) if knobs.runs_prometheus else []
     findings += check_named(knobs, nodes[0], (head.get("office") or {}).get("addresses", {}))
     findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
     if findings:
@@ -167,11 +167,11 @@ def _judged(run: Run, head: Surveyed, model: ServedModel) -> list[Remark]:
     """Remarks on a model's recipe, by what its image says where it can be asked."""
     told = head.get("vocabulary", {}).get(model.image.local, {})
     if ENGINES[model.recipe.engine].VOCABULARY and head.get("docker", {}).get("version") and not told:
-        told = judging.asked_first(run.head, model.image, model.recipe)
+        told = recipe_lint.asked_first(run.head, model.image, model.recipe)
         head.setdefault("vocabulary", {})[model.image.local] = told
     if told:
         run.vocabularies[model.image.local] = told
-    return judging.judge(model.recipe, model.knobs, head, len(model.nodes))
+    return recipe_lint.judge(model.recipe, model.knobs, head, len(model.nodes))
 
 
 def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = None) -> Finding:
@@ -204,10 +204,10 @@ def _unpinned(of: DeclaredModel, head: Surveyed) -> Iterator[Finding]:
 
 def _holes(declared: Declared, surveys: dict[str, Surveyed], head: Host) -> list[Finding]:
     """Known holes that want the owner's word. The way back is not shut by them: what is gone back to has served."""
-    verdicts = [judging.known_holes(recipe, knobs, surveys) for recipe, knobs in declared.pairs]
-    for line in holes.stale_lines(holes.stale_in_all(verdicts)):
+    verdicts = [recipe_lint.known_holes(recipe, knobs, surveys) for recipe, knobs in declared.pairs]
+    for line in advisories.stale_lines(advisories.stale_in_all(verdicts)):
         logger.warning(line)
-    refused = list(dict.fromkeys(finding for each in verdicts for finding in holes.refusals(each)))
+    refused = list(dict.fromkeys(finding for each in verdicts for finding in advisories.refusals(each)))
     if not head.data.get(rollback.ASKED):
         return refused
     for finding in refused:
@@ -234,7 +234,7 @@ def _survey(hosts: Sequence[Host], declared: Declared, knobs: Knobs, names: Sequ
             "hub": {"endpoint": knobs.hub_endpoint, "unpinned": unpinned} if on_head and unpinned else {},
             "engines": [engine_image(each.recipe, each.knobs).local for each in models] if on_head else [],
             "served": {each.recipe.model.key: each.recipe.model.place for each in models},
-            "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.keeps else [],
+            "alarms": [goes_to(each) for each in knobs.alarms] if on_head and knobs.runs_prometheus else [],
             "address": knobs.proxy_address if serves else "",
             "clocks": serves and knobs.gpu_clock_mhz > 0,
             "gpu": serves and any(each.recipe.needs.gpu for each in models),

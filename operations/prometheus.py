@@ -17,13 +17,13 @@ from operations import units
 from operations.node.monitoring import monitors as node_monitors
 from operations.node.monitoring.monitors import REFUSED
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
-from operations.patience import beat, quietly
+from operations.patience import beat, python_step
 from operations.plan.alarms import secret_files, secret_text
 from operations.plan.files import as_is
 from operations.plan.service import Program
 from operations.remote import ask
 from operations.run import Run, step
-from operations.shapes.look import Look
+from operations.wire.look import Look
 
 #: Seconds for Prometheus to read what it has kept, and to answer.
 READY_S = 60
@@ -43,7 +43,7 @@ def watch(run: Run) -> Iterator[PyinfraCommand]:
         host.noop("apt had no packages for them a while ago")
         return
     if packages := found["missing"]:
-        yield quietly(partial(_install, packages))
+        yield python_step(partial(_install, packages))
         if state.is_executing and run.look(host)["missing"]:
             return
     is_new = False
@@ -59,7 +59,7 @@ def watch(run: Run) -> Iterator[PyinfraCommand]:
         if commands:
             started.append(program)
     if started:
-        yield quietly(partial(_answer, started))
+        yield python_step(partial(_answer, started))
     else:
         host.noop("they keep and send")
 
@@ -81,7 +81,7 @@ def _secrets(run: Run, known: dict[str, str]) -> Iterator[PyinfraCommand]:
     }
     for path, text in wanted.items():
         if known.get(path) != hashlib.sha256(text.encode()).hexdigest():
-            yield quietly(partial(_hand_over, path, text))
+            yield python_step(partial(_hand_over, path, text))
     for path in known:
         if path.startswith(f"{ALARM_SECRETS}/") and path not in wanted:
             yield StringCommand("rm -f", QuoteString(path))

@@ -14,6 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations import client_keys, units
+from operations.managed_files import put_secrets_right
 from operations.node.door import drained
 from operations.paths import (
     ADDRESS,
@@ -27,8 +28,7 @@ from operations.paths import (
     PROXY_USER,
     folder_of,
 )
-from operations.patience import beat, quietly
-from operations.placing import put_secrets_right
+from operations.patience import beat, python_step
 from operations.plan.address import to_be_told
 from operations.plan.addresses import is_local
 from operations.plan.litellm import behind
@@ -38,7 +38,7 @@ from operations.plan.served_model import ServedModel
 from operations.plan.service import Service
 from operations.remote import ask
 from operations.run import Run, step
-from operations.shapes.look import Look
+from operations.wire.look import Look
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
@@ -64,10 +64,10 @@ def keys(run: Run) -> Iterator[PyinfraCommand]:
         if units.is_running(run.look(host), PROXY):
             # It has the old one, which nobody can read any more.
             host.log("the owner's key here is gone, or not the other nodes': `tandem endpoint` prints the valid one")
-        yield quietly(partial(_copy, run, source))
+        yield python_step(partial(_copy, run, source))
     known = _hashes(run, CLIENT_KEYS)
     if not client_keys.are(known, host.name):
-        yield quietly(partial(client_keys.take_over, client_keys.source(known)))
+        yield python_step(partial(client_keys.take_over, client_keys.source(known)))
     host.noop("the keys are here")
 
 
@@ -134,7 +134,9 @@ def _urls(run: Run, model: ServedModel) -> Iterator[str]:
     """
     for name, url in model.endpoints.items():
         found = run.look(run.node(name))
-        runs = units.of(found, model.unit) if units.is_stale(found, run.plan.of(name).engines[model.unit]) else {}
+        runs = (
+            units.unit_state(found, model.unit) if units.is_stale(found, run.plan.of(name).engines[model.unit]) else {}
+        )
         is_now, calls_itself = runs.get("url") or url, runs.get("model") or model.recipe.served_name
         # A solo's answers its own node alone, and one of an older name nobody who asks for the new one.
         is_asked = calls_itself == model.recipe.served_name and (name == host.name or not is_local(is_now))
@@ -169,12 +171,12 @@ def _renewed(run: Run, some: Sequence[Service], behind: Sequence[Service]) -> It
         if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
             # It takes them up by itself.
             taken: list[str] = []
-            yield quietly(partial(_take_up, service, taken))
+            yield python_step(partial(_take_up, service, taken))
             found = run.look(host)
             is_stale = state.is_executing and not taken
         if is_stale and units.has_container(found, service.unit):
             others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
-            yield quietly(partial(_drain, _pulses(found), service.unit, others))
+            yield python_step(partial(_drain, _pulses(found), service.unit, others))
         if is_stale:
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
@@ -193,7 +195,7 @@ def _before(run: Run, proxy: Service, first: Service) -> Iterator[PyinfraCommand
     if units.is_stale(found, proxy):
         if units.is_running(found, PROXY):
             # What serves, goes on until there is somebody behind its successor.
-            yield quietly(partial(_answers, first))
+            yield python_step(partial(_answers, first))
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
@@ -254,7 +256,7 @@ def _is_taken(service: Service, where: Host) -> bool:
 def _pulses(found: Look) -> dict[str, list[str]]:
     """Where each LiteLLM says that it runs: as planned, and where one of an older plan still does so elsewhere."""
     return {
-        each: list(dict.fromkeys([f"unix:{pulse(each)}", *filter(None, [units.of(found, each).get("pulse")])]))
+        each: list(dict.fromkeys([f"unix:{pulse(each)}", *filter(None, [units.unit_state(found, each).get("pulse")])]))
         for each in LITELLM
     }
 

@@ -9,14 +9,14 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
-from operations import judging
+from operations import recipe_lint
 from operations.patience import fail
 from operations.plan.engines import ENGINES
 from operations.plan.judge import judge_of, lint
 from operations.plan.refusal import as_table
 from operations.plan.served_model import ServedModel
 from operations.run import Run, step
-from operations.shapes.model import Vocabulary
+from operations.wire.model import Vocabulary
 
 
 @step
@@ -29,11 +29,11 @@ def understood(run: Run) -> Iterator[PyinfraCommand]:
     for model in (each.engines[0] for each in run.plan.models):
         can_be_asked = ENGINES[model.recipe.engine].VOCABULARY and model.image.local not in run.vocabularies
         is_asked = can_be_asked and state.is_executing
-        told: Vocabulary = judging.vocabulary(host, model.image, model.recipe) if is_asked else {}
+        told: Vocabulary = recipe_lint.vocabulary(host, model.image, model.recipe) if is_asked else {}
         if "error" in told:
             host.log(f"{told.pop('error')}; the recipe is judged by what is known of its version")
         remarks = lint(model.recipe, model.knobs, image=told, nodes=len(model.nodes)) if told else []
-        found += judging.errors(remarks, model.recipe.name)
+        found += recipe_lint.errors(remarks, model.recipe.name)
     if found:
         yield fail(f"the image does not understand the recipe; the engines were not touched:{as_table(tuple(found))}")
         return
@@ -50,9 +50,9 @@ def _checked(run: Run, where: Host, model: ServedModel, times: int) -> list[str]
     recipe, knobs, runs = model.recipe, model.knobs, ENGINES[model.recipe.engine]
     told: Vocabulary = {}
     if runs.VOCABULARY:
-        told = run.vocabularies.get(model.image.local) or judging.vocabulary(where, model.image, recipe)
+        told = run.vocabularies.get(model.image.local) or recipe_lint.vocabulary(where, model.image, recipe)
     remarks = lint(recipe, knobs, image=told or None, nodes=len(model.nodes))
-    if found := judging.errors(remarks, recipe.name):
+    if found := recipe_lint.errors(remarks, recipe.name):
         raise DeployError(f"the image does not understand the recipe:{as_table(tuple(found))}")
     by = judge_of(recipe, knobs)
     if told.get("version"):

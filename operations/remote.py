@@ -18,7 +18,7 @@ from pyinfra.api.host import Host
 
 from operations import node
 from operations.node.look import survey
-from operations.shapes import Json, look
+from operations.wire import Json, look
 
 P = ParamSpec("P")
 A = TypeVar("A")

@@ -22,7 +22,7 @@ from operations.plan.served_model import ServedModel
 from operations.plan.wanted import wanted
 from operations.remote import ask
 from operations.run import Run
-from operations.shapes.plans import Served
+from operations.wire.plans import Served
 
 #: Host data that asks for it: `--data _rollback=1`.
 ASKED = "_rollback"

@@ -18,12 +18,12 @@ from operations.held import Lock
 from operations.looking import Looks
 from operations.plan.absence import Absence, told
 from operations.plan.plan import Plan
-from operations.shapes.look import Look
-from operations.shapes.model import GpuTrial, Vocabulary
-from operations.shapes.plans import Served
 from operations.sharing import Copies
 from operations.started import Started
 from operations.stopwatch import Stopwatch
+from operations.wire.look import Look
+from operations.wire.model import GpuTrial, Vocabulary
+from operations.wire.plans import Served
 
 P = ParamSpec("P")
 

@@ -17,8 +17,8 @@ from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel, on
 from operations.remote import ask
 from operations.run import Run
-from operations.shapes.look import Survey
-from operations.shapes.model import GpuTrial
+from operations.wire.look import Survey
+from operations.wire.model import GpuTrial
 
 
 def settle(

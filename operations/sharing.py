@@ -13,8 +13,8 @@ from operations.node.copy import fetch, share
 from operations.patience import follow
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
-from operations.shapes.model import Copied, Worker
 from operations.tether import Tether
+from operations.wire.model import Copied, Worker
 
 
 class Copies:

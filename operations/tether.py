@@ -16,7 +16,7 @@ import gevent
 from pyinfra.api.host import Host
 
 from operations.remote import called, command, named, programs
-from operations.shapes.lines import Line
+from operations.wire.lines import Line
 
 P = ParamSpec("P")
 

@@ -14,7 +14,7 @@ from pyinfra.api.state import State
 
 from operations.node.door import certificate
 from operations.paths import PROXY_USER
-from operations.patience import quietly
+from operations.patience import python_step
 from operations.plan import tls
 from operations.remote import ask, hand
 from operations.run import Run, step
@@ -29,13 +29,13 @@ def certificates(run: Run) -> Iterator[PyinfraCommand]:
     here = run.look(host)["certificate"]
     if run.plan.knobs.tls_files:
         if here["hash"] != hashlib.sha256(tls.pem(run.plan.knobs).encode()).hexdigest():
-            yield quietly(partial(_hand_over, run))
+            yield python_step(partial(_hand_over, run))
         return
     head = run.node(run.plan.head.node.name)
     wanted = tls.names(run.plan.knobs, run.plan.of(host.name).node)
     if why := tls.is_due(here, wanted, run.look(head)["certificate"], time.time()):
         host.log(f"the proxy here gets a certificate: {why}")
-        yield quietly(partial(_sign, head, wanted))
+        yield python_step(partial(_sign, head, wanted))
     host.noop("it is valid")
 
 

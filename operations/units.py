@@ -8,20 +8,20 @@ from pathlib import Path
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from operations.managed_files import differs, place
 from operations.node.unit import services
 from operations.paths import ENGINE, folder_of, run_folder, unit_file
-from operations.placing import differs, place
 from operations.plan.service import Program, Service
 from operations.remote import ask
 from operations.run import Run, step
-from operations.shapes.look import FileState, Look
-from operations.shapes.model import Identity
-from operations.shapes.unit import UnitState
+from operations.wire.look import FileState, Look
+from operations.wire.model import Identity
+from operations.wire.unit import UnitState
 
 RUNNING = ("active", "activating", "reloading", "deactivating")
 
 
-def of(state: Look, unit: str) -> UnitState:
+def unit_state(state: Look, unit: str) -> UnitState:
     """What a look says of a unit; nothing of one that is not here."""
     return state["services"]["units"].get(unit, {})
 
@@ -33,12 +33,12 @@ def engines(state: Look) -> list[str]:
 
 def is_running(state: Look, unit: str) -> bool:
     """Whether systemd has it up, or is about to."""
-    return of(state, unit).get("ActiveState") in RUNNING
+    return unit_state(state, unit).get("ActiveState") in RUNNING
 
 
 def is_up(state: Look, unit: str) -> bool:
     """Whether it runs now, and will after a reboot."""
-    return is_running(state, unit) and of(state, unit).get("UnitFileState") == "enabled"
+    return is_running(state, unit) and unit_state(state, unit).get("UnitFileState") == "enabled"
 
 
 def differences(state: Look, service: Program) -> list[str]:
@@ -60,7 +60,7 @@ def _older(state: Look, service: Program) -> list[str]:
     on disk by now. A unit between two starts has no spec: its next start is from the files that are there, so it is
     judged by them. (Left alone, a rank that met nobody for a moment came up with the files of the plan before.)
     """
-    unit = of(state, service.unit)
+    unit = unit_state(state, service.unit)
     if "spec" not in unit:
         return [f"other {Path(file.path).name}" for file in service.files if differs(file, state["files"])]
     if unit["spec"] != service.spec:
@@ -114,22 +114,22 @@ def remove(unit: str, *more: str) -> Iterator[PyinfraCommand]:
 
 def exists(state: Look, unit: str) -> bool:
     """Whether the node knows the unit at all."""
-    return bool(of(state, unit).get("UnitFileState"))
+    return bool(unit_state(state, unit).get("UnitFileState"))
 
 
 def has_restarted(state: Look, unit: str) -> bool:
     """Whether systemd has started it again since somebody last asked for it."""
-    return int(of(state, unit).get("NRestarts") or 0) > 0
+    return int(unit_state(state, unit).get("NRestarts") or 0) > 0
 
 
-def forgive(unit: str) -> StringCommand:
+def reset_restart_count(unit: str) -> StringCommand:
     """Count its starts from here."""
     return StringCommand("systemctl reset-failed --quiet", f"{unit}.service 2>/dev/null || true")
 
 
 def start(unit: str) -> Iterator[StringCommand]:
     """Start now and at each boot; a burst that was used up is forgiven, the owner has just asked."""
-    yield forgive(unit)
+    yield reset_restart_count(unit)
     yield StringCommand("systemctl enable --quiet", f"{unit}.service && systemctl start --no-block", f"{unit}.service")
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pyinfra import host, state
 from pyinfra.api.command import PyinfraCommand
 
-from operations import closing, proving, rollback
+from operations import closing, readiness, rollback
 from operations.node.unit import served as node_served
-from operations.patience import fail, quietly
+from operations.patience import fail, python_step
 from operations.plan.environment import MOUNT
 from operations.plan.served_model import joins_by_ray
 from operations.remote import ask
@@ -34,10 +34,10 @@ def ray_nodes(run: Run) -> Iterator[PyinfraCommand]:
 @step
 def proxy(run: Run) -> Iterator[PyinfraCommand]:
     """A token through each proxy, under the name that clients use, and through the address that moves between them."""
-    if state.is_executing and host.name in run.plan.urls and (problem := proving.await_proxy(run, host)):
+    if state.is_executing and host.name in run.plan.urls and (problem := readiness.await_proxy(run, host)):
         yield fail(rollback.after(run, problem))
         return
-    if _on_head(run) and (problem := proving.await_address(run, host)):
+    if _on_head(run) and (problem := readiness.await_address(run, host)):
         yield fail(rollback.after(run, problem))
         return
     if _on_head(run) and (away := run.clock.switch_report()):
@@ -63,7 +63,7 @@ def remember(run: Run) -> Iterator[PyinfraCommand]:
     if rollback.served_last(run, host):
         host.noop("is the one that served last")
         return
-    yield quietly(lambda _, host: bool(ask(host, node_served.main, keep=served)))
+    yield python_step(lambda _, host: bool(ask(host, node_served.main, keep=served)))
 
 
 def _on_head(run: Run) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from operations.shapes.unit import UnitState
+from operations.wire.unit import UnitState
 
 #: Restarts of a unit within one wait after which it will not come up any better.
 RESTARTS = 2

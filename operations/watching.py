@@ -10,7 +10,7 @@ from operations.plan import nccl
 from operations.plan.engines import ENGINES
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
-from operations.shapes.unit import Journal
+from operations.wire.unit import Journal
 
 
 def parts(model: ServedModel, where: Host) -> list[Host]:

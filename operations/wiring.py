@@ -19,9 +19,9 @@ from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.plan.refusal import Refusal
 from operations.plan.shared_rails import Placed, half_remarks, placed, shared
 from operations.remote import ask_or_none
-from operations.shapes.doctor import Cables, HeardFrame
-from operations.shapes.fabric import Links
-from operations.shapes.look import Survey
+from operations.wire.doctor import Cables, HeardFrame
+from operations.wire.fabric import Links
+from operations.wire.look import Survey
 
 #: Seconds that nodes listen for each other; longer where ports have to come up first.
 LISTEN_S, WAKE_S = 4.0, 10.0

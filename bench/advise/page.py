@@ -29,7 +29,7 @@ from bench.resuming import ENDED, RUNS
 from operations.plan.plan import Plan
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
-from operations.shapes.page import AdviceFile, AdviceTable, BenchPart, BenchRow, Better, HandedModel
+from operations.wire.page import AdviceFile, AdviceTable, BenchPart, BenchRow, Better, HandedModel
 
 #: It changes when an older page would read it wrongly (files/page/handed.py).
 FORMAT = 1

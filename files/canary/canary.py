@@ -36,8 +36,8 @@ from rails import Rails
 from watch import Watch
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import CanarySpec
-    from operations.shapes.unit import CanarySeen
+    from operations.wire.specs import CanarySpec
+    from operations.wire.unit import CanarySeen
 
 #: Seconds between two looks at the rails.
 LOOK_S = 1.0

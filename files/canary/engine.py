@@ -35,8 +35,8 @@ from rails import Rails
 from watch import SOON_S, Question, Sight, Watch
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import CanaryEngine
-    from operations.shapes.unit import Question as Asked
+    from operations.wire.specs import CanaryEngine
+    from operations.wire.unit import Question as Asked
 
 #: What is asked of an engine whose class names nothing else (operations/plan/engines): a token.
 CHAT: Asked = {

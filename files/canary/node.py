@@ -32,7 +32,7 @@ def invocation(unit: str) -> str | None:
     return next((word for word in words if word != "active"), "") if "active" in words else ""
 
 
-def forgive(unit: str) -> None:
+def reset_restart_count(unit: str) -> None:
     """Its starts are counted from here: the next failure is a first one."""
     run(["systemctl", "reset-failed", f"{unit}.service"])
 

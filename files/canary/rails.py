@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import node
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import Rail
+    from operations.wire.specs import Rail
 
 NET = Path("/sys/class/net")
 

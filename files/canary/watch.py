@@ -143,7 +143,7 @@ class Watch:
         was_silent = bool(self.silent_since)
         verdict = self.judge(sight, time.monotonic())
         if verdict == "settle":
-            node.forgive(self.unit)
+            node.reset_restart_count(self.unit)
         if not self.acts:
             # It shows what it sees, for as long as it sees it.
             self.problem, self.silent_since = self.problem if sight.problem else "", 0.0

@@ -31,7 +31,7 @@ from asked import Asked
 from text import Sample, rendered
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import ExporterSpec
+    from operations.wire.specs import ExporterSpec
 
 #: Seconds for which an answer is good.
 GOOD_S = 1.0

@@ -23,7 +23,7 @@ from asked import Asked
 from text import Sample
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import ExporterFacts, PlanRow
+    from operations.wire.specs import ExporterFacts, PlanRow
 
 RUN = Path("/run/tandem")
 SERVED = Path("/var/lib/tandem/served.json")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from operations.shapes.page import Event
+    from operations.wire.page import Event
 
 SERVED = Path("/var/lib/tandem/served.json")
 LOCK = Path("/run/tandem.lock")

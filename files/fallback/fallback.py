@@ -31,7 +31,7 @@ from others import Others
 from under_way import UnderWay
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import FallbackSpec
+    from operations.wire.specs import FallbackSpec
 
 #: Seconds between two looks.
 LOOK_S = 1.0

@@ -36,7 +36,7 @@ from certified import Certified
 from streams import Streams
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import OfficeSpec
+    from operations.wire.specs import OfficeSpec
 
 #: Seconds between two words to the others, and two looks where the kernel says nothing.
 LOOK_S = 2.0

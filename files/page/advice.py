@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memory import Hour
 
 if TYPE_CHECKING:
-    from operations.shapes.page import Advice, AdviceTable, AdvisedPart, Better, Handed, ModelPart
+    from operations.wire.page import Advice, AdviceTable, AdvisedPart, Better, Handed, ModelPart
 
 NONE = "No bench of this model is known here. `tandem bench` measures it, `tandem advise` computes what fits a load."
 OTHER = "Nothing is advised: what was handed over last is of another plan than this one, which `tandem bench` measures."

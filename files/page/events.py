@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from asking import Source, ask_all
 
 if TYPE_CHECKING:
-    from operations.shapes.page import Event, NodeEvent, NodePart
-    from operations.shapes.page import Events as Told
+    from operations.wire.page import Event, NodeEvent, NodePart
+    from operations.wire.page import Events as Told
 
 #: Events that are told, and those of its own that are kept.
 MOST = 100

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from reading import Reading
 
 if TYPE_CHECKING:
-    from operations.shapes.monitoring import Panel
+    from operations.wire.monitoring import Panel
 
 #: node -> what it has said.
 Readings = Mapping[str, Reading]

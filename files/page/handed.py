@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from operations.shapes.page import AdviceTable, BenchPart, BenchRow, Better
-    from operations.shapes.page import Handed as Part
+    from operations.wire.page import AdviceTable, BenchPart, BenchRow, Better
+    from operations.wire.page import Handed as Part
 
 FORMAT = 1
 #: Bytes of it.

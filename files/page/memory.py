@@ -12,7 +12,7 @@ from figures import SPAN_S, Readings, asked, figures
 from reading import Reading
 
 if TYPE_CHECKING:
-    from operations.shapes.monitoring import Panel
+    from operations.wire.monitoring import Panel
 
 #: Seconds between two looks, and how many figures of them are kept: an hour.
 EVERY_S, KEPT = 10.0, 360

@@ -12,7 +12,7 @@ from reading import Reading
 from words import clock, minutes, share
 
 if TYPE_CHECKING:
-    from operations.shapes.specs import PageModel
+    from operations.wire.specs import PageModel
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"

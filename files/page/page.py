@@ -44,9 +44,9 @@ from state import state
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from operations.shapes.page import Events as Happened
-    from operations.shapes.page import Series, State
-    from operations.shapes.specs import PageSpec
+    from operations.wire.page import Events as Happened
+    from operations.wire.page import Series, State
+    from operations.wire.specs import PageSpec
 
 
 #: `struct ucred` of unix(7): process, user, group.

@@ -20,8 +20,8 @@ from memory import Memory
 from words import clock
 
 if TYPE_CHECKING:
-    from operations.shapes.monitoring import Panel
-    from operations.shapes.page import ChartLine, Series
+    from operations.wire.monitoring import Panel
+    from operations.wire.page import ChartLine, Series
 
 #: Name of a span -> its seconds, and those between two points.
 SPANS = {"hour": (3600, 15), "day": (86400, 300), "month": (30 * 86400, 7200)}

@@ -13,8 +13,8 @@ from reading import Reading
 from words import clock, counted, joined
 
 if TYPE_CHECKING:
-    from operations.shapes.page import EnginePart, Machine, ModelPart, NodePart, PlannedModel, Rail, State
-    from operations.shapes.specs import PageModel, PageNode, PageSpec
+    from operations.wire.page import EnginePart, Machine, ModelPart, NodePart, PlannedModel, Rail, State
+    from operations.wire.specs import PageModel, PageNode, PageSpec
 
 #: Name in a node's part -> the metric.
 _NODE = {

@@ -25,9 +25,9 @@ from operations.plan.doctor import prefixes, ways
 from operations.plan.doctor.symptom import Seen
 from operations.plan.nodes import Link, choose_rails, on_fabric
 from operations.remote import ask
-from operations.shapes.doctor import Measured, Rdma, Skew
-from operations.shapes.fabric import Links, Way
-from operations.shapes.lines import Line
+from operations.wire.doctor import Measured, Rdma, Skew
+from operations.wire.fabric import Links, Way
+from operations.wire.lines import Line
 
 T = TypeVar("T")
 

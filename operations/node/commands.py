@@ -8,7 +8,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from operations.shapes import Json
+from operations.wire import Json
 
 
 def output(*argv: str, timeout_s: float = 60) -> str:

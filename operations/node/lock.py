@@ -14,7 +14,7 @@ from pathlib import Path
 
 from operations.node import beats
 from operations.node.commands import output
-from operations.shapes.unit import LockLine
+from operations.wire.unit import LockLine
 
 PLACE = Path("/run/tandem.lock")
 

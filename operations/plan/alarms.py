@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from operations.plan.refusal import Finding
-from operations.shapes import Json
-from operations.shapes.monitoring import AlarmReceiver
-from operations.shapes.unit import Receiver as GoesTo
+from operations.wire import Json
+from operations.wire.monitoring import AlarmReceiver
+from operations.wire.unit import Receiver as GoesTo
 
 #: Kind -> what may stand beside it.
 _WORDS = {

@@ -11,8 +11,8 @@ from operations.plan.nodes import Node
 from operations.plan.proxy import talks
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel, on
-from operations.shapes.look import Survey
-from operations.shapes.model import ModelState
+from operations.wire.look import Survey
+from operations.wire.model import ModelState
 
 GIB = 1 << 30
 #: GiB that a start or a deploy writes itself: Docker's files of a container, units, programs.
@@ -127,7 +127,11 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
             sum(recipe.needs.image_disk_gib for recipe in missing.values()) if missing else SPARE_GIB,
         ),
         ("files", disks["files"], SPARE_GIB),
-        *([("metrics", disks["metrics"], _metrics_gib(survey, knobs))] if knobs.keeps and node.is_head else []),
+        *(
+            [("metrics", disks["metrics"], _metrics_gib(survey, knobs))]
+            if knobs.runs_prometheus and node.is_head
+            else []
+        ),
     ):
         path, so_far = wanted.get(disk["device"], (disk["path"], 0.0))
         wanted[disk["device"]] = (path, so_far + size)
@@ -210,7 +214,7 @@ def listens(node: Node, knobs: Knobs, count: int, models: Sequence[ServedModel])
         wanted[knobs.proxy_port] = "proxy_port"
     if knobs.monitoring != "off" and models:
         wanted[knobs.monitoring_port] = "monitoring_port"
-    if knobs.keeps and is_head and models:
+    if knobs.runs_prometheus and is_head and models:
         wanted |= {knobs.prometheus_port: "prometheus_port", knobs.alertmanager_port: "alertmanager_port"}
     if models and talks(knobs, node):
         wanted[knobs.port("office")] = "cluster_ports"

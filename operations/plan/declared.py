@@ -12,7 +12,7 @@ from operations.plan.images import Image, engine_image, proxy_image
 from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, has_models, read_knobs
 from operations.plan.recipe import SERVED_NAME, Recipe
 from operations.plan.refusal import Finding, Refusal, nearest
-from operations.shapes import Json
+from operations.wire import Json
 
 #: What a model may be called: a part of the names of its unit, its container and its folder.
 NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"

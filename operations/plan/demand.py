@@ -11,7 +11,7 @@ from operations.plan.engines.base import Demand
 from operations.plan.knobs import Topology
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
-from operations.shapes.look import Survey
+from operations.wire.look import Survey
 
 #: What is in the way of a start, and how to see it.
 HOLDERS = "end what holds it: ps aux --sort -rss | head"

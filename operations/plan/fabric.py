@@ -9,8 +9,8 @@ from operations.plan import ring
 from operations.plan.files import File, render
 from operations.plan.knobs import PORTS_EACH, Knobs
 from operations.plan.nodes import Node
-from operations.shapes import Json
-from operations.shapes.fabric import Links
+from operations.wire import Json
+from operations.wire.fabric import Links
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from operations.plan import nccl
 from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node, on_fabric
 from operations.plan.served_model import ServedModel
-from operations.shapes.fabric import Link, NetplanEntry
-from operations.shapes.look import Survey
+from operations.wire.fabric import Link, NetplanEntry
+from operations.wire.look import Survey
 
 #: Of netdevs that can do RDMA.
 RDMA_DRIVER = "mlx5_core"

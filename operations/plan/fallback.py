@@ -14,7 +14,7 @@ from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
-from operations.shapes.specs import FallbackSpec
+from operations.wire.specs import FallbackSpec
 
 _PARTS = ("fallback", "others", "under_way")
 

@@ -25,8 +25,8 @@ from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipe import TOLD, Recipe
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.service import Service
-from operations.shapes import Json
-from operations.shapes.plans import KeptService, Served
+from operations.wire import Json
+from operations.wire.plans import KeptService, Served
 
 #: Knobs that say nothing about what is served.
 _NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib"})

@@ -15,7 +15,7 @@ from operations.plan.lint import letters
 from operations.plan.lint.subject import Subject, shipped
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
-from operations.shapes.model import Vocabulary
+from operations.wire.model import Vocabulary
 
 
 def lint(

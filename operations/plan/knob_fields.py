@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from operations.plan.spark import FLOOR_GIB
-from operations.shapes import Json
+from operations.wire import Json
 
 if TYPE_CHECKING:
-    from operations.shapes.monitoring import AlarmReceiver
+    from operations.wire.monitoring import AlarmReceiver
 else:
     # pydantic reads no TypedDict of Python 3.11's own; read_alarms has looked at each word.
     AlarmReceiver = Json

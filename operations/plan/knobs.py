@@ -16,7 +16,7 @@ from operations.plan.knob_fields import Executor as Executor
 from operations.plan.knob_fields import KnobFields
 from operations.plan.knob_fields import Topology as Topology
 from operations.plan.refusal import Finding, Refusal, nearest
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Host data that is not a knob: the connector's own keys, and what a node may say of itself.
 NODE_DATA = ("fabric_interfaces",)
@@ -237,7 +237,7 @@ class Knobs(KnobFields):
         return self.topology == "cluster" and self.fallback == "solo"
 
     @property
-    def keeps(self) -> bool:
+    def runs_prometheus(self) -> bool:
         """Whether the head keeps what the nodes say, and sends alarms."""
         return self.monitoring == "prometheus"
 

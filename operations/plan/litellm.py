@@ -10,7 +10,7 @@ from operations.plan.fallback import standby_urls
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
 _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "pulse")
@@ -108,7 +108,7 @@ def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> Json:
             {
                 "model_name": name,
                 "litellm_params": {
-                    "model": f"{ENGINES[each.recipe.engine].PROXY}/{name}",
+                    "model": f"{ENGINES[each.recipe.engine].LITELLM_PREFIX}/{name}",
                     "api_base": f"{engine}/v1",
                     "api_key": "none",
                     "timeout": TIMEOUT_S,

@@ -16,8 +16,8 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, Service, seal_program
-from operations.shapes import Json
-from operations.shapes.specs import ExporterSpec, Passed
+from operations.wire import Json
+from operations.wire.specs import ExporterSpec, Passed
 
 _PARTS = ("asked", "exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.

@@ -14,7 +14,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.proxy import is_followed, talks
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes.specs import OfficeSpec
+from operations.wire.specs import OfficeSpec
 
 _PARTS = ("office", "certified", "heard", "streams", "tickle")
 #: It signs as a deploy does.

@@ -14,7 +14,7 @@ from operations.plan.nodes import Node
 from operations.plan.panels import panels_of
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes.specs import PageSpec
+from operations.wire.specs import PageSpec
 
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
@@ -85,4 +85,4 @@ def _joined(knobs: Knobs) -> str:
 
 def _prometheus(knobs: Knobs, head: Node) -> str:
     """Its URL; empty: the owner's own, if any, is not known here."""
-    return f"http://{head.fabric}:{knobs.prometheus_port}" if knobs.keeps else ""
+    return f"http://{head.fabric}:{knobs.prometheus_port}" if knobs.runs_prometheus else ""

@@ -9,8 +9,8 @@ import yaml
 
 from operations.plan.engines import ENGINES
 from operations.plan.files import FILES
-from operations.shapes import Json
-from operations.shapes.monitoring import Metrics, Panel
+from operations.wire import Json
+from operations.wire.monitoring import Metrics, Panel
 
 PANELS = FILES / "monitoring/panels.yml"
 #: Grafana's names of our units.

@@ -14,8 +14,8 @@ from operations.plan.knobs import Knobs
 from operations.plan.monitoring import scrape_job, targets
 from operations.plan.nodes import Node
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes import Json
-from operations.shapes.look import Survey
+from operations.wire import Json
+from operations.wire.look import Survey
 
 #: Where systemd puts what it gives to Alertmanager alone.
 CREDENTIALS = f"/run/credentials/{ALERTMANAGER}.service"
@@ -27,7 +27,7 @@ def prometheus(models: Sequence[str], knobs: Knobs, node: Node, serving: Sequenc
     """Prometheus, on the head alone; `models`: what clients call them, `serving`: the nodes that serve. None: it is
     not wanted here.
     """
-    if not knobs.keeps or not node.is_head:
+    if not knobs.runs_prometheus or not node.is_head:
         return None
     folder = folder_of(PROMETHEUS)
     addresses = {each.name: each.fabric for each in serving}
@@ -65,7 +65,7 @@ def prometheus_config(model: str, knobs: Knobs, addresses: Mapping[str, str], ru
 
 def alertmanager(knobs: Knobs, node: Node) -> Program | None:
     """Alertmanager, beside it."""
-    if not knobs.keeps or not node.is_head:
+    if not knobs.runs_prometheus or not node.is_head:
         return None
     folder = folder_of(ALERTMANAGER)
     known = [goes_to(each) for each in knobs.alarms]
@@ -109,7 +109,7 @@ def alertmanager_config(knobs: Knobs, secrets: str) -> str:
 
 def monitoring_remarks(knobs: Knobs, head: Survey) -> Iterator[str]:
     """What an owner should know before the first change, one line each; `head`: its survey."""
-    if not knobs.keeps:
+    if not knobs.runs_prometheus:
         return
     if not knobs.alarms:
         yield "alarms is empty: they are raised, and nobody is told (docs/monitoring.md)"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes.keys import Wish
+from operations.wire.keys import Wish
 
 #: As it stands in the log, in tables and in a file.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")

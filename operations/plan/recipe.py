@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from operations.plan import patterns as patterns_of
 from operations.plan.knobs import Topology
 from operations.plan.refusal import Remark
-from operations.shapes import Json
-from operations.shapes.model import Place
+from operations.wire import Json
+from operations.wire.model import Place
 
 #: Environment that is the plan's: computed from each node's own links, left to be found there (a GID's index differs by
 #: node and drifts), what a start is judged by, or what keeps others out of a cluster's Ray. How an engine is told its

@@ -23,8 +23,8 @@ from ipaddress import IPv4Interface, IPv4Network
 from operations.plan.nodes import Node, halves, port_of
 from operations.plan.refusal import Finding
 from operations.plan.served_model import ServedModel
-from operations.shapes.doctor import HeardFrame
-from operations.shapes.fabric import Links
+from operations.wire.doctor import HeardFrame
+from operations.wire.fabric import Links
 
 SIZE = 3
 #: The first one that chooses a device by the peer's subnet ([W] in docs/sources.md).

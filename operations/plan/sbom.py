@@ -13,8 +13,8 @@ from urllib.parse import quote
 from operations.plan.images import Image
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
-from operations.shapes import Json
-from operations.shapes.model import ModelFile, Package, Packages
+from operations.wire import Json
+from operations.wire.model import ModelFile, Package, Packages
 
 _NAMESPACE = uuid.UUID("6f4b2a52-1a1c-5c1e-9d6f-2f7b6f2f0a10")
 

@@ -14,7 +14,7 @@ from operations.plan.knobs import Knobs
 from operations.plan.nodes import Node
 from operations.plan.proxy import bind_address
 from operations.plan.refusal import Finding
-from operations.shapes.look import Certificate
+from operations.wire.look import Certificate
 
 #: Days before its end from which a certificate of our authority is renewed, and an owner's is warned of.
 RENEW_DAYS = 30

@@ -11,7 +11,7 @@ from operations.paths import TUNING, folder_of, unit_file
 from operations.plan.files import File, render
 from operations.plan.knobs import Knobs
 from operations.plan.service import Program, seal_program
-from operations.shapes.look import Survey
+from operations.wire.look import Survey
 
 #: What owners cap a GB10's clock at, MHz ([Z], [L]).
 USUAL = "2000 to 2200"

@@ -17,8 +17,8 @@ from operations.plan.nodes import Node
 from operations.plan.proxy_memory import BOUNDS, container_id
 from operations.plan.served_model import ServedModel
 from operations.plan.service import SPEC, Program, seal_program
-from operations.shapes.specs import Asked, CanaryEngine, CanarySpec, GuardBefore, GuardSpec, Rail
-from operations.shapes.unit import Question
+from operations.wire.specs import Asked, CanaryEngine, CanarySpec, GuardBefore, GuardSpec, Rail
+from operations.wire.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
 STRIKES = 3

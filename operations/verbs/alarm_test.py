@@ -10,8 +10,8 @@ from operations.node.monitoring import alarm_test
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.unit import AlarmTold
 from operations.verbs.report import everywhere, refusals_told, say, the_head
+from operations.wire.unit import AlarmTold
 
 #: Seconds for the alarm to reach everybody, and for the head to say so.
 TOLD_S, DEADLINE_S = 30, 75
@@ -20,7 +20,7 @@ run = this_run()
 if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
-    if not declared.knobs.keeps:
+    if not declared.knobs.runs_prometheus:
         raise DeployError('nothing sends alarms: monitoring = "prometheus" in group_data/all.py, and `tandem apply`')
     head = the_head(run)
     name, model = head[0].name, declared.first.recipe.served_name

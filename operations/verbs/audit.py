@@ -10,8 +10,8 @@ from operations.plan.declared import chosen
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.model import Audit
 from operations.verbs.report import audit_table, everywhere, refusals_told, the_head
+from operations.wire.model import Audit
 
 
 def _audited(store: str, folder: str, revision: str, on: Host) -> Audit | None:

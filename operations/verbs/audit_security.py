@@ -7,22 +7,22 @@ from pyinfra.api.exceptions import DeployError
 
 from operations.node.image import packages as node_packages
 from operations.node.machine import runtimes
-from operations.plan import holes
+from operations.plan import advisories
 from operations.plan.declared import chosen
 from operations.plan.files import as_is
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.model import Packages
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
+from operations.wire.model import Packages
 
 run = this_run()
 if run.speaks(host):
     with refusals_told():
         declared = wanted(dict(host.data.dict()))
         models = chosen(declared, host.data.get("_model"))
-        images = {local: local for each in models for local in holes.roles(*each.pair).values()}
+        images = {local: local for each in models for local in advisories.roles(*each.pair).values()}
     head, answering = next(iter(inventory)), run.answering
     nodes: dict[str, dict[str, str]] = everywhere(run, answering, lambda each: ask_or_none(each, runtimes.main))
     told: dict[str, Packages] = {}
@@ -37,12 +37,12 @@ if run.speaks(host):
         for local, said in told.items()
         if "python" in said
     }
-    verdicts = list[holes.Verdict]()
+    verdicts = list[advisories.Verdict]()
     for model in models:
-        by_role = {role: inside[local] for role, local in holes.roles(*model.pair).items() if local in inside}
-        verdicts.append(holes.judge(*model.pair, inside=holes.by_role(by_role), nodes=nodes))
+        by_role = {role: inside[local] for role, local in advisories.roles(*model.pair).items() if local in inside}
+        verdicts.append(advisories.judge(*model.pair, inside=advisories.by_role(by_role), nodes=nodes))
     # With MODEL= the others are not judged: which of the owner's words they need is not known.
-    stale = holes.stale_in_all(verdicts) if models == declared.models else ()
+    stale = advisories.stale_in_all(verdicts) if models == declared.models else ()
     for model, verdict in zip(models, verdicts, strict=True):
         if model.name:
             say([f"{model.name}:"])

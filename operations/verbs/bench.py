@@ -23,9 +23,9 @@ from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none, hand_or_none
 from operations.run import this_run
-from operations.shapes.bench import BenchFacts, Declared, Order, Told
 from operations.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
+from operations.wire.bench import BenchFacts, Declared, Order, Told
 
 #: Seconds for a node to say how it is, and for all that is deployed there.
 STATE_S, DEPLOYMENT_S = 30, 60

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from operations.plan.holes import Hole, Verdict, stale_lines
-from operations.plan.holes.advisory import about
+from operations.plan.advisories import Hole, Verdict, stale_lines
+from operations.plan.advisories.advisory import about
 
 COLUMNS = ("part", "version", "where", "advisory", "CVSS", "fixed in", "reachable", "what it means", "remedy")
 #: Columns of a pipe, which has no width: each row is one line, so that it can be searched.

@@ -20,8 +20,8 @@ from operations.node.door import keys as node_keys
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none, hand_or_none
 from operations.run import Run
-from operations.shapes.keys import Key, KeyRow, KeysTold, NewKey
 from operations.verbs.report import everywhere, the_head
+from operations.wire.keys import Key, KeyRow, KeysTold, NewKey
 
 #: Seconds for the head to look into a file.
 DEADLINE_S = 60

@@ -8,8 +8,8 @@ from operations.plan.images import needed
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.unit import OldImages
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
+from operations.wire.unit import OldImages
 
 run = this_run()
 if run.speaks(host):

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from operations.plan import holes
+from operations.plan import advisories
 from operations.plan.formats import load_file, load_recipe
 from operations.plan.knobs import Knobs, read_knobs
 from operations.plan.recipe import Recipe
@@ -37,7 +37,7 @@ def main(what: str) -> int:
             table.add_row(recipe.name, *row(recipe, verdict))
         console().print(table)
         unknown = tuple(dict.fromkeys(part for _, verdict in verdicts for part in verdict.unknown))
-        print("\n" + "\n".join(rest(holes.Verdict((), unknown, ()))))
+        print("\n" + "\n".join(rest(advisories.Verdict((), unknown, ()))))
         critical = [hole for _, verdict in verdicts for hole in verdict.critical]
     else:
         verdict = over_all(recipes[0])
@@ -48,10 +48,10 @@ def main(what: str) -> int:
     return 1 if critical else 0
 
 
-def over_all(recipe: Recipe) -> holes.Verdict:
+def over_all(recipe: Recipe) -> advisories.Verdict:
     """The engine's holes in any topology and with either executor: what can be reached in one of them counts."""
     verdicts = [
-        holes.judge(recipe, _knobs(topology=topology, executor=executor))
+        advisories.judge(recipe, _knobs(topology=topology, executor=executor))
         for topology in recipe.topologies
         for executor in (("ray", "mp") if topology == "cluster" else ("mp",))
     ]
@@ -59,10 +59,10 @@ def over_all(recipe: Recipe) -> holes.Verdict:
     best = {(hole.part.package, hole.advisory.id): hole for hole in sorted(every, key=lambda hole: hole.reachable)}
     unknown = dict.fromkeys(part for verdict in verdicts for part in verdict.unknown if part.where == "engine")
     worst_first = sorted(best.values(), key=lambda hole: (not hole.reachable, -hole.score, hole.advisory.id))
-    return holes.Verdict(tuple(worst_first), tuple(unknown), ())
+    return advisories.Verdict(tuple(worst_first), tuple(unknown), ())
 
 
-def row(recipe: Recipe, verdict: holes.Verdict) -> tuple[str, ...]:
+def row(recipe: Recipe, verdict: advisories.Verdict) -> tuple[str, ...]:
     """A recipe's row behind its name."""
     reachable = [hole for hole in verdict.holes if hole.reachable]
     engine = f"{recipe.engine} {recipe.engine_version or '(version unknown)'}"

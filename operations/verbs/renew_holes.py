@@ -20,8 +20,8 @@ import requests
 from cvss import CVSS2, CVSS3, CVSS4
 from cvss.exceptions import CVSSError
 
-from operations.plan.holes.advisory import ABOUT, ADVISORIES, REACH, Advisory, normal, number
-from operations.shapes import Json
+from operations.plan.advisories.advisory import ABOUT, ADVISORIES, REACH, Advisory, normal, number
+from operations.wire import Json
 
 Record = Json
 #: What is kept of a record, in this order.

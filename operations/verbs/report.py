@@ -24,9 +24,9 @@ from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.refusal import Refusal
 from operations.remote import ask_or_none
 from operations.run import Run
-from operations.shapes.model import Audit, ModelFile, Verified
-from operations.shapes.plans import ServedTold
-from operations.shapes.unit import Endpoint, OldImages, Status
+from operations.wire.model import Audit, ModelFile, Verified
+from operations.wire.plans import ServedTold
+from operations.wire.unit import Endpoint, OldImages, Status
 
 T = TypeVar("T")
 

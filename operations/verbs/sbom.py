@@ -16,8 +16,8 @@ from operations.plan.sbom import document
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.model import Packages, Verified
 from operations.verbs.report import everywhere, refusals_told, say, the_head
+from operations.wire.model import Packages, Verified
 
 run = this_run()
 if run.speaks(host):

@@ -13,8 +13,8 @@ from operations.plan.ring import SIZE
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.monitoring import Exported
 from operations.verbs.report import refusals_told
+from operations.wire.monitoring import Exported
 
 if host == next(iter(inventory)):
     with refusals_told():

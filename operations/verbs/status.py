@@ -16,8 +16,8 @@ from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.unit import Status
 from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
+from operations.wire.unit import Status
 
 #: Seconds for a node to say how it is: it gives its services some, and Docker may be slow.
 DEADLINE_S = 60
@@ -35,7 +35,7 @@ if run.speaks(host):
         for each in models if want.knobs.models else ():
             for name in each.lies_on(names):
                 declared[name].append(unit_of(each.name))
-        if want.knobs.keeps and not only:
+        if want.knobs.runs_prometheus and not only:
             declared[names[0]] += [PROMETHEUS, ALERTMANAGER]
         keep = needed(want.pairs)
     except Refusal:

@@ -11,8 +11,8 @@ from operations.plan.declared import chosen
 from operations.plan.wanted import wanted
 from operations.remote import ask_or_none
 from operations.run import this_run
-from operations.shapes.model import Place, Verified
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say, say_json, verify_table, wants_json
+from operations.wire.model import Place, Verified
 
 
 def _verified(store: str, models: list[Place], deep: bool, on: Host) -> Verified | None:

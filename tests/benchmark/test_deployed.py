@@ -12,8 +12,8 @@ from bench.running import _not_there
 from bench.session import Node
 from bench.words import why
 from operations.plan.refusal import Refusal
-from operations.shapes.bench import Declared
-from operations.shapes.unit import UnitState
+from operations.wire.bench import Declared
+from operations.wire.unit import UnitState
 
 SERVED: dict[str, Any] = {
     "id": "p1",

@@ -162,7 +162,7 @@ def quiet(said: Any, state: dict[str, Any], expected: dict[str, str]) -> dict[st
         "image.vocabulary": {},
         "image.gpu_trial": {},
         "unit.journal": {"seen": expected, "invocation": "", "cursor": ""},
-        "engine.sense": {"problem": "", "judged": True},
+        "engine.answer_quality": {"problem": "", "judged": True},
         "unit.served": {"plans": [], "images": {}},
     }
     return {program: json.dumps(answer) for program, answer in answers.items()}

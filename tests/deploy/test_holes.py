@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from operations.node.image import container, packages
-from operations.plan import holes
+from operations.plan import advisories
+from operations.plan.advisories import parts
 from operations.plan.formats import FOLDER
 from operations.plan.history import record
-from operations.plan.holes import parts
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 from tests.plan.samples import engine_of
 
@@ -97,8 +97,11 @@ def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None
 
 
 def test_a_word_that_one_of_several_models_needs_stays() -> None:
-    verdicts = [holes.Verdict((), (), ("CVE-2099-00001", "CVE-2099-00002")), holes.Verdict((), (), ("CVE-2099-00002",))]
-    assert holes.stale_in_all(verdicts) == holes.stale_in_all(verdicts[::-1]) == ("CVE-2099-00002",)
+    verdicts = [
+        advisories.Verdict((), (), ("CVE-2099-00001", "CVE-2099-00002")),
+        advisories.Verdict((), (), ("CVE-2099-00002",)),
+    ]
+    assert advisories.stale_in_all(verdicts) == advisories.stale_in_all(verdicts[::-1]) == ("CVE-2099-00002",)
 
 
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:

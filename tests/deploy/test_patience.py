@@ -8,7 +8,7 @@ import pytest
 
 from operations.node.copy.meter import Meter
 from operations.patience import progress
-from operations.shapes.model import Copied
+from operations.wire.model import Copied
 
 
 def test_a_line_of_progress_says_how_far_how_fast_how_long_and_what_it_waits_for() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.placing import write
+from operations.managed_files import write
 from operations.plan.files import File
 
 

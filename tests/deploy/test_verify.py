@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations import proving, rollback, waiting, watching
+from operations import readiness, rollback, waiting, watching
 from operations.plan.recipe import Flag, Forbidden, Proof
 from operations.remote import called, named
 from operations.run import Run
@@ -30,7 +30,7 @@ class ScriptedNodes:
         self.said: list[str] = []
         self.answers: dict[str, list[dict[str, Any]]] = {
             "engine.probe": [OK],
-            "engine.sense": [{"problem": "", "judged": True}],
+            "engine.answer_quality": [{"problem": "", "judged": True}],
             "unit.brief": [{"state": {"ActiveState": "active", "SubState": "running"}, "log": [], "told": ""}],
             "unit.journal": [{"seen": {}, "invocation": "i", "cursor": "c"}],
         }
@@ -57,10 +57,10 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> ScriptedNodes:
     def sleep(seconds: float) -> None:
         made.now += seconds
 
-    for module in (proving, watching):
+    for module in (readiness, watching):
         monkeypatch.setattr(module, "ask", made.ask)
-    monkeypatch.setattr(proving, "gevent", SimpleNamespace(sleep=sleep))
-    for module in (proving, waiting):
+    monkeypatch.setattr(readiness, "gevent", SimpleNamespace(sleep=sleep))
+    for module in (readiness, waiting):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
     monkeypatch.setattr(watching, "state", SimpleNamespace(inventory=SimpleNamespace(get_host=made.host)))
     monkeypatch.setattr(rollback, "has_served", lambda _plan, _model, _where: True)
@@ -90,13 +90,13 @@ def started(run: Run) -> Run:
 
 def awaited(nodes: ScriptedNodes, run: Run) -> str:
     """What a wait for the engine of a run's only model says."""
-    return proving.await_engine(run, run.plan.models[0], nodes.host("spark-1"))
+    return readiness.await_engine(run, run.plan.models[0], nodes.host("spark-1"))
 
 
 def test_an_engine_that_has_served_and_is_busy_is_waited_for_and_not_judged(nodes: ScriptedNodes) -> None:
     nodes.answers["engine.probe"] = [*[down("timed out")] * 3, OK]
     nodes.answers["unit.journal"] = [{"seen": {"fallback": "kernel fallback"}, "invocation": "i", "cursor": "c"}]
-    nodes.answers["engine.sense"] = [BUSY]
+    nodes.answers["engine.answer_quality"] = [BUSY]
     assert awaited(nodes, made_run(topology="solo")) == ""
     assert nodes.ran == [] and set(nodes.asked) == {"engine.probe"}
 
@@ -111,7 +111,7 @@ def test_any_other_is_judged_once_although_it_answers_at_once(
         started(run)
     nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
     assert awaited(nodes, run) == ""
-    assert "engine.sense" in nodes.asked and run.started.is_proven(run.plan.models[0], "spark-1")
+    assert "engine.answer_quality" in nodes.asked and run.started.is_proven(run.plan.models[0], "spark-1")
     nodes.asked.clear()
     assert awaited(nodes, run) == ""
     assert nodes.asked == ["engine.probe"]
@@ -127,14 +127,14 @@ def test_a_rank_that_was_started_makes_the_whole_cluster_prove_itself(nodes: Scr
 
 def test_words_that_are_late_are_asked_for_again_and_stop_nothing(nodes: ScriptedNodes) -> None:
     nodes.answers["unit.journal"] = [{"seen": {"joined": "joined"}, "invocation": "i", "cursor": "c"}]
-    nodes.answers["engine.sense"] = [BUSY, BUSY, {"problem": "", "judged": True}]
+    nodes.answers["engine.answer_quality"] = [BUSY, BUSY, {"problem": "", "judged": True}]
     assert awaited(nodes, started(made_run(topology="solo"))) == ""
-    nodes.answers["engine.sense"] = [BUSY]
+    nodes.answers["engine.answer_quality"] = [BUSY]
     began = nodes.now
     problem = awaited(nodes, started(made_run(topology="solo")))
     assert "gives tokens, and no sentence in 300 s: timed out" in problem
     assert nodes.ran == [] and 300 < nodes.now - began < 310
-    nodes.answers["engine.sense"] = [{"problem": "it says nothing but `!`", "judged": True}]
+    nodes.answers["engine.answer_quality"] = [{"problem": "it says nothing but `!`", "judged": True}]
     assert "The engine is stopped" in awaited(nodes, started(made_run(topology="solo")))
     assert nodes.ran
 
@@ -244,11 +244,11 @@ def test_a_rank_that_waits_is_what_the_progress_tells(nodes: ScriptedNodes) -> N
 
 def test_the_virtual_address_has_to_give_a_token(nodes: ScriptedNodes) -> None:
     head = nodes.host("spark-1")
-    assert proving.await_address(made_run(topology="replicas"), head) == "" and nodes.asked == []
+    assert readiness.await_address(made_run(topology="replicas"), head) == "" and nodes.asked == []
     wanted = made_run(topology="replicas", proxy_address="10.0.0.50")
-    assert proving.await_address(wanted, head) == "" and nodes.asked == ["engine.probe"]
+    assert readiness.await_address(wanted, head) == "" and nodes.asked == ["engine.probe"]
     running = {"state": {"ActiveState": "active", "SubState": "running"}, "log": ["(tandem) Entering BACKUP STATE"]}
     nodes.answers["engine.probe"] = [{"ok": False, "problem": "timed out", "listens": False, **running}]
-    problem = proving.await_address(wanted, head)
+    problem = readiness.await_address(wanted, head)
     assert problem.startswith("spark-1: http://10.0.0.50:8000 does not serve: no answer in 1 minutes (timed out)")
     assert "journalctl -u tandem-address" in problem

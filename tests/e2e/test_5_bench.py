@@ -1,5 +1,6 @@
-"""`tandem bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile; what
-the page then tells of it.
+"""`tandem bench` on the lab: three topologies in turn, broken off and gone on with, and a deploy kept out meanwhile.
+
+What the page then tells of it.
 """
 
 from __future__ import annotations

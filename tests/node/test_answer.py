@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from operations.node.engine import sense
+from operations.node.engine import answer_quality
 
 SAID = {"choices": [{"message": {"content": "Because air scatters blue light most of all."}}]}
 MARKS = {"choices": [{"message": {"content": "!!!!!!!!!!!!"}}]}
@@ -54,13 +54,13 @@ def scripted(status: int, body: bytes, length: int) -> Iterator[str]:
 )
 def test_only_words_are_judged(status: int, body: str, missing: int, problem: str, judged: bool) -> None:
     with scripted(status, body.encode(), len(body) + missing) as url:
-        found = sense.main(url, "m", None, True, 5)
+        found = answer_quality.main(url, "m", None, True, 5)
     assert problem in found["problem"] and bool(problem) == bool(found["problem"])
     assert found["judged"] is judged
 
 
 def test_a_server_that_is_not_there_has_said_nothing() -> None:
-    found = sense.main("http://127.0.0.1:9", "m", None, True, 5)
+    found = answer_quality.main("http://127.0.0.1:9", "m", None, True, 5)
     assert found["problem"] and not found["judged"]
 
 
@@ -83,11 +83,11 @@ def vectors(*values: object) -> str:
 )
 def test_numbers_are_judged_where_there_are_no_words(kind: str, body: str, problem: str) -> None:
     with scripted(200, body.encode(), len(body)) as url:
-        found = sense.main(url, "m", None, True, 5, kind)
+        found = answer_quality.main(url, "m", None, True, 5, kind)
     assert problem in found["problem"] and bool(problem) == bool(found["problem"]) and found["judged"]
 
 
 def test_noise_is_not_judged_where_the_recipe_says_so() -> None:
     body = vectors([0.1, 0.2], [0.1, 0.2])
     with scripted(200, body.encode(), len(body)) as url:
-        assert sense.main(url, "m", None, False, 5, "embedding")["problem"] == ""
+        assert answer_quality.main(url, "m", None, False, 5, "embedding")["problem"] == ""

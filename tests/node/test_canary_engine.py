@@ -114,7 +114,7 @@ class Kept:
         self.forgiven: list[str] = []
         self.said: list[str] = []
         monkeypatch.setattr(node, "kill", self.kill)
-        monkeypatch.setattr(node, "forgive", self.forgiven.append)
+        monkeypatch.setattr(node, "reset_restart_count", self.forgiven.append)
         monkeypatch.setattr(node, "say", self.said.append)
         #: Of the engine's container.
         self.labels: dict[str, str] = {}

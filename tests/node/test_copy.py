@@ -15,7 +15,7 @@ import pytest
 from operations.node.copy import fetch, install
 from operations.node.look import survey
 from operations.node.model import mend, proof
-from operations.shapes.model import Place
+from operations.wire.model import Place
 from tests.lab import model
 from tests.node.models import FOLDER, make
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from operations.node.monitoring import handed as hands
-from operations.shapes.page import Taken
+from operations.wire.page import Taken
 from tests.node.page_doubles import Exporter, Page
 from tests.node.shipped import part
 from tests.node.two_page import TwoModels

@@ -18,7 +18,7 @@ import pytest
 from operations.node.monitoring import alarm_test, monitors
 from operations.plan.prometheus import CREDENTIALS
 from operations.plan.service import Program
-from operations.shapes.unit import Receiver
+from operations.wire.unit import Receiver
 from tests.node import receivers, watchers
 from tests.node.litellm_proxy import free_port
 from tests.node.receivers import Received

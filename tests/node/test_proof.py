@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from operations.node.engine import sense
+from operations.node.engine import answer_quality
 from operations.node.model import facts
 from operations.node.unit import journal
 from operations.plan.engines import ENGINES
@@ -54,7 +54,7 @@ def serving(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]
 def problem(message: dict[str, Any], *, reasoning: bool | None = None, text: bool = True) -> str:
     """What is said of an answer."""
     with serving({"/v1/chat/completions": {"choices": [{"message": message}]}}) as (url, _):
-        return str(sense.main(url, "m", reasoning, text, 5)["problem"])
+        return str(answer_quality.main(url, "m", reasoning, text, 5)["problem"])
 
 
 def test_a_sentence_is_fine() -> None:
@@ -84,8 +84,8 @@ def test_noise_is_not_judged_where_the_recipe_says_so() -> None:
 
 def test_a_server_that_fails_is_a_problem() -> None:
     with serving({}) as (url, _):
-        assert "HTTP 404" in sense.main(url, "m", None, True, 5)["problem"]
-    assert "refused" in sense.main(url, "m", None, True, 5)["problem"]
+        assert "HTTP 404" in answer_quality.main(url, "m", None, True, 5)["problem"]
+    assert "refused" in answer_quality.main(url, "m", None, True, 5)["problem"]
 
 
 LOG_E = [

@@ -10,8 +10,8 @@ import pytest
 
 from operations.node.model import proof, verify
 from operations.node.unit import old_images
-from operations.shapes.model import Place
 from operations.verbs.report import pruned_lines, verify_table
+from operations.wire.model import Place
 from tests.lab import model
 from tests.node.models import FOLDER, make
 

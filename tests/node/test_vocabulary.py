@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from operations import judging
+from operations import recipe_lint
 from operations.node.image import vocabulary
 from operations.plan.lint.subject import FOLDER
 
@@ -194,7 +194,7 @@ def test_an_image_is_asked_once_by_the_first_name_under_which_it_is_here(
     monkeypatch.setenv("DOUBLE_IMAGE", str(tree(tmp_path / "image", TREE)))
     monkeypatch.setattr(vocabulary, "KEPT", tmp_path / "kept")
     names = ["tandem/engine:2", "tandem/engine:1"]
-    found: Any = vocabulary.main(names, judging.script("vllm"))
+    found: Any = vocabulary.main(names, recipe_lint.script("vllm"))
     assert found["version"] == "1.2.3" and found["flags"]["port"] == {"takes": "int"}
     assert found["asked"] == "tandem/engine:1"
     assert vocabulary.main(names, "raise SystemExit('asked again')") == found

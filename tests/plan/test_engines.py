@@ -35,7 +35,7 @@ def test_no_code_that_all_share_names_an_engine() -> None:
 def test_what_an_engine_says_of_its_flags_fits_together() -> None:
     for name, runs in ENGINES.items():
         owned = runs.OWNED.keys()
-        assert {*runs.FOLLOWS, *runs.TAKES, *runs.COUNTED, runs.SPLIT} <= owned, name
+        assert {*runs.IGNORED_FOREIGN_FLAGS, *runs.TAKES, *runs.COUNTED, runs.SPLIT} <= owned, name
         assert not owned & {*runs.SAME, *runs.SHORT}, name
         assert bool(runs.EXECUTORS) == ("cluster" in runs.TOPOLOGIES) and set(runs.EXECUTORS) <= set(get_args(Executor))
         assert all(metric.startswith(runs.METRICS) for metric in runs.PANELS.values()), name

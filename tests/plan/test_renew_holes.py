@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from operations.plan.holes import advisory
-from operations.plan.holes.advisory import Advisory
+from operations.plan.advisories import advisory
+from operations.plan.advisories.advisory import Advisory
 from operations.verbs import renew_holes
 
 NEW: dict[str, Any] = {

@@ -19,8 +19,8 @@ from operations.plan.fabric import fabric_files, rails_of
 from operations.plan.monitoring import targets
 from operations.plan.nodes import Node
 from operations.plan.plan import Plan
-from operations.shapes.doctor import HeardFrame
-from operations.shapes.fabric import Links
+from operations.wire.doctor import HeardFrame
+from operations.wire.fabric import Links
 from tests.plan.samples import engine_of, knobs, nodes, plan, ring_plan, survey
 from tests.plan.samples import ring as ring_of
 

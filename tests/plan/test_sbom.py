@@ -14,7 +14,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from operations.plan.formats import load_recipe
 from operations.plan.images import engine_image, proxy_image
 from operations.plan.sbom import document
-from operations.shapes.model import ModelFile
+from operations.wire.model import ModelFile
 from tests.plan.samples import ROOT, knobs
 
 SCRIPT = ROOT / "files/sbom/packages.py"

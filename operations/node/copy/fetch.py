@@ -21,7 +21,7 @@ from operations.node.copy.meter import Meter
 from operations.node.copy.source import Busy, Source
 from operations.node.copy.swarm import STREAMS, UPLOADS, Swarm, Task
 from operations.node.image import layers
-from operations.shapes.model import Copied, ModelFile, Worker
+from operations.wire.model import Copied, ModelFile, Worker
 
 CHUNK = 1 << 20
 

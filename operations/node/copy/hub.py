@@ -20,7 +20,7 @@ from operations.node.copy.meter import Meter
 from operations.node.copy.silence import SILENCE_S, Silence, received
 from operations.node.model import mend, proof
 from operations.paths import DOWNLOAD
-from operations.shapes.model import Copied, ModelFile
+from operations.wire.model import Copied, ModelFile
 
 #: How it is begun, and how again where it stood still: hf-xet below 1.5.3 was seen to stop for ever (huggingface_hub
 #: #4520), and without it files come over plain HTTP.

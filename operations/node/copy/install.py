@@ -15,7 +15,7 @@ from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
 from operations.node.model import mend, proof
 from operations.node.model.folders import source_snapshot
-from operations.shapes.model import Copied, ModelFile
+from operations.wire.model import Copied, ModelFile
 
 #: Files that are taken from a folder at once: the disk is busy while a hash is computed.
 AT_ONCE = 4

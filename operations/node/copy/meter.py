@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from operations.shapes.model import Copied
+from operations.wire.model import Copied
 
 #: Seconds over which a rate is taken: what comes now, not what has come on the average.
 WINDOW_S = 10

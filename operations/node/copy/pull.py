@@ -16,7 +16,7 @@ from operations.node import beats
 from operations.node.commands import docker_inspect, docker_root
 from operations.node.copy.meter import Meter
 from operations.node.copy.silence import Silence, received, written
-from operations.shapes.model import Copied
+from operations.wire.model import Copied
 
 #: Seconds in which nothing of the image comes or is unpacked, which takes minutes without a byte from outside.
 SILENCE_S = 120

@@ -20,7 +20,7 @@ from operations.node import beats
 from operations.node.copy import source
 from operations.node.image import layers
 from operations.node.model import proof
-from operations.shapes.model import Ready
+from operations.wire.model import Ready
 
 
 def main(

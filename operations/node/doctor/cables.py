@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 from operations.node.commands import output
 from operations.node.network import links
-from operations.shapes.doctor import Cables, HeardFrame
+from operations.wire.doctor import Cables, HeardFrame
 
 #: IEEE 802's first ethertype for experiments within one site. Switches flood the frame, nobody else takes it.
 ETHERTYPE = 0x88B5

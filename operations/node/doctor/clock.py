@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from operations.node.commands import output
-from operations.shapes.doctor import ClockService, Now
+from operations.wire.doctor import ClockService, Now
 
 #: Programs that keep a clock; a system has one of them.
 SERVICES = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp", "ntpd", "openntpd")

@@ -11,8 +11,8 @@ from typing import Any
 from operations.node.commands import docker_root, output
 from operations.node.doctor import reading
 from operations.paths import ETC, VAR
-from operations.shapes import Json
-from operations.shapes.doctor import Disk, DiskHealth, Health, Room
+from operations.wire import Json
+from operations.wire.doctor import Disk, DiskHealth, Health, Room
 
 #: Where Tandem and Docker write, besides the model store.
 PLACES = ("/", VAR, ETC)

@@ -21,8 +21,8 @@ from operations.node.machine import gpu
 from operations.node.unit import services
 from operations.node.unit.services import unit_states
 from operations.paths import ENGINE
-from operations.shapes import Json
-from operations.shapes.doctor import Gpu, GpuLoad
+from operations.wire import Json
+from operations.wire.doctor import Gpu, GpuLoad
 
 #: Seconds of load that are looked at, and that a start of Python and CUDA in a container may take.
 LOOK_S = 3

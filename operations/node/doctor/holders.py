@@ -7,7 +7,7 @@ from pathlib import Path
 from operations.node.commands import own_containers, read
 from operations.node.look.survey import listeners
 from operations.node.machine import gpu
-from operations.shapes.doctor import Holders
+from operations.wire.doctor import Holders
 
 
 def main(watched: list[int]) -> Holders:

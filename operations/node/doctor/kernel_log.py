@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterable
 
-from operations.shapes.doctor import KernelEvent, KernelLog
+from operations.wire.doctor import KernelEvent, KernelLog
 
 #: How far back.
 SINCE = "-24 hours"

@@ -14,7 +14,7 @@ from operations.node.door import certificate
 from operations.node.login import expand
 from operations.node.machine import gpu, heat
 from operations.node.network import links
-from operations.shapes.doctor import DoctorLook
+from operations.wire.doctor import DoctorLook
 
 #: Seconds for all topics together; the longest, a container, has 60.
 PATIENCE_S = 100.0

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from operations.node.commands import read
-from operations.shapes.doctor import MemoryGib
+from operations.wire.doctor import MemoryGib
 
 PROC = Path("/proc")
 KIB_OF_GIB = 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from operations.node.commands import output, read
 from operations.node.network import links
-from operations.shapes.doctor import PcieLink, Port
+from operations.wire.doctor import PcieLink, Port
 
 
 def main() -> dict[str, Port]:

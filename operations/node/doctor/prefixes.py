@@ -8,7 +8,7 @@ from http.client import HTTPException
 
 from operations.node.look.bench_facts import sums
 from operations.node.unit import services
-from operations.shapes.doctor import Prefix
+from operations.wire.doctor import Prefix
 
 #: Seconds for an engine to say it: it may be busy.
 PATIENCE_S = 10

@@ -10,7 +10,7 @@ import time
 
 from operations.node import beats
 from operations.node.commands import output
-from operations.shapes.doctor import Rdma
+from operations.wire.doctor import Rdma
 
 TOOL = "ib_write_bw"
 #: Seconds that one try may take besides its own time.

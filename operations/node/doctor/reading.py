@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from operations.shapes.doctor import Reading
+from operations.wire.doctor import Reading
 
 BLOCK = 4 << 20
 #: Whichever comes first ends it.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.image import container
-from operations.shapes import Json
-from operations.shapes.doctor import Nccl, Software
+from operations.wire import Json
+from operations.wire.doctor import Nccl, Software
 
 DMI = Path("/sys/class/dmi/id")
 #: Docker's own packages and Ubuntu's.

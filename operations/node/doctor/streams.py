@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 from operations.node import beats
-from operations.shapes.doctor import Stream, Streams
-from operations.shapes.fabric import Way
+from operations.wire.doctor import Stream, Streams
+from operations.wire.fabric import Way
 
 #: One core does not fill a rail of 100 Gbit/s.
 CONNECTIONS = 4

@@ -15,7 +15,7 @@ from pathlib import Path
 from operations import paths
 from operations.node.door import authority as signing
 from operations.node.door.proxy import LOADED
-from operations.shapes.look import Certificate, CertificateLeft
+from operations.wire.look import Certificate, CertificateLeft
 
 #: What HAProxy reads: the key, its certificate, and those that vouch for it; and the key beside it.
 FOLDER = Path(paths.TLS)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from operations.node.door.speaking import opened
-from operations.shapes.unit import Drained
+from operations.wire.unit import Drained
 
 #: Seconds for a word with HAProxy or with a LiteLLM's pulse.
 WORD_S = 5.0

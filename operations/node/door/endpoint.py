@@ -7,7 +7,7 @@ from pathlib import Path
 from operations.node.door import certificate
 from operations.node.unit import services
 from operations.paths import PAGE, PROXY, PROXY_KEY
-from operations.shapes.unit import Endpoint
+from operations.wire.unit import Endpoint
 
 
 def main() -> Endpoint:

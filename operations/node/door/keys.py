@@ -16,7 +16,7 @@ from pathlib import Path
 
 from operations.node.unit import services
 from operations.paths import CLIENT_KEYS, KEYS_USED, LITELLM, folder_of
-from operations.shapes.keys import Key, KeyRow, Keys, KeysTold, NewKey, Use
+from operations.wire.keys import Key, KeyRow, Keys, KeysTold, NewKey, Use
 
 #: What the proxy reads, beside its own key.
 KEYS = Path(CLIENT_KEYS)

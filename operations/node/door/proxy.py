@@ -8,8 +8,8 @@ from pathlib import Path
 from operations.node.commands import docker_inspect, read
 from operations.node.door import drained
 from operations.paths import ADMIN, LITELLM, PAGE, PROXY_KEY, PROXY_LOADED
-from operations.shapes import Json
-from operations.shapes.look import ProxyState
+from operations.wire import Json
+from operations.wire.look import ProxyState
 
 LOADED = Path(PROXY_LOADED)
 KEY = Path(PROXY_KEY)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from http.client import HTTPException
 
 from operations.node.engine.probe import ask
-from operations.shapes.unit import Compared
+from operations.wire.unit import Compared
 
 #: What is asked: an adapter may be about one of them alone, or about its form.
 PROMPTS = (

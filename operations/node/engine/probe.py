@@ -13,8 +13,8 @@ from pathlib import Path
 
 from operations.node.door import certificate
 from operations.node.unit import brief
-from operations.shapes import Json
-from operations.shapes.unit import Probed, Question
+from operations.wire import Json
+from operations.wire.unit import Probed, Question
 
 #: What an engine is asked that is asked nothing else: a token.
 CHAT: Question = {

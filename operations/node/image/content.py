@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 
 from operations.node.commands import docker_inspect
-from operations.shapes import Json
-from operations.shapes.model import Identity
+from operations.wire import Json
+from operations.wire.model import Identity
 
 
 def image_states(names: Sequence[str]) -> dict[str, Identity]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from operations.node.commands import docker_inspect, read
 from operations.node.image import container, remembered
 from operations.paths import VAR
-from operations.shapes import Json
-from operations.shapes.model import GpuTold, GpuTrial
+from operations.wire import Json
+from operations.wire.model import GpuTold, GpuTrial
 
 KEPT = Path(VAR) / "gpu-trials"
 #: All GPUs of a node, as NVIDIA's toolkit names them in its CDI specification.

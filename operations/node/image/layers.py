@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from operations.node.commands import docker_inspect, output, read
-from operations.shapes import Json
+from operations.wire import Json
 
 CHUNK = 1 << 20
 

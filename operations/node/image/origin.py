@@ -8,7 +8,7 @@ from pathlib import Path
 from operations.node.image import archive
 from operations.node.image.content import image_states
 from operations.paths import VAR
-from operations.shapes.model import ImageState
+from operations.wire.model import ImageState
 
 #: Which archive each local name was loaded from.
 LOADED = Path(VAR) / "images"

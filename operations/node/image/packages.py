@@ -10,7 +10,7 @@ from typing import cast
 from operations.node.image import container, remembered
 from operations.node.image.content import image_states
 from operations.paths import VAR
-from operations.shapes.model import Identity, Packages
+from operations.wire.model import Identity, Packages
 
 KEPT = Path(VAR) / "packages"
 #: Seconds; a large image lists its packages in two.

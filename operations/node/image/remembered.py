@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from operations.shapes import Json
+from operations.wire import Json
 
 
 def read(folder: Path, image_id: str) -> Json:

@@ -11,7 +11,7 @@ from typing import cast
 from operations.node.commands import docker_inspect
 from operations.node.image import remembered
 from operations.paths import VAR
-from operations.shapes.model import Vocabulary
+from operations.wire.model import Vocabulary
 
 KEPT = Path(VAR) / "vocabularies"
 #: What files/engine/vocabulary.py prints now; an image that has told something else is asked anew.

@@ -19,8 +19,8 @@ from operations.node.image.content import content_id
 from operations.node.machine import gpu, heat
 from operations.node.unit import served, services
 from operations.paths import ENGINE, PROXY
-from operations.shapes.bench import BenchFacts, Deployment, NodeState
-from operations.shapes.unit import UnitState
+from operations.wire.bench import BenchFacts, Deployment, NodeState
+from operations.wire.unit import UnitState
 
 #: A counter of ours -> the engine's, from the newest name to the oldest, without the `_total` that prometheus_client
 #: puts behind counters (operations/plan/engines).

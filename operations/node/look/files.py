@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from operations.shapes.look import FileState
+from operations.wire.look import FileState
 
 
 def main(paths: Iterable[str], folders: Iterable[str] = (), contents: bool = False) -> dict[str, FileState]:

@@ -15,8 +15,8 @@ from operations.node.network import links, office, walls
 from operations.node.secret import modes, secrets
 from operations.node.unit import alone, served, services
 from operations.paths import folder_of, unit_file
-from operations.shapes.look import Look, SecretFolder
-from operations.shapes.model import ModelState, Place
+from operations.wire.look import Look, SecretFolder
+from operations.wire.model import ModelState, Place
 
 
 def main(

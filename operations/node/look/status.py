@@ -25,7 +25,7 @@ from operations.paths import (
     WALLS,
     folder_of,
 )
-from operations.shapes.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
+from operations.wire.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
 ANSWER_S = 2.5

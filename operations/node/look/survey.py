@@ -27,10 +27,10 @@ from operations.node.monitoring import monitors
 from operations.node.network import claimed, firewall, links, netplan, walls
 from operations.node.secret import modes
 from operations.paths import ETC, PROGRAMS, SLICE
-from operations.shapes import Json
-from operations.shapes.look import Free, Listener, LookArguments, Memory, Survey
-from operations.shapes.model import Hub, Layout, ModelSource, ModelState, Place
-from operations.shapes.unit import Receiver
+from operations.wire import Json
+from operations.wire.look import Free, Listener, LookArguments, Memory, Survey
+from operations.wire.model import Hub, Layout, ModelSource, ModelState, Place
+from operations.wire.unit import Receiver
 
 
 def main(

@@ -7,8 +7,8 @@ from typing import cast
 
 from operations.node.commands import output
 from operations.node.machine import on_gpu
-from operations.shapes.doctor import Gpu, GpuProcess, Gpus
-from operations.shapes.look import Clocks
+from operations.wire.doctor import Gpu, GpuProcess, Gpus
+from operations.wire.look import Clocks
 
 #: What is asked, and under which name it is told. A GB10 says [N/A] to memory and to the power limit: not asked.
 FIELDS = {

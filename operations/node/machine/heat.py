@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from operations.node.commands import read
-from operations.shapes.doctor import Heat, Zone
+from operations.wire.doctor import Heat, Zone
 
 ZONES = Path("/sys/class/thermal")
 

@@ -12,7 +12,7 @@ import struct
 from pathlib import Path
 
 from operations.node.login import expand
-from operations.shapes.model import Audit, Module
+from operations.wire.model import Audit, Module
 
 #: Types that are nobody's quantisation, as safetensors names them.
 PLAIN = frozenset(("F64", "F32", "BF16", "F16", "I64", "I32", "I16", "U32", "BOOL"))

@@ -8,8 +8,8 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
-from operations.shapes import Json
-from operations.shapes.model import Layout
+from operations.wire import Json
+from operations.wire.model import Layout
 
 #: Names under which configurations say how many layers for multi-token prediction there are.
 _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")

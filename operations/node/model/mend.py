@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from operations.node.model import proof
-from operations.shapes.model import Mended
+from operations.wire.model import Mended
 
 
 def main(store: str, folder: str, revision: str, kind: str = "model") -> Mended:

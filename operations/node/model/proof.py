@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from operations import paths
-from operations.shapes.model import ModelFile, ModelState
+from operations.wire.model import ModelFile, ModelState
 
 #: Where the stamps of files whose content was proven are kept.
 PROVEN = Path(paths.PROVEN)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from operations.node.login import expand
 from operations.node.model import proof
-from operations.shapes.model import ModelVerified, Place, Verified
+from operations.wire.model import ModelVerified, Place, Verified
 
 
 def main(store: str, models: Sequence[Place], deep: bool = False) -> Verified:

@@ -15,7 +15,7 @@ from operations.node.commands import read
 from operations.node.monitoring.monitors import OPENER, address_of
 from operations.node.unit import cause, services
 from operations.paths import ALERTMANAGER, folder_of
-from operations.shapes.unit import AlarmTold
+from operations.wire.unit import AlarmTold
 
 RECEIVERS = Path(folder_of(ALERTMANAGER)) / "receivers.json"
 #: Seconds after which the alarm is over, and those who receive it are told so.

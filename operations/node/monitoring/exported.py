@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from operations.paths import EXPORTER, folder_of
-from operations.shapes.monitoring import Exported
+from operations.wire.monitoring import Exported
 
 SETTINGS = Path(f"{folder_of(EXPORTER)}/exporter.json")
 

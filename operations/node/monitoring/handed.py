@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from operations import paths
-from operations.shapes.page import Taken
+from operations.wire.page import Taken
 
 #: It is there where a page is.
 PAGE = Path(f"{paths.folder_of(paths.PAGE)}/page.json")

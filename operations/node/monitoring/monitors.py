@@ -15,7 +15,7 @@ from pathlib import Path
 
 from operations.node.commands import read
 from operations.paths import ALERTMANAGER, PROMETHEUS, SYSTEMD, VAR
-from operations.shapes.unit import Receiver
+from operations.wire.unit import Receiver
 
 UNITS = (PROMETHEUS, ALERTMANAGER)
 PROGRAMS = Path("/usr/bin")

@@ -8,7 +8,7 @@ import struct
 import time
 from contextlib import suppress
 
-from operations.shapes.fabric import Claimed
+from operations.wire.fabric import Claimed
 
 #: Seconds between two questions, and those of listening: VRRP's usual pace is one a second.
 PAUSE_S, LISTEN_S = 0.3, 1.3

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from operations.node.commands import output, read
 from operations.node.network.links import NET
-from operations.shapes.fabric import Links, Office, Shut, Tried
+from operations.wire.fabric import Links, Office, Shut, Tried
 
 UFW = Path("/etc/ufw/ufw.conf")
 #: Of rules and connections of which nothing was to be said when they were last tried: a try costs a second or two.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from operations.node.commands import output, read
 from operations.paths import ARP
-from operations.shapes.fabric import Links, Office
+from operations.wire.fabric import Links, Office
 
 NET = Path("/sys/class/net")
 CONF = Path("/proc/sys/net/ipv4/conf")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.commands import read
-from operations.shapes import Json
-from operations.shapes.fabric import NetplanEntry, Selected
+from operations.wire import Json
+from operations.wire.fabric import NetplanEntry, Selected
 
 try:
     # Not of the standard library: netplan's own package brings it.

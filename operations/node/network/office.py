@@ -8,7 +8,7 @@ from pathlib import Path
 
 from operations.node.commands import read
 from operations.paths import ADDRESS, AT_OFFICE, OFFICE_KNOWN, OFFICE_RUN, folder_of
-from operations.shapes.fabric import OfficeState
+from operations.wire.fabric import OfficeState
 
 RUN, KNOWN = Path(OFFICE_RUN), Path(OFFICE_KNOWN)
 #: keepalived's, which had the others' addresses itself before nodes told each other.

@@ -15,7 +15,7 @@ from contextlib import suppress
 from operations.node.commands import output
 from operations.node.network import firewall
 from operations.node.network.claimed import question
-from operations.shapes.fabric import FabricTold
+from operations.wire.fabric import FabricTold
 
 #: Seconds that connections may take longer than frames: the other node's proof may begin later than this one's.
 GRACE_S = 5.0

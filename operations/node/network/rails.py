@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from operations.paths import VAR
-from operations.shapes.fabric import FabricTold
+from operations.wire.fabric import FabricTold
 
 #: Seconds until the old files come back by themselves, unless the deploy says that it still reaches the node.
 GUARD_S = 60

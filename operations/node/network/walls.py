@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from operations.paths import WALLS_SCRIPT
-from operations.shapes.look import Standing, Walls
+from operations.wire.look import Standing, Walls
 
 #: Where nft looks for control groups, whatever is mounted elsewhere.
 CGROUPS = Path("/sys/fs/cgroup")

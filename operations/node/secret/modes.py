@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from operations.paths import ETC, VAR
-from operations.shapes.look import Modes, SecretFolder
+from operations.wire.look import Modes, SecretFolder
 
 #: Below these a deploy puts modes right itself; whatever is above them is the owner's.
 OWN = (ETC, VAR)

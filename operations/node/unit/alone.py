@@ -7,7 +7,7 @@ from pathlib import Path
 
 from operations.node.commands import read
 from operations.paths import ALONE, ALONE_SINCE
-from operations.shapes.unit import Alone
+from operations.wire.unit import Alone
 
 DROP_IN = Path(ALONE)
 SINCE = Path(ALONE_SINCE)

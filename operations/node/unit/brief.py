@@ -9,7 +9,7 @@ from operations.node.commands import output, read
 from operations.node.unit import cause
 from operations.node.unit.services import unit_states
 from operations.paths import run_folder
-from operations.shapes.unit import UnitLook
+from operations.wire.unit import UnitLook
 
 #: Lines that are looked through for the one that says why: a few starts of an engine.
 STARTS = 1500

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from operations.node.commands import output
-from operations.shapes.unit import UnitState
+from operations.wire.unit import UnitState
 
 #: A line that says why, the most telling kind first; of several the last one counts.
 KINDS = (

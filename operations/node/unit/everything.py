@@ -11,7 +11,7 @@ from pathlib import Path
 from operations.node.commands import docker_inspect, output
 from operations.node.login import expand
 from operations.paths import ETC, FABRIC, PROVEN, VAR
-from operations.shapes.unit import Everything, Thing
+from operations.wire.unit import Everything, Thing
 
 _OURS = r"tandem/\w+:[0-9a-f]{12}"
 #: What ETC and VAR are, in an owner's words.

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 
 from operations.node.commands import output
-from operations.shapes.unit import Journal
+from operations.wire.unit import Journal
 
 #: Characters of a line that are looked at, and seconds of computing for one pattern on one line.
 LINE, SECONDS = 4_000, 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from operations.node.commands import docker_inspect, output, read
 from operations.node.unit import served
 from operations.paths import ENGINE, PROXY, folder_of
-from operations.shapes.unit import OldImage, OldImages
+from operations.wire.unit import OldImage, OldImages
 
 #: Where the units' docker commands are; the image that one names is needed, also while the unit is down.
 COMMANDS = tuple(f"{folder_of(unit)}/run.sh" for unit in (ENGINE, PROXY))

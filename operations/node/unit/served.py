@@ -9,7 +9,7 @@ from pathlib import Path
 from operations.node.commands import read
 from operations.node.image import origin
 from operations.paths import VAR
-from operations.shapes.plans import Served, ServedTold
+from operations.wire.plans import Served, ServedTold
 
 PLACE = Path(VAR) / "served.json"
 #: Plans that are remembered.

@@ -22,8 +22,8 @@ from operations.paths import (
     SYSTEMD,
     folder_of,
 )
-from operations.shapes import Json
-from operations.shapes.unit import Services, UnitState
+from operations.wire import Json
+from operations.wire.unit import Services, UnitState
 
 #: In the order in which people are told of them.
 UNITS = (ENGINE, ADDRESS, PROXY, *LITELLM, *PROGRAMS)

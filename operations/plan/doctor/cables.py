@@ -8,8 +8,8 @@ from itertools import combinations
 
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
 from operations.plan.nodes import port_of
-from operations.shapes.doctor import Cables
-from operations.shapes.fabric import Link, Links
+from operations.wire.doctor import Cables
+from operations.wire.fabric import Link, Links
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:

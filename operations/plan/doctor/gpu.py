@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
-from operations.shapes.doctor import Gpu, GpuLoad
+from operations.wire.doctor import Gpu, GpuLoad
 
 #: SM clock under load: 2,281 MHz [J] to about 2,400 [K] where all is well, 500 to 850 where power is held back [J, K];
 #: an owner's own limit (nvidia-smi -lgc) is seldom below 2,000.

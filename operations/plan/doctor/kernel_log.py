@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from operations.plan.doctor.gpu import CAP
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
-from operations.shapes.doctor import KernelEvent
+from operations.wire.doctor import KernelEvent
 
 #: Xids that a program causes (NVIDIA's catalogue of Xids); the others are the driver's or the hardware's.
 OF_PROGRAMS = {"13", "31", "43", "45"}

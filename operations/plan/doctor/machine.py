@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
-from operations.shapes.doctor import Disk, DiskHealth, Holders, MemoryGib
+from operations.wire.doctor import Disk, DiskHealth, Holders, MemoryGib
 
 #: Swap in use that is no leftover, in GiB.
 SWAPPING_GIB = 1.0

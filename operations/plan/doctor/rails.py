@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
-from operations.shapes.doctor import Measured, Port
-from operations.shapes.fabric import Link
+from operations.wire.doctor import Measured, Port
+from operations.wire.fabric import Link
 
 #: Mbit/s of a GB10's port, and the least with which a cluster is worth it.
 FULL_MBIT, LEAST_MBIT = 200_000, 100_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, overload
 
 from operations.plan.absence import Absence
-from operations.shapes.doctor import (
+from operations.wire.doctor import (
     Cables,
     ClockService,
     Disk,
@@ -24,8 +24,8 @@ from operations.shapes.doctor import (
     Skew,
     Software,
 )
-from operations.shapes.fabric import Links
-from operations.shapes.look import CertificateLeft
+from operations.wire.fabric import Links
+from operations.wire.look import CertificateLeft
 
 #: The service suffers from it, or will.
 BAD = "bad"

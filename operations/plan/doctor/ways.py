@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_interface
 
-from operations.shapes.fabric import Links, Way
+from operations.wire.fabric import Links, Way
 
 
 def between(one: Links, other: Links) -> list[Way]:

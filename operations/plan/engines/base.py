@@ -97,7 +97,7 @@ class Engine(Protocol):
     #: How it is called in a container, where a recipe does not call it otherwise.
     PROGRAM: tuple[str, ...]
     #: What LiteLLM calls engines of its kind, in front of a model's name.
-    PROXY: str
+    LITELLM_PREFIX: str
     #: What is asked of it, by what it is there for; it can't be proven to give any other kind of answer.
     QUESTIONS: Mapping[Answers, Question]
     #: Why that is so of another kind, where it is this engine's matter.
@@ -115,7 +115,7 @@ class Engine(Protocol):
     #: Flags (canonical names) that follow from the plan, each with what says it instead.
     OWNED: Mapping[str, str]
     #: Those among them that other tools' recipes may have: the plan's own stand in their place, and nothing is wrong.
-    FOLLOWS: Collection[str]
+    IGNORED_FOREIGN_FLAGS: Collection[str]
     #: Those among them that are followed by another number of words than one.
     TAKES: Mapping[str, int]
     #: The flag that says over how many GPUs the model is split, and those that count GPUs in other ways, the one for

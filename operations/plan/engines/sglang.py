@@ -67,7 +67,7 @@ class SgLang:
     TITLE = "SGLang"
     PROGRAM: tuple[str, ...] = ("sglang", "serve")
     #: LiteLLM has no way of SGLang's own; this is the one for any engine that speaks as OpenAI's does.
-    PROXY = "hosted_vllm"
+    LITELLM_PREFIX = "hosted_vllm"
     #: Its scheduler counts tokens after each step, a chunk of a prompt among them, where it is new enough for
     #: `realtime_tokens_total`; before that these gauges follow each chunk, and the histogram each token. Time and CPU
     #: that it counts as well go on in a scheduler that turns in vain.
@@ -111,7 +111,7 @@ class SgLang:
         "ssl-keyfile": "the proxy has the certificate",
         "config": "the recipe is the one place for flags",
     }
-    FOLLOWS: Collection[str] = (
+    IGNORED_FOREIGN_FLAGS: Collection[str] = (
         *("model", "download-dir", "host", "port", "served-model-name", "tp-size", "nnodes", "node-rank"),
         *("dist-init-addr", "enable-metrics"),
     )

@@ -19,7 +19,7 @@ from operations.plan.lint.subject import Subject
 from operations.plan.nodes import Node
 from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
 from operations.plan.refusal import Remark, nearest
-from operations.shapes import Json
+from operations.wire import Json
 
 OPTIONS = "extra-llm-api-config.yml"
 #: Without it /metrics is an empty list. Its TensorRT backend counts always, and does not know the option.
@@ -69,7 +69,7 @@ class TensorRtLlm:
 
     TITLE = "TensorRT-LLM"
     PROGRAM: tuple[str, ...] = ("trtllm-serve",)
-    PROXY = "hosted_vllm"
+    LITELLM_PREFIX = "hosted_vllm"
     #: A list of what each iteration of its executor has done since somebody asked last; idle it makes none.
     SIGNS = Signs("/metrics", r'"iter": ?\d+')
     QUESTIONS: Mapping[Answers, Question] = {}
@@ -90,7 +90,7 @@ class TensorRtLlm:
         "extra-llm-api-options": "`config` says it",
         "config": "`config` of the recipe says it",
     }
-    FOLLOWS: Collection[str] = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
+    IGNORED_FOREIGN_FLAGS: Collection[str] = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
     TAKES: Mapping[str, int] = {"served-model-name": 100}
     SHARE = ""
     SPLIT = "tp-size"

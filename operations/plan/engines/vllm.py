@@ -32,7 +32,7 @@ class Vllm:
 
     TITLE = "vLLM"
     PROGRAM: tuple[str, ...] = ("vllm", "serve")
-    PROXY = "hosted_vllm"
+    LITELLM_PREFIX = "hosted_vllm"
     #: The counters move with the first token of an answer and each later one; in the prefill of a long prompt only the
     #: gauges do, which its core tells after each step (0.32: scheduler.py's make_stats, recorded also without outputs).
     SIGNS = Signs(
@@ -71,7 +71,7 @@ class Vllm:
         "hf-token": "the knob `hub_token_file` says it",
         "config": "the recipe is the one place for flags",
     }
-    FOLLOWS: Collection[str] = (
+    IGNORED_FOREIGN_FLAGS: Collection[str] = (
         *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token"),
         *("distributed-executor-backend", "nnodes", "node-rank", "master-addr", "master-port", "headless"),
     )

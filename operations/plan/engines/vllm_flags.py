@@ -8,7 +8,7 @@ from typing import Literal
 
 from operations.plan.engines.named import Named, Place, by_name
 from operations.plan.recipe import MODEL, Answers, Flag, Kind, Recipe
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Flags with one name, and what that has to be.
 _NAMING: dict[str, Kind | Literal["file"]] = {

@@ -12,7 +12,7 @@ from operations.plan.formats.kinds import NoRecipe, kind
 from operations.plan.formats.loader import Loader
 from operations.plan.formats.source import read_text
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Keys that eugr's tool has and sparkrun has not, or reads for its sake.
 _EUGRS = ("name", "build_args", "solo_only", "cluster_only")

@@ -12,7 +12,7 @@ from operations.plan.formats.served_command import Served
 from operations.plan.formats.template import fill_like_format
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark, nearest
-from operations.shapes import Json
+from operations.wire import Json
 
 KEYS = (
     *("name", "recipe_version", "container", "command", "description", "model", "mods"),

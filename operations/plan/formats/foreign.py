@@ -18,7 +18,7 @@ from operations.plan.mods import folder_of, settle
 from operations.plan.recipe import OWNED_ENV, REPOSITORY, SERVED_NAME, Model, Needs, Recipe
 from operations.plan.refusal import Finding, Refusal, Remark
 from operations.plan.secret import instead, is_secret
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Minutes that a load may take when the recipe does not say: a first start with autotuning took 18 ([F]).
 LOAD_MINUTES = 30

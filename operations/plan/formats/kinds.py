@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from operations.plan.refusal import Finding, Refusal
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Each is a recipe's in some format: a file with none of them is no recipe, whatever else it has.
 _RECIPE = {"command", "container", "defaults", "engine", "flags", "image", "model", "recipe_version", "runtime"}

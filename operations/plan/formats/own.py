@@ -12,7 +12,7 @@ from operations.plan.mods import settle
 from operations.plan.recipe import Recipe, canonical, flag
 from operations.plan.refusal import Finding, Refusal
 from operations.plan.secret import instead, is_secret
-from operations.shapes import Json
+from operations.wire import Json
 
 #: What readers set, and no file may.
 _INTERNAL = (

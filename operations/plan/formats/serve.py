@@ -85,7 +85,7 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
         found.model = found.owned["model"]
     found.remarks += [_loose(extra.text) for extra in loose[1:]]
     found.remarks += parallel.remarks(runs, found.owned, found.spelt)
-    follows = sorted(name for name in found.owned if name in runs.FOLLOWS and name != "model")
+    follows = sorted(name for name in found.owned if name in runs.IGNORED_FOREIGN_FLAGS and name != "model")
     if follows:
         found.remarks.append(
             Remark(False, f"{', '.join(follows)}: from the knobs, not from the recipe", "nothing to do")
@@ -126,7 +126,7 @@ def _keep(engine: str, words: list[Word], found: Served) -> None:
             for word in words:
                 found.remarks += variables.undefined(word)
         # A value may be somebody's key: it is not shown.
-        if name not in runs.FOLLOWS and name not in runs.COUNTED and name != "revision":
+        if name not in runs.IGNORED_FOREIGN_FLAGS and name not in runs.COUNTED and name != "revision":
             found.remarks.append(Remark(True, f"`{written}`: {runs.OWNED[name]}", "remove it from the command"))
     elif is_secret(name, " ".join(kept.words)):
         problem = f"`{written}` gives a secret on the command line, where everybody can read it"

@@ -17,7 +17,7 @@ from operations.plan.formats.sparkrun_flags import CONSUMED, left_out, words
 from operations.plan.formats.template import fill
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Remark
-from operations.shapes import Json
+from operations.wire import Json
 
 _READ = (
     *("recipe_version", "sparkrun_version", "name", "description", "model", "model_revision", "runtime", "mods"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from operations.plan.refusal import Remark
-from operations.shapes import Json
+from operations.wire import Json
 
 _TEMPLATE = re.compile(r"(?<![${])\{(config|launch)\.([A-Za-z_]\w*)\}")
 

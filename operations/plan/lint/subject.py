@@ -11,8 +11,8 @@ from typing import cast
 
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
-from operations.shapes import Json
-from operations.shapes.model import Vocabulary
+from operations.wire import Json
+from operations.wire.model import Vocabulary
 
 FOLDER = Path(__file__).parents[3] / "files/vocabularies"
 Version = tuple[int, ...]

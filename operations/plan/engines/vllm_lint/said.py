@@ -9,7 +9,7 @@ from typing import Any
 from operations.plan.engines import vllm_flags
 from operations.plan.engines.base import size
 from operations.plan.lint.subject import Subject
-from operations.shapes import Json
+from operations.wire import Json
 
 #: Short names of flags that are configurations.
 _SHORT = {"compilation-config": "cc", "attention-config": "ac", "speculative-config": "sc"}

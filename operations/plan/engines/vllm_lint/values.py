@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations.plan.recipe import Flag
-from operations.shapes.model import FlagFacts
+from operations.wire.model import FlagFacts
 
 #: What people write for nothing, and for yes and no.
 _NOTHING = ("none", "null", "nil", "undefined", "~")

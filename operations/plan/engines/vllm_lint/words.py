@@ -16,7 +16,7 @@ from operations.plan.lint.near import hint, slip
 from operations.plan.lint.subject import Subject
 from operations.plan.recipe import Flag
 from operations.plan.refusal import Remark
-from operations.shapes.model import FlagFacts, Vocabulary
+from operations.wire.model import FlagFacts, Vocabulary
 
 _OWN = "or it is one of this image's own"
 

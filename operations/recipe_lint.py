@@ -9,7 +9,7 @@ from pyinfra import logger
 from pyinfra.api.host import Host
 
 from operations.node.image import vocabulary as node_vocabulary
-from operations.plan import holes
+from operations.plan import advisories
 from operations.plan.engines import ENGINES
 from operations.plan.files import as_is
 from operations.plan.images import Image, engine_image, without_tag
@@ -18,8 +18,8 @@ from operations.plan.knobs import Knobs
 from operations.plan.recipe import Model, Recipe
 from operations.plan.refusal import Finding, Remark
 from operations.remote import ask, ask_or_none
-from operations.shapes.look import Survey
-from operations.shapes.model import ModelState, Vocabulary
+from operations.wire.look import Survey
+from operations.wire.model import ModelState, Vocabulary
 
 
 def errors(remarks: Any, name: str) -> list[Finding]:
@@ -75,10 +75,10 @@ def _weighed(model: Model, state: ModelState | None) -> Model:
     return model.model_copy(update={"weights_gib": weights / 2**30}) if weights and not model.weights_gib else model
 
 
-def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, Survey]) -> holes.Verdict:
+def known_holes(recipe: Recipe, knobs: Knobs, surveys: Mapping[str, Survey]) -> advisories.Verdict:
     """The verdict on what the plan would run, by what the nodes have told in their surveys, the head first."""
     head: Survey = next(iter(surveys.values())) if surveys else {}
     told = head.get("inside", {})
-    inside = {role: told[local] for role, local in holes.roles(recipe, knobs).items() if told.get(local)}
+    inside = {role: told[local] for role, local in advisories.roles(recipe, knobs).items() if told.get(local)}
     nodes = {name: survey.get("software", {}) for name, survey in surveys.items()}
-    return holes.judge(recipe, knobs, inside=holes.by_role(inside), nodes=nodes)
+    return advisories.judge(recipe, knobs, inside=advisories.by_role(inside), nodes=nodes)

@@ -15,10 +15,10 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from operations.plan.holes.advisory import REACH, number
+from operations.plan.advisories.advisory import REACH, number
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
-from operations.shapes.holes import Judgement, ReachTable
+from operations.wire.holes import Judgement, ReachTable
 
 #: Who has to be there, in words.
 WHO = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from operations.shapes import Json
+from operations.wire import Json
 
 
 class About(TypedDict):
@@ -17,7 +17,7 @@ class About(TypedDict):
 
 
 class Judgement(TypedDict, total=False):
-    """Who can reach a hole, and `when`: conditions by their names (CONDITIONS in operations/plan/holes/reach.py)."""
+    """Who can reach a hole, and `when`: conditions by their names (operations/plan/advisories/reach.py)."""
 
     who: str
     when: Json

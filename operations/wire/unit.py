@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes import Json
+from operations.wire import Json
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.
@@ -81,7 +81,7 @@ class Probed(TypedDict, total=False):
 
 
 class Judged(TypedDict):
-    """What is wrong with an engine's answer, or empty; `judged`: its words are (operations/node/engine/sense.py)."""
+    """Why an engine's answer is wrong, or empty; `judged`: its words are (operations/node/engine/answer_quality.py)."""
 
     problem: str
     judged: bool

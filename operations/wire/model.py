@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.
     from typing import NotRequired
 
-from operations.shapes import Json
+from operations.wire import Json
 
 
 class Place(TypedDict):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from operations.plan.advisories.advisory import by_package, normal
 from operations.plan.engines import ENGINES
-from operations.plan.holes.advisory import by_package, normal
 from operations.plan.images import ROOT, engine_image, proxy_image
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand
 
-from operations.placing import put_secrets_right
+from operations.managed_files import put_secrets_right
 from operations.run import Run, step
 
 

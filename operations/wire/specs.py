@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes.monitoring import Panel
-from operations.shapes.unit import Question
+from operations.wire.monitoring import Panel
+from operations.wire.unit import Question
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.

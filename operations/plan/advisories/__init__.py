@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from operations.plan.holes import reach
-from operations.plan.holes.advisory import CRITICAL, Advisory, by_package, normal
-from operations.plan.holes.parts import Inside, Part, every_part, roles
+from operations.plan.advisories import reach
+from operations.plan.advisories.advisory import CRITICAL, Advisory, by_package, normal
+from operations.plan.advisories.parts import Inside, Part, every_part, roles
 from operations.plan.knobs import Knobs
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding

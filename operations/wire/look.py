@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes import Json
-from operations.shapes.fabric import Claimed, Links, NetplanEntry, Office, OfficeState, Shut
-from operations.shapes.model import ImageState, Layout, ModelState, Place, Vocabulary
-from operations.shapes.unit import Alone, Services
+from operations.wire import Json
+from operations.wire.fabric import Claimed, Links, NetplanEntry, Office, OfficeState, Shut
+from operations.wire.model import ImageState, Layout, ModelState, Place, Vocabulary
+from operations.wire.unit import Alone, Services
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.

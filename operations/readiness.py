@@ -13,7 +13,7 @@ from pyinfra.api.host import Host
 
 from operations import rollback, units
 from operations.node.engine import adapters as node_adapters
-from operations.node.engine import probe, sense
+from operations.node.engine import answer_quality, probe
 from operations.node.unit import brief
 from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.engines import ENGINES
@@ -22,9 +22,9 @@ from operations.plan.recipe import Recipe
 from operations.plan.served_model import ServedModel
 from operations.remote import ask
 from operations.run import Run
-from operations.shapes.unit import Probed, Question
 from operations.waiting import Wait, waits_to_start
 from operations.watching import Watch, parts
+from operations.wire.unit import Probed, Question
 
 #: Seconds that one answer may take when the engine is warm.
 ANSWER_S = 60
@@ -68,7 +68,7 @@ def _proof(model: ServedModel, where: Host, watch: Watch) -> str:
     proof, url, recipe = model.recipe.proof, model.endpoints[where.name], model.recipe
     asked = (url, recipe.served_name, proof.reasoning, proof.text, ANSWER_S * 2, recipe.answers)
     deadline = time.monotonic() + WORDS_S
-    while (answer := ask(where, sense.main, *asked))["problem"] and not answer["judged"]:
+    while (answer := ask(where, answer_quality.main, *asked))["problem"] and not answer["judged"]:
         if time.monotonic() > deadline:
             return f"{where.name}: {url} gives tokens, and no sentence in {WORDS_S} s: {answer['problem']}"
         gevent.sleep(1)
@@ -101,7 +101,7 @@ def is_live(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether the engine of a model that runs on this node, be it the plan's or an older one, serves: at once, or when
     it can.
     """
-    runs = units.of(run.look(where), model.unit)
+    runs = units.unit_state(run.look(where), model.unit)
     url, name = runs.get("url") or model.endpoints[where.name], runs.get("model") or model.recipe.served_name
     answer = _probe(replace(Asked(model.recipe, model.unit, url), model=name), where)
     return bool(answer["ok"] or answer["listens"])

@@ -14,10 +14,10 @@ from pyinfra.operations.util.files import generate_color_diff
 from operations.node.look import files as node_files
 from operations.node.secret import modes
 from operations.paths import SECRETS
-from operations.patience import quietly
+from operations.patience import python_step
 from operations.plan.files import File
 from operations.remote import ask
-from operations.shapes.look import FileState
+from operations.wire.look import FileState
 
 
 def place(files: Sequence[File], present: dict[str, FileState], folder: str) -> Iterator[StringCommand]:
@@ -69,4 +69,4 @@ def put_secrets_right() -> FunctionCommand:
             raise RuntimeError(f"{left[0]}, and can't be put right")
         return True
 
-    return quietly(run)
+    return python_step(run)

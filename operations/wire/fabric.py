@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes import Json
+from operations.wire import Json
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.

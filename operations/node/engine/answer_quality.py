@@ -10,8 +10,8 @@ import urllib.error
 from http.client import HTTPException
 
 from operations.node.engine.probe import ask
-from operations.shapes import Json
-from operations.shapes.unit import Judged
+from operations.wire import Json
+from operations.wire.unit import Judged
 
 PROMPT = "In one sentence: why is the sky blue?"
 #: Tokens that are asked for; a reasoning model says something of its reasoning within them.

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from packaging.version import Version
 
-from operations.shapes.holes import About
+from operations.wire.holes import About
 
 FOLDER = Path(__file__).parents[3] / "files/holes"
 ADVISORIES, REACH, ABOUT = FOLDER / "advisories.jsonl", FOLDER / "reach.json", FOLDER / "about.json"

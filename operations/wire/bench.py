@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes.page import Taken
-from operations.shapes.plans import Served
-from operations.shapes.unit import Endpoint, UnitState
+from operations.wire.page import Taken
+from operations.wire.plans import Served
+from operations.wire.unit import Endpoint, UnitState
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from operations.shapes.fabric import Links
-from operations.shapes.look import CertificateLeft, Listener
+from operations.wire.fabric import Links
+from operations.wire.look import CertificateLeft, Listener
 
 if TYPE_CHECKING:
     # Python 3.10 has it not, and nothing here is looked at while a program runs.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from operations.shapes.model import Copied, Ready
-from operations.shapes.unit import LockLine
+from operations.wire.model import Copied, Ready
+from operations.wire.unit import LockLine
 
 
 class Line(Copied, LockLine, Ready, total=False):
