@@ -10,7 +10,8 @@ _sudo = True
 # --- What is served -------------------------------------------------------------------------------------------------
 
 # A name in files/recipes (`tandem recipes` lists them), or the path of a recipe: Tandem's, eugr's or sparkrun's.
-# The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md).
+# The default is the newest release that public runs on a GB10 prove ([N] in docs/sources.md). It takes four requests
+# at once, and more wait for their turn.
 recipe = "nemotron-3-super-nvfp4-auto"
 
 # How engines lie on nodes.
@@ -32,7 +33,7 @@ executor = "mp"
 #   nodes        those that it lies on, its first rank's first; without it solo has the head, all else all nodes
 #   memory_gib   what it may have of each of these nodes; models of one node that do not fit together are refused
 #   served_name  what clients call it, in place of the recipe's name
-# The first models are worth the most: where memory runs out, the last one of a node is killed first. For one run:
+# The first models are worth the most: when memory runs out, the guard ends the last model of that node. For one run:
 # `--data models.coder.topology=cluster`. More in docs/models.md.
 #
 #     models = {

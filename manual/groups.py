@@ -21,7 +21,7 @@ BEFORE = Group(
     "right and run the same again.",
     {
         "Reaching the nodes": (
-            *("operations/reach.py", "operations/run.py", "operations/reasons.py"),
+            *("operations/reach.py", "operations/given.py", "operations/run.py", "operations/reasons.py"),
             "operations/plan/absence.py",
         ),
         "Knobs": (
@@ -134,7 +134,7 @@ PROXY = Group(
 )
 SERVING = Group(
     "While it serves",
-    "Lines of the units' logs (`sudo journalctl -u tandem-canary`, and so on); `make status` quotes them where "
+    "Lines of the units' logs (`sudo journalctl -u tandem-canary`, and so on); `tandem status` quotes them where "
     "something does not serve.",
     {
         "The canary": ("files/canary/",),
@@ -151,27 +151,34 @@ VERBS = Group(
     "Verbs",
     "A verb that refuses has changed nothing.",
     {
-        "All of them": ("operations/verbs/report.py",),
-        "make key, keys, key-revoke": (
+        "All of them": (
+            *("operations/verbs/report.py", "operations/command/", "operations/verbs/everything.py"),
+            "operations/verbs/way.py",
+        ),
+        "tandem key, keys, key-revoke": (
             *("operations/verbs/key_words.py", "operations/plan/proxy_keys.py", "operations/node/door/keys.py"),
         ),
         "tandem init": ("operations/init/", "operations/verbs/init.py"),
-        "make recipes": ("operations/verbs/recipes.py", "operations/verbs/recipe_view.py", "operations/verbs/fetch.py"),
-        "make alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
-        "make down": ("operations/verbs/down.py",),
-        "make verify": ("operations/verbs/verify.py",),
-        "make audit and make sbom": (
+        "tandem recipes": (
+            "operations/verbs/recipes.py",
+            "operations/verbs/recipe_view.py",
+            "operations/verbs/fetch.py",
+        ),
+        "tandem alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
+        "tandem down": ("operations/verbs/down.py",),
+        "tandem verify": ("operations/verbs/verify.py",),
+        "tandem audit and tandem sbom": (
             *("operations/node/model/audit.py", "operations/verbs/sbom.py", "operations/node/image/packages.py"),
         ),
-        "make audit-security and make holes": ("operations/verbs/hole_table.py", "operations/verbs/renew_holes.py"),
-        "make bench": ("bench/", "operations/verbs/bench.py"),
-        "make advise": ("bench/advise/",),
-        "make report": ("bench/report/",),
+        "tandem audit-security, and make holes": ("operations/verbs/hole_table.py", "operations/verbs/renew_holes.py"),
+        "tandem bench": ("bench/", "operations/verbs/bench.py"),
+        "tandem advise": ("bench/advise/",),
+        "tandem report": ("bench/report/",),
     },
 )
 DOCTOR = Group(
     "The doctor",
-    "Rows of `make doctor`: what was seen, what it means, what helps.",
+    "Rows of `tandem doctor`: what was seen, what it means, what helps.",
     {
         "Cables": ("operations/plan/doctor/cables.py",),
         "Rails": ("operations/plan/doctor/rails.py",),
