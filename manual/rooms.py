@@ -66,7 +66,7 @@ PHASES = Room(
     "operations: phases",
     (
         *_all("operations", "engine", "fabric", "image", "lock", "model", "monitoring", "preflight", "prometheus"),
-        *_all("operations", "proxy", "recipe", "secrecy", "tls", "upkeep", "verify", "walls"),
+        *_all("operations", "proxy", "recipe", "secret_files", "tls", "upkeep", "verify", "walls"),
     ),
 )
 #: From the roof down, floor by floor.
@@ -90,7 +90,7 @@ HOUSE: tuple[list[Room], ...] = (
     [Room("operations: run", ("operations",))],
     [
         *_node("doctor"),
-        *(_room(f"operations.plan.{name}") for name in ("doctor", "holes")),
+        *(_room(f"operations.plan.{name}") for name in ("doctor", "advisories")),
         _room("bench"),
         _room("manual"),
     ],

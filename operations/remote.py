@@ -50,7 +50,7 @@ def programs() -> str:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for shared in ("__init__.py", "paths.py"):
             archive.write(package / shared, f"operations/{shared}")
-        for file in sorted(each for room in ("node", "shapes") for each in (package / room).rglob("*.py")):
+        for file in sorted(each for room in ("node", "wire") for each in (package / room).rglob("*.py")):
             archive.write(file, f"operations/{file.relative_to(package)}")
     return _Line(base64.b64encode(buffer.getvalue()).decode() + "\n")
 
