@@ -23,11 +23,13 @@ class Asked:
         if level:
             self.request.remember(level)
         self.words = asyncio.Queue[Callable[[], None]]()
+        self.is_asked = False
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
         self.suspects.current.set(self.request)
         async with self.suspects.asking(self.address):
+            self.is_asked = True
             (await self.words.get())()
 
     async def breaks(self) -> int:
@@ -56,8 +58,13 @@ def bodies(*names: str) -> tuple[bytes, ...]:
     return tuple(f"{name} {next(_numbers)}".encode() for name in names)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
 def run(events: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(events, 10))
+    asyncio.run(asyncio.wait_for(events, 60))
 
 
 @pytest.mark.parametrize("first", ["slow", "next"])
@@ -67,15 +74,19 @@ def test_one_that_is_asked_beside_a_slow_one_is_not_blamed_for_it(suspects: Any,
     async def events() -> None:
         slow, following = bodies("slow", "next")
         asked = {"slow": Asked(suspects, slow, "one", suspects.ONCE)}
-        await asyncio.sleep(0.05)
+        await until(lambda: asked["slow"].is_asked)
+        # Its own turn is longer than this test.
+        suspects.TURN_S = 60
         asked["next"] = Asked(suspects, following, "one", suspects.ONCE)
-        await asyncio.sleep(0.3)
+        await until(lambda: asked["next"].is_asked)
         assert asked["slow"].request.is_late and asked["next"].request.has_turn
         second = {"slow": "next", "next": "slow"}[first]
         assert await asked[first].breaks() == suspects.TWICE
         assert await asked[second].breaks() == suspects.TWICE
         assert suspects._late["one"] == suspects._under_way["one"] == 0
+        suspects.TURN_S = 0.2
         alone = Asked(suspects, slow, "two")
+        await until(lambda: alone.is_asked)
         await asyncio.sleep(0.3)
         waits = Asked(suspects, following, "two")
         await asyncio.sleep(0.1)
@@ -91,8 +102,7 @@ def test_a_slow_one_is_blamed_where_no_other_suspect_is_asked(suspects: Any) -> 
     async def events() -> None:
         (slow, beside) = bodies("slow", "beside")
         asked, other = Asked(suspects, slow, "three", suspects.ONCE), Asked(suspects, beside, "three")
-        await asyncio.sleep(0.3)
-        assert asked.request.is_late
+        await until(lambda: asked.request.is_late and other.is_asked)
         assert await asked.breaks() == suspects.KNOWN
         # It was asked before, and hears of it behind that.
         assert await other.breaks() == 0
@@ -104,11 +114,11 @@ def test_an_engine_that_has_started_anew_is_another_one(suspects: Any) -> None:
     async def events() -> None:
         known, fresh = bodies("known", "fresh")
         asked = Asked(suspects, known, "four", suspects.ONCE)
-        await asyncio.sleep(0.05)
+        await until(lambda: asked.is_asked)
         assert await asked.breaks() == suspects.KNOWN
         await asyncio.sleep(0.05)
         later = Asked(suspects, fresh, "four")
-        await asyncio.sleep(0.05)
+        await until(lambda: later.is_asked)
         assert await later.breaks() == suspects.ONCE and later.request.deaths == 1
 
     run(events())
