@@ -140,6 +140,8 @@ async def answer(question: Question) -> AsyncIterator[tuple[aiohttp.ClientRespon
         tried.add(url)
         has_asked()
         async with _counted(question.model, engine):
+            # Who has waited for its turn may be known by now: the same was asked by another client.
+            _judge()
             try:
                 response = await session().post(url, data=question.body, headers={"Content-Type": question.kind})
             except AWAY as error:

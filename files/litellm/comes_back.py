@@ -35,8 +35,10 @@ def gone(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
+    was_gone = False
     try:
         while not await lives():
+            was_gone = True
             since = _since(address)
             if since is None:
                 shared.marks.put(int(time.monotonic() * 1000), b"gone", address.encode())
@@ -47,7 +49,8 @@ async def _watch(address: str, lives: Callable[[], Awaitable[bool]]) -> None:
         since = _since(address)
         if since is not None:
             shared.marks.put(0, b"gone", address.encode())
-            if (took := time.monotonic() - since) >= LOADS_S:
+            # Since when is another LiteLLM's word, which may not have seen it come back.
+            if was_gone and (took := time.monotonic() - since) >= LOADS_S:
                 shared.marks.put(int(took), b"usual", address.encode())
     finally:
         del _watched[address]

@@ -20,6 +20,12 @@ _TRUE = ("true", "1", "yes", "on", "t", "y")
 _FORM = "a form (multipart/form-data) with `model` and `file` is wanted"
 
 
+def content(body: bytes, kind: bytes) -> bytes:
+    """A form without its boundary, which is another one each time that a client sends the same."""
+    found = _BOUNDARY.fullmatch(kind.strip())
+    return body.replace(b"--" + found[2], b"--") if found else body
+
+
 def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
     """Fields by their name, of `file` its bytes' number, of `stream` whether it is wanted; or what is wrong, in words.
     `kind`: the content-type.

@@ -80,7 +80,10 @@ class Passthrough:
 
 
 async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> None:
-    suspects.current.set(suspects.Request(question.path.encode() + b" " + question.body))
+    content = question.body
+    if question.path in protocols.FORMS:
+        content = forms.content(content, question.kind.encode())
+    suspects.current.set(suspects.Request(question.path.encode() + b" " + content))
     try:
         reader = _reader(question)
         said = await (Stream(question, send, reader).run() if reader else _whole(question))

@@ -120,6 +120,7 @@ class Stream:
     async def _no_stream(self, response: aiohttp.ClientResponse) -> bool:
         """An engine refuses: before the first byte that is an answer like others."""
         body = await response.read()
+        suspects.shows()
         if self.has_begun and response.status in _REFUSED:
             raise Nobody
         if self.has_begun:
@@ -144,7 +145,7 @@ class Stream:
         try:
             passed.extend(self.reader.take(whole))
         finally:
-            if self.reader.has_any:
+            if self.reader.has_any or self.reader.is_over:
                 suspects.shows()
             # What came before an error is a part of the answer, and goes on with the rest of it.
             await self._pass_on(b"".join(passed), not self.reader.is_over)

@@ -2,7 +2,8 @@
 
 All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
 known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
-when a second engine dies is the reason, and the others are none. One that was alone is a suspect as well: its engine
+when a second engine dies is the reason, and the others are none. One whose first word takes long is asked beside the
+next one: when their engine dies, each is asked alone from then on. One that was alone is a suspect as well: its engine
 may have been killed by something else.
 
 What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
@@ -40,7 +41,7 @@ LOOK_S = 0.05
 #: What says that a node or the way there is gone, or that nobody was there.
 _FAR = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNREFUSED)
 
-_under_way = Counter[str]()
+_under_way, _late = Counter[str](), Counter[str]()
 
 
 class Request:
@@ -51,8 +52,10 @@ class Request:
         self.hash = hashlib.blake2b(body, digest_size=16).digest() if body else b""
         #: Engines that have died over it.
         self.deaths = 0
-        #: Of the engine that has it now: whether something of its answer is there, whether it has died.
-        self.shown, self.is_dead = False, False
+        #: Of the engine that has it now: since when, whether something of its answer is there, whether it has died.
+        self.since, self.shown, self.is_dead = 0.0, False, False
+        #: Whether its turn went on to the next one before anything of its answer was there.
+        self.is_late = False
         #: The turn that it has, as a file, and on which engine.
         self._turn, self._address = -1, ""
         self._timer: asyncio.TimerHandle | None = None
@@ -79,7 +82,7 @@ class Request:
         self._turn, self._address = file, address
         _put_time(b"turn", address)
         if self.level() < TWICE:
-            self._timer = asyncio.get_running_loop().call_later(TURN_S, self.leave_turn)
+            self._timer = asyncio.get_running_loop().call_later(TURN_S, self._be_late)
 
     @property
     def has_turn(self) -> bool:
@@ -91,10 +94,29 @@ class Request:
         if self._timer:
             self._timer.cancel()
         if self._turn >= 0:
+            # First: with the turn the mark is the next one's.
+            shared.marks.put(0, b"turn", self._address.encode())
             os.close(self._turn)
             self._turn = -1
-            if not self.is_dead:
-                shared.marks.put(0, b"turn", self._address.encode())
+
+    def _be_late(self) -> None:
+        self.leave_turn()
+        self.is_late = True
+        _count_late(self._address, 1)
+
+    def be_late_no_more(self) -> None:
+        """Something of its answer is there, or none will be."""
+        if self.is_late:
+            self.is_late = False
+            _count_late(self._address, -1)
+
+    def has_others_beside(self, address: str) -> bool:
+        """Whether it is one of several suspects that an engine which dies is asked."""
+        late = _late[address] + shared.counts.others(f"late {address}") - self.is_late
+        several = late > 0 or (self.is_late and _is_held(address)) or _is_recent(b"several", address)
+        if several:
+            _put_time(b"several", address)
+        return several
 
 
 #: The request under way.
@@ -108,7 +130,7 @@ async def asking(address: str) -> AsyncIterator[None]:
     request = current.get() or Request()
     if request.level():
         await request.take_turn(address)
-    request.shown, request.is_dead = False, False
+    request.since, request.shown, request.is_dead = time.monotonic(), False, False
     _count(address, 1)
     try:
         yield
@@ -117,6 +139,7 @@ async def asking(address: str) -> AsyncIterator[None]:
     finally:
         _count(address, -1)
         request.leave_turn()
+        request.be_late_no_more()
 
 
 def shows() -> None:
@@ -124,6 +147,7 @@ def shows() -> None:
     request = current.get()
     if request and not request.shown:
         request.shown = True
+        request.be_late_no_more()
         if request.has_turn and request.level() < TWICE:
             request.leave_turn()
 
@@ -140,13 +164,17 @@ def died(address: str, company: bool) -> None:
     request = current.get()
     if request is None or request.is_dead:
         return
-    if not request.has_turn and _is_recent(b"turn", address, TURN_S + TOGETHER_S):
-        # The one whose turn it was is the reason.
+    in_turn = request.has_turn or request.is_late
+    ended = (shared.marks.get(b"ended", address.encode()) or 0) / 1000
+    if not in_turn and (_is_held(address) or request.since < ended):
+        # One whose turn it was is the reason; an engine that has started anew since then is another one.
         return
     request.is_dead = True
     request.deaths += 1
-    level = request.level()
-    if request.has_turn or (not company and level):
+    level, several = request.level(), in_turn and request.has_others_beside(address)
+    if in_turn:
+        _put_time(b"ended", address)
+    if not several and (in_turn or (not company and level)):
         request.remember(KNOWN)
         print("tandem: an engine has died over a request that is not asked again for a while")
     else:
@@ -168,6 +196,16 @@ def is_death(error: BaseException | None) -> bool:
 def _count(address: str, more: int) -> None:
     _under_way[address] += more
     shared.counts.set(f"asks {address}", _under_way[address])
+
+
+def _count_late(address: str, more: int) -> None:
+    _late[address] += more
+    shared.counts.set(f"late {address}", _late[address])
+
+
+def _is_held(address: str) -> bool:
+    """Whether an engine is asked by a suspect in its turn."""
+    return _is_recent(b"turn", address, TURN_S + TOGETHER_S)
 
 
 def _put_time(what: bytes, address: str) -> None:

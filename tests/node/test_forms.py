@@ -87,3 +87,10 @@ def test_no_form_keeps_the_loop_for_long(forms: Any) -> None:
         began = time.process_time()
         assert isinstance(forms.read(body, KIND), str)
         assert time.process_time() - began < 0.5
+
+
+def test_the_same_form_is_the_same_whatever_its_boundary(forms: Any) -> None:
+    body = MODEL + SOUND + END
+    other = body.replace(b"xxxxxxxx", b"yyyyyyyyyyyy")
+    assert forms.content(body, KIND) == forms.content(other, b"multipart/form-data; boundary=yyyyyyyyyyyy")
+    assert forms.content(body, KIND) != forms.content(body.replace(b"\x00", b"\x01"), KIND)

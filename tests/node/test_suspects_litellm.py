@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from operations.paths import PROXY_USER
 from tests.bench.routing import doors
-from tests.node.confined import contained, place
+from tests.node.confined import IS_ROOT, contained, place
 from tests.node.doubles.mortal_double import DIGITS
 from tests.node.litellm_proxy import CHAT, DOUBLES, free_port
 from tests.node.strangers import request
@@ -32,9 +35,16 @@ class Engines:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.ports = folder, [free_port() for _ in range(ENGINES)]
+        #: What it would share with another LiteLLM: where it may write.
+        self.shared = folder / "balanced" / "used"
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self.door = doors.litellm(
-            "balanced", [f"http://127.0.0.1:{port}" for port in self.ports], "double", folder, before=contained
+            "balanced",
+            [f"http://127.0.0.1:{port}" for port in self.ports],
+            "double",
+            folder,
+            before=contained,
+            shared=self.shared,
         )
 
     def all_live(self) -> None:
@@ -166,6 +176,24 @@ def test_an_engine_that_is_killed_over_a_request_makes_nobody_guilty(engines: En
         assert status == 200 and DIGITS in (text_of(body) if stream else body.decode())
     engines.all_live()
     assert engines.ask(f"well, and alone {stream}", CHAT, stream)[0] == 200
+
+
+def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(engines: Engines) -> None:
+    """On engines that are left: each has been given one already when the first of them dies."""
+    before, turn = engines.deaths(), engines.shared / "turn"
+    with turn.open("a") as held, ThreadPoolExecutor(4) as pool:
+        if IS_ROOT:
+            os.chown(turn, PROXY_USER, PROXY_USER)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        copies = [pool.submit(engines.ask, "poison in copies")]
+        while engines.deaths() == before:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        copies += [pool.submit(engines.ask, "poison in copies") for _ in range(3)]
+        time.sleep(1.5)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert [each.result()[0] for each in copies] == [422] * 4
+    assert engines.deaths() - before == 2
 
 
 def busy(engines: Engines) -> list[int]:

@@ -1,0 +1,124 @@
+"""Who is blamed for an engine's death, in which order of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.node.shipped import part
+
+_numbers = count()
+
+
+class Asked:
+    """A request that is under way in a task of its own."""
+
+    def __init__(self, suspects: Any, body: bytes, address: str, level: int = 0) -> None:
+        self.suspects, self.address = suspects, address
+        self.request = suspects.Request(body)
+        if level:
+            self.request.remember(level)
+        self.words = asyncio.Queue[Callable[[], None]]()
+        self.is_asked = False
+        self.task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        self.suspects.current.set(self.request)
+        async with self.suspects.asking(self.address):
+            self.is_asked = True
+            (await self.words.get())()
+
+    async def breaks(self) -> int:
+        """Its engine has died; what is known of it then."""
+        company = self.suspects.in_company(self.address)
+        self.words.put_nowait(lambda: self.suspects.died(self.address, company))
+        await self.task
+        return int(self.request.level())
+
+    async def ends(self) -> None:
+        """It has its answer."""
+        self.words.put_nowait(self.suspects.shows)
+        await self.task
+
+
+@pytest.fixture
+def suspects(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = part("litellm", "suspects")
+    monkeypatch.setattr(module, "TURN_S", 0.2)
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    return module
+
+
+def bodies(*names: str) -> tuple[bytes, ...]:
+    """Of no other test's."""
+    return tuple(f"{name} {next(_numbers)}".encode() for name in names)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def run(events: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(events, 60))
+
+
+@pytest.mark.parametrize("first", ["slow", "next"])
+def test_one_that_is_asked_beside_a_slow_one_is_not_blamed_for_it(suspects: Any, first: str) -> None:
+    """The slow one's turn has gone on: from then on each of both is asked alone."""
+
+    async def events() -> None:
+        slow, following = bodies("slow", "next")
+        asked = {"slow": Asked(suspects, slow, "one", suspects.ONCE)}
+        await until(lambda: asked["slow"].is_asked)
+        # Its own turn is longer than this test.
+        suspects.TURN_S = 60
+        asked["next"] = Asked(suspects, following, "one", suspects.ONCE)
+        await until(lambda: asked["next"].is_asked)
+        assert asked["slow"].request.is_late and asked["next"].request.has_turn
+        second = {"slow": "next", "next": "slow"}[first]
+        assert await asked[first].breaks() == suspects.TWICE
+        assert await asked[second].breaks() == suspects.TWICE
+        assert suspects._late["one"] == suspects._under_way["one"] == 0
+        suspects.TURN_S = 0.2
+        alone = Asked(suspects, slow, "two")
+        await until(lambda: alone.is_asked)
+        await asyncio.sleep(0.3)
+        waits = Asked(suspects, following, "two")
+        await asyncio.sleep(0.1)
+        assert alone.request.has_turn and not waits.request.has_turn
+        assert await alone.breaks() == suspects.KNOWN
+        await waits.ends()
+        assert waits.request.level() == 0
+
+    run(events())
+
+
+def test_a_slow_one_is_blamed_where_no_other_suspect_is_asked(suspects: Any) -> None:
+    async def events() -> None:
+        (slow, beside) = bodies("slow", "beside")
+        asked, other = Asked(suspects, slow, "three", suspects.ONCE), Asked(suspects, beside, "three")
+        await until(lambda: asked.request.is_late and other.is_asked)
+        assert await asked.breaks() == suspects.KNOWN
+        # It was asked before, and hears of it behind that.
+        assert await other.breaks() == 0
+
+    run(events())
+
+
+def test_an_engine_that_has_started_anew_is_another_one(suspects: Any) -> None:
+    async def events() -> None:
+        known, fresh = bodies("known", "fresh")
+        asked = Asked(suspects, known, "four", suspects.ONCE)
+        await until(lambda: asked.is_asked)
+        assert await asked.breaks() == suspects.KNOWN
+        await asyncio.sleep(0.05)
+        later = Asked(suspects, fresh, "four")
+        await until(lambda: later.is_asked)
+        assert await later.breaks() == suspects.ONCE and later.request.deaths == 1
+
+    run(events())
