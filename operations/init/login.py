@@ -58,6 +58,12 @@ class Login:
         return self.name, {**own, **dict(self.data)}
 
 
+def check_user(user: str) -> None:
+    """Raises Refusal where it is no login's name: ssh would take `-x` for an option."""
+    if not _USER.fullmatch(user):
+        raise Refusal(Finding("--user", f"`{user}` is no login's name", EXAMPLE))
+
+
 def parse(text: str, user: str = "") -> Login:
     """What was typed: a name or an address, perhaps with a login before it and a port behind it. Raises Refusal.
 
