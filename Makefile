@@ -197,7 +197,8 @@ lock: ## renew the lock files from pyproject.toml and requirements*.in (needs uv
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is older or not here: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make a virtual environment: apt install python3-venv" >&2; exit 1; }
+	@# A python without pip would be taken for a whole one afterwards.
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; echo "$(PYTHON) can't make a virtual environment: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/.deploy: requirements.lock | $(VENV)/bin/python
 	@echo "installing what a deploy needs into $(VENV) (once)" >&2

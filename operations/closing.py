@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from pyinfra import host, logger, state
 from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
 
 from operations import looking, rollback, units
 from operations.node.door import endpoint
@@ -91,11 +92,18 @@ def _say_end(run: Run, is_new: bool, key: str) -> None:
     if run.state.failed_hosts:
         return
     if is_new:
-        _say("\n".join(card.card(run.plan, key, shared_url(run.plan.knobs))))
+        _say("\n".join(card.card(run.plan, key, shared_url(run.plan.knobs), _login(run.head))))
         return
     operations = [each for done in run.state.ops.values() for each in done.values()]
     is_changed = any(each.operation_meta.did_change() for each in operations if each.operation_meta.executed)
     _say(card.again(run.plan, is_changed, shared_url(run.plan.knobs)))
+
+
+def _login(node: Host) -> str:
+    """A node as ssh takes it, with what the inventory says of its connection."""
+    user, port = node.data.get("ssh_user"), node.data.get("ssh_port")
+    where = str(node.data.get("ssh_hostname") or node.name)
+    return f"{f'-p {port} ' if port else ''}{f'{user}@' if user else ''}{where}"
 
 
 def summed(changing: list[str], anew: list[str]) -> str:

@@ -58,7 +58,8 @@ def _no_pairs(words: Sequence[str]) -> Iterator[Finding]:
     joined = re.sub(r"\s*=\s*", "=", " ".join(words))
     for word in words:
         if not _PAIR.match(word):
-            remedy = f"write {joined}" if "=" in joined else "write knob=value, without spaces"
+            is_said = "=" in joined and not joined.startswith("=")
+            remedy = f"write {joined}" if is_said else "write knob=value, without spaces"
             yield Finding("data", f"`{word}` is no knob=value", remedy)
             return
 

@@ -53,7 +53,9 @@ def main(argv: list[str] | None = None) -> int:
         # Typer has a copy of click of its own, and names its errors nowhere else.
         if not hasattr(error, "format_message"):
             raise
-        print(f"tandem: {_told(error)}", file=sys.stderr)
+        # Without a verb it is the help, which was shown.
+        if error.format_message():
+            print(f"tandem: {_told(error)}", file=sys.stderr)
         return NOT_UNDERSTOOD
 
 

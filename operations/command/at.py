@@ -33,13 +33,22 @@ class At:
 
 def enter(folder: Path, inventory: Path | None, data: tuple[str, ...]) -> At:
     """Makes the owner's folder the current directory. Raises Refusal where there is none, or no inventory in it."""
-    place = folder.expanduser()
-    if not place.is_dir():
-        raise Refusal(Finding("folder", f"{place} is no folder", "name yours; `tandem init FOLDER` makes one"))
-    # Relative to where it was typed.
-    file = inventory.expanduser().absolute() if inventory else Path("inventory.py")
-    os.chdir(place)
-    if not file.is_file():
-        remedy = "name yours with --folder; `tandem init FOLDER` makes one"
-        raise Refusal(Finding("folder", f"no {file.name} is in {file.absolute().parent}", remedy))
+    try:
+        place = folder.expanduser()
+        if not place.is_dir():
+            raise Refusal(Finding("folder", f"{place} is no folder", "name yours; `tandem init FOLDER` makes one"))
+        # Relative to where it was typed.
+        file = inventory.expanduser().absolute() if inventory else Path("inventory.py")
+        os.chdir(place)
+        if inventory and not file.is_file():
+            raise Refusal(Finding("inventory", f"{file} is no file", "name one that says `nodes = [...]`"))
+        if not file.is_file():
+            remedy = "name yours with --folder; `tandem init FOLDER` makes one"
+            raise Refusal(Finding("folder", f"no {file.name} is in {file.absolute().parent}", remedy))
+    # A home that nobody has is a RuntimeError.
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise Refusal(
+            Finding("folder", f"{folder} can't be entered: {why}", "name one of yours with --folder")
+        ) from None
     return At(file, data)

@@ -9,6 +9,7 @@ import typer
 from operations.command import going, running
 from operations.command.at import At
 from operations.command.groups import DAILY, AsJson, Model, Yes, verb
+from operations.plan.refusal import Finding, Refusal
 
 
 @verb(DAILY, "tandem plan", "tandem plan topology=replicas", knobs=True)
@@ -84,6 +85,9 @@ def down(
     yes: Yes = False,
 ) -> int:
     """Stop and remove what Tandem started; images and models stay."""
+    if everything and model:
+        problem = "and --model are not for one run: images, secrets and the fabric are of all models"
+        raise Refusal(Finding("--all", problem, f"`tandem down --model {model}` stops that one"))
     if everything:
         return going.remove_all(at, is_asking=not yes)
     return running.change(at, "down", model)

@@ -50,15 +50,16 @@ class Owned:
 
 def owned(path: Path) -> Owned:
     """Reads a folder that is there, or is to be. Raises Refusal where it is somebody else's, or can't be read."""
-    path = path.expanduser().absolute()
     texts: dict[str, str] = {}
     try:
+        path = path.expanduser().absolute()
         _check(path)
         for name in (INVENTORY, KNOBS, IGNORE):
             if (path / name).exists():
                 texts[name] = (path / name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+    # A home that nobody has is a RuntimeError.
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        why = "it is no text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or str(error)
         where = getattr(error, "filename", None) or path
         raise Refusal(Finding(str(path), f"{where} can't be read: {why}", "name a folder of your own")) from None
     logins = _logins(path / INVENTORY, texts[INVENTORY]) if INVENTORY in texts else ()
@@ -95,13 +96,16 @@ def _logins(file: Path, text: str) -> tuple[Login, ...]:
         if not isinstance(name, str) or not isinstance(data, dict):
             raise Refusal(Finding(str(file), f"has {each!r} among its nodes", remedy))
         login = parse(name)
+        port = data.get("ssh_port") or login.port
+        if not str(port).isdecimal() or not 0 < int(port) < 65536:
+            raise Refusal(Finding(str(file), f"has ssh_port {port!r} for {name}", "a port is a number up to 65535"))
         rest = {key: value for key, value in data.items() if key not in ("ssh_hostname", "ssh_user", "ssh_port")}
         found.append(
             Login(
                 login.name,
                 str(data.get("ssh_user") or login.user),
                 str(data.get("ssh_hostname") or ""),
-                int(data.get("ssh_port") or login.port),
+                int(port),
                 tuple(rest.items()),
             )
         )
@@ -126,7 +130,8 @@ def _literals(file: Path, text: str) -> dict[str, Any]:
     for name, node in _assignments(file, text):
         try:
             found[name] = ast.literal_eval(node.value)
-        except ValueError:
+        # `{[]: 1}` is a TypeError.
+        except (ValueError, TypeError):
             continue
     return found
 
@@ -166,14 +171,17 @@ def _set(file: Path, text: str, name: str, value: str, comment: str) -> str:
     if not nodes:
         said = f"# {comment}\n" if comment else ""
         return f"{text.rstrip()}\n\n{said}{name} = {value}\n"
-    node, lines = nodes[-1], text.splitlines(keepends=True)
+    # Python counts lines by \n alone: a form feed ends none.
+    node, lines = nodes[-1], [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    before = lines[first].encode()[: node.col_offset].decode()
     rest = lines[last].encode()[node.end_col_offset or 0 :].decode()
     # A comment of one line above it is about the value before; a longer one is the owner's.
     above = [line.startswith("#") for line in ("\n", "\n", *lines[:first])][-2:]
     if comment and above == [False, True]:
         lines[first - 1] = f"# {comment}\n"
-    return "".join([*lines[:first], f"{name} = {value}{rest}", *lines[last + 1 :]])
+    return "".join([*lines[:first], f"{before}{name} = {value}{rest}", *lines[last + 1 :]])
 
 
 def ignored(before: Owned) -> str:
@@ -199,6 +207,9 @@ def write(before: Owned, texts: Mapping[str, str]) -> list[str]:
         aside = Path(tempfile.mkdtemp(prefix=".tandem-init-", dir=path.parent if is_made else path))
         try:
             _write_aside(aside, {name: texts[name] for name in (texts if is_made else changed)})
+            for name in set(changed) & set(before.texts):
+                # What others may not read stays so: an inventory can have a password in it.
+                shutil.copymode(path / name, aside / name)
             with _undisturbed():
                 if is_made:
                     aside.chmod(0o755)

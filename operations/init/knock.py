@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.init.login import Login, told
+from operations.init.login import PORT, Login, told
 from operations.init.seen import Seen, read
 from operations.plan.plain import plain
 
@@ -113,7 +113,7 @@ _AWAY = (
 
 def forget(login: Login) -> list[str]:
     """The command that takes a host's keys out of known_hosts."""
-    return ["ssh-keygen", "-R", login.host if login.port == 22 else f"[{login.host}]:{login.port}"]
+    return ["ssh-keygen", "-R", login.host if login.port == PORT else f"[{login.host}]:{login.port}"]
 
 
 def has_key() -> bool:

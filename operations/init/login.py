@@ -11,6 +11,8 @@ from operations.plan.refusal import Finding, Refusal
 
 _USER = re.compile(r"[A-Za-z_][\w.-]*\$?")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+(%[\w.-]+)?")
+#: ssh's own.
+PORT = 22
 EXAMPLE = "write spark-1.local, 192.168.1.20 or me@spark-1.local"
 
 
@@ -23,7 +25,7 @@ class Login:
     name: str
     user: str = ""
     address: str = ""
-    port: int = 22
+    port: int = PORT
     data: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -39,12 +41,12 @@ class Login:
     @property
     def at_port(self) -> list[str]:
         """The option for a port that is not ssh's own."""
-        return [] if self.port == 22 else ["-p", str(self.port)]
+        return [] if self.port == PORT else ["-p", str(self.port)]
 
     def spelled(self, user: str = "") -> str:
         """As it can be typed again; `user`: the login that is said beside it."""
         before = f"{self.user}@" if self.user and self.user != user else ""
-        return f"{before}{self.name}{'' if self.port == 22 else f':{self.port}'}"
+        return f"{before}{self.name}{'' if self.port == PORT else f':{self.port}'}"
 
     def entry(self) -> tuple[str, dict[str, Any]]:
         """Its line in the inventory."""
@@ -53,9 +55,15 @@ class Login:
             own["ssh_hostname"] = self.address
         if self.user:
             own["ssh_user"] = self.user
-        if self.port != 22:
+        if self.port != PORT:
             own["ssh_port"] = self.port
         return self.name, {**own, **dict(self.data)}
+
+
+def check_user(user: str) -> None:
+    """Raises Refusal where it is no login's name: ssh would take `-x` for an option."""
+    if not _USER.fullmatch(user):
+        raise Refusal(Finding("--user", f"`{user}` is no login's name", EXAMPLE))
 
 
 def parse(text: str, user: str = "") -> Login:
@@ -64,7 +72,7 @@ def parse(text: str, user: str = "") -> Login:
     `user`: the login where the text has none.
     """
     before, at, host = text.strip().rpartition("@")
-    port = 22
+    port = PORT
     if host.count(":") == 1 and re.fullmatch(r"\d{1,5}", host.partition(":")[2]):
         host, _, number = host.partition(":")
         port = int(number)

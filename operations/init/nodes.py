@@ -9,7 +9,7 @@ from operations.init import find
 from operations.init.ask import Asker
 from operations.init.cables import cables
 from operations.init.knock import Knock, knock, user_of
-from operations.init.login import EXAMPLE, Login, check_once, parse, parse_all
+from operations.init.login import EXAMPLE, PORT, Login, check_once, parse, parse_all
 from operations.init.mends import mends
 from operations.init.seen import Seen
 from operations.plan.cost import GB
@@ -37,8 +37,7 @@ def which(asker: Asker, named: str, user: str, before: Sequence[Login]) -> list[
     if named:
         known = {each.name: each for each in before}
         typed = parse_all(named, user)
-        kept = [known.get(each.name, each) if each.user in ("", user) else each for each in typed]
-        return [replace(each, user=each.user or user) for each in find.addressed(kept)]
+        return find.addressed([_kept(known[each.name], each) if each.name in known else each for each in typed])
     if before:
         asker.say(f"Your Sparks: {', '.join(each.name for each in before)} (--nodes changes them).")
         return [replace(each, user=user or each.user) for each in before]
@@ -64,6 +63,11 @@ def which(asker: Asker, named: str, user: str, before: Sequence[Login]) -> list[
     default = ",".join(str(number) for number in range(1, len(found) + 1))
     words = "Which, the head first (numbers, names or addresses)" if found else "Names or addresses, the head first"
     return find.addressed(asker.ask(words, default, read), found)
+
+
+def _kept(known: Login, typed: Login) -> Login:
+    """A node of the folder with what is typed anew; its key, its address and the like stay."""
+    return replace(known, user=typed.user or known.user, port=typed.port if typed.port != PORT else known.port)
 
 
 def tried(

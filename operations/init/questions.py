@@ -9,7 +9,7 @@ from operations.init import answers as given
 from operations.init.answers import Answers
 from operations.init.ask import Asker, numbered
 from operations.init.folder import KNOBS, Owned
-from operations.init.login import Login, told
+from operations.init.login import Login, check_user, told
 from operations.plan.picks import PICKS, Pick
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Finding, Refusal
@@ -50,6 +50,8 @@ class Flags:
 
     def check(self) -> None:
         """Raises Refusal for a word that is not understood, before a node is asked."""
+        if self.user:
+            check_user(self.user)
         if self.model and self.purpose:
             raise Refusal(Finding("--model", "and --for both choose the model", "give one of them"))
         if self.model:

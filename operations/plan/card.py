@@ -33,10 +33,11 @@ def opening(missing: Sequence[Missing], stops: Sequence[str]) -> str:
     return f"{fetched}; {away}"
 
 
-def card(plan: Plan, key: str, address: str = "") -> list[str]:
+def card(plan: Plan, key: str, address: str = "", login: str = "") -> list[str]:
     """The lines at the end of a deploy that has brought up a new plan.
 
-    `key`: the owner's, or empty where it is not to be shown; `address`: the URL at the virtual address, or empty.
+    `key`: the owner's, or empty where it is not to be shown; `address`: the URL at the virtual address, or empty;
+    `login`: how ssh is told the head, where its name is not enough.
     """
     knobs, head = plan.knobs, plan.head.node.name
     url = address or next(iter(plan.urls.values()))
@@ -44,7 +45,7 @@ def card(plan: Plan, key: str, address: str = "") -> list[str]:
     rows = [("where", f"{url}/v1"), ("", _reach(knobs.proxy_bind, head))]
     if knobs.proxy_bind == "loopback":
         port = knobs.proxy_port
-        rows.append(("", f"`ssh -N -L {port}:127.0.0.1:{port} {head}` brings that address to another machine"))
+        rows.append(("", f"`ssh -N -L {port}:127.0.0.1:{port} {login or head}` brings that address to another machine"))
     rows.append(("model", ", ".join(names)))
     rows.append(("key", key or "`tandem endpoint` shows it"))
     rows.append(("try it", _curl(url, key, names[0], knobs.tls == "self")))

@@ -82,7 +82,7 @@ def chosen(of: Declared, name: Any) -> tuple[DeclaredModel, ...]:
     found = tuple(each for each in of.models if each.name == str(name))
     if not found:
         names = [each.name for each in of.models if each.name]
-        remedy = nearest(str(name), names, f"the models are: {', '.join(names)}") if names else "leave out MODEL="
+        remedy = nearest(str(name), names, f"the models are: {', '.join(names)}") if names else "leave the name out"
         raise Refusal(Finding("MODEL", f"no model is named `{name}`", remedy))
     return found
 
@@ -92,7 +92,7 @@ def one_of(of: Declared, name: Any) -> DeclaredModel:
     found = chosen(of, name)
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
-        raise Refusal(Finding("MODEL", "several models are declared, and this is about one", f"MODEL= one of: {names}"))
+        raise Refusal(Finding("MODEL", "several models are declared, and this is about one", f"name one of: {names}"))
     return found[0]
 
 

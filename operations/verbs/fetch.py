@@ -48,12 +48,12 @@ def fetch(wanted: str) -> Path:
 
 def _parts(wanted: str) -> tuple[str, str]:
     url, _, commit = wanted.strip().rpartition("@")
-    if not re.fullmatch(r"(?:https|file)://[^\s@]+", url):
-        # Not repeated: a URL may have a password in it.
-        raise _refused("FETCH= is no public repository at a commit", "FETCH=https://HOST/OWNER/NAME@COMMIT, no login")
+    if not re.fullmatch(r"(?:https|file)://[^\s@]+", url) or "/" in commit:
+        # Not repeated: a URL may have a password in it, and what stands behind the last @ may be the host.
+        raise _refused("that is no public repository at a commit", "write https://HOST/OWNER/NAME@COMMIT, no login")
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         newest = f"`git ls-remote {url} HEAD` says the newest"
-        raise _refused(f"FETCH=: `{commit}` is no commit of 40 hex digits", newest)
+        raise _refused(f"`{commit}` is no commit of 40 hex digits", newest)
     return url, commit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
@@ -88,8 +89,10 @@ def _at_once(recipe: Recipe) -> str:
     return str(said) if said else "open"
 
 
-def one(recipe: Recipe, lines: Sequence[str]) -> Iterator[str]:
-    """All that is known of a recipe; `lines`: what the lint says of it."""
+def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]:
+    """All that is known of a recipe; `lines`: what the lint says of it; `chosen`: how an owner chooses it, where that
+    is not its name.
+    """
     costs = _cost(recipe)
     for pick in PICKS:
         if pick.recipe == recipe.name:
@@ -118,7 +121,11 @@ def one(recipe: Recipe, lines: Sequence[str]) -> Iterator[str]:
     yield from (f"  {name:11}  {text}" for name, text in told.items())
     yield from (f"  {'known':11}  {text}" for text in recipe.known)
     yield from (f"  {line}" for line in lines)
-    yield f'Choose it: tandem init --model {recipe.name}, or recipe = "{recipe.name}" in group_data/all.py'
+    chosen = chosen or recipe.name
+    if recipe.needs.gpu:
+        yield f'Choose it: tandem init --model {shlex.quote(chosen)}, or recipe = "{chosen}" in group_data/all.py'
+    else:
+        yield "It is the lab's own: no Spark is deployed with it"
 
 
 def named(name: str) -> str:

@@ -45,7 +45,10 @@ def main(folder: str = "", name: str = "") -> int:
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
     place = Path(os.path.expanduser(folder) if folder else FOLDER)
     if not place.is_dir():
-        print(f"{plain(str(place))} is no folder; DIR= names one with recipes in it", file=sys.stderr)
+        print(
+            f"{plain(str(place))} is no folder; `tandem recipes --dir FOLDER` names one with recipes in it",
+            file=sys.stderr,
+        )
         return 2
     try:
         if name:
@@ -66,7 +69,8 @@ def main(folder: str = "", name: str = "") -> int:
 
 def _show(console: Console, file: Path) -> None:
     recipe = load_file(file)
-    console.print(*recipe_view.one(recipe, judged(recipe)[1]), sep="\n", soft_wrap=True)
+    chosen = "" if file.parent == FOLDER else plain(str(file.absolute()))
+    console.print(*recipe_view.one(recipe, judged(recipe)[1], chosen), sep="\n", soft_wrap=True)
 
 
 def _file(place: Path, name: str) -> Path:

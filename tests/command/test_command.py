@@ -84,6 +84,10 @@ def test_every_program_that_make_asks_has_its_verb() -> None:
         (["status", "--jsn"], "No such option: --jsn (Possible options: --json); `tandem status --help`"),
         (["key"], "Missing argument 'name'; `tandem key --help` lists what there is"),
         (["status", "--folder", "nowhere"], "folder: nowhere is no folder; name yours"),
+        (["status", "--folder", "~nobody-here/x"], "folder: ~nobody-here/x can't be entered: Could not determine home"),
+        (["status", "--inventory", "other.py"], "other.py is no file; name one that says `nodes = [...]`"),
+        (["init", "new", "--nodes", "a", "--user", "-x", "--yes"], "--user: `-x` is no login's name; write spark-1"),
+        (["down", "--all", "--model", "coder"], "`tandem down --model coder` stops that one"),
     ],
 )
 def test_what_is_not_understood_is_one_line(off: Path, typed: list[str], said: str) -> None:
@@ -107,6 +111,7 @@ def test_a_folder_without_an_inventory_is_named(tmp_path: Path) -> None:
         (["topology", "=", "replicas"], "`topology` is no knob=value", "write topology=replicas"),
         (["topology = replicas"], "`topology = replicas` is no knob=value", "write topology=replicas"),
         (["solo"], "`solo` is no knob=value", "write knob=value, without spaces"),
+        (["=solo"], "`=solo` is no knob=value", "write knob=value, without spaces"),
     ],
 )
 @pytest.mark.parametrize("by", ["tandem", "pyinfra"])
@@ -167,6 +172,7 @@ def test_a_deploy_names_phases_in_which_something_happens_and_ends_with_a_card(t
     assert "-->" not in done.stderr and "No changes" not in done.stderr and "Grand total" not in done.stderr
     card = done.stderr.split("this plan has served")[1]
     assert "  where   http://127.0.0.1:8000/v1\n" in card and "only @fake/spark-1 itself reaches it" in card
+    assert "ssh -N -L 8000:127.0.0.1:8000 spark@@fake/spark-1`" in card
     # No log has the key.
     assert "key     `tandem endpoint` shows it" in card
 
@@ -298,3 +304,45 @@ def test_logs_are_told_by_node(tmp_path: Path) -> None:
     nodes.write_text(nodes.read_text() + said)
     done = tandem(tmp_path, "logs", "--lines", "7", "--inventory", str(nodes))
     assert done.returncode == 0 and done.stdout == f"{NAMES[0]} 2026-11-26 engine: loading\n", done.stderr
+
+
+def clone_with_a_python_that_notes_what_it_is_asked(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """The environment for `./tandem`, and the notes; pip is there behind a second `-m venv`."""
+    notes, python = tmp_path / "notes", tmp_path / "python"
+    python.write_text(
+        f"""#!/bin/sh
+echo "$*" >> {notes}
+case "$*" in
+"-m venv "*) mkdir -p "$3/bin"; [ ! -e "$3/bin/python" ] || touch "$3/pip"; cp "$0" "$3/bin/python"; [ -e "$3/pip" ] ;;
+"-m pip "*) [ -e "${{0%/bin/python}}/pip" ] ;;
+esac
+"""
+    )
+    python.chmod(0o755)
+    return {**os.environ, "VENV": str(tmp_path / "venv"), "PYTHON": str(python)}, notes
+
+
+def test_the_clone_s_command_mends_an_environment_that_was_half_made(tmp_path: Path) -> None:
+    """Without python3-venv Debian's Python leaves a folder with a python in it and no pip."""
+    environment, notes = clone_with_a_python_that_notes_what_it_is_asked(tmp_path)
+    first = subprocess.run([ROOT / "tandem", "status"], env=environment, capture_output=True, text=True, check=False)
+    assert first.returncode == 2 and "apt install python3-venv" in first.stderr
+    second = subprocess.run([ROOT / "tandem", "status"], env=environment, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert notes.read_text().splitlines()[-1] == "-m operations.command status"
+
+
+def test_the_clone_s_command_works_through_a_link(tmp_path: Path) -> None:
+    environment, notes = clone_with_a_python_that_notes_what_it_is_asked(tmp_path)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/pip").touch()
+    (tmp_path / "link").symlink_to(ROOT / "tandem")
+    subprocess.run([tmp_path / "link", "status"], env=environment, capture_output=True, check=True)
+    installed = next(line for line in notes.read_text().splitlines() if line.startswith("-m pip install"))
+    assert installed.endswith(f"-r {ROOT}/requirements.lock")
+
+
+def test_without_a_verb_the_help_is_all(tmp_path: Path) -> None:
+    done = tandem(tmp_path)
+    assert done.returncode == 2 and "apply" in done.stdout + done.stderr
+    assert "tandem: ;" not in done.stderr

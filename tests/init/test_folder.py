@@ -192,3 +192,38 @@ def test_what_git_shall_not_have_is_added_to_what_is_there(tmp_path: Path) -> No
     (path / folders.IGNORE).write_text("mine\n*.token")
     said = folders.ignored(owned(path))
     assert said.startswith("mine\n*.token\n__pycache__/\n") and said.count("*.token") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('nodes = [("a", {"ssh_port": "ssh"})]\n', "has ssh_port 'ssh' for a"),
+        ('nodes = [("a", {"ssh_port": 70000})]\n', "has ssh_port 70000 for a"),
+        ("nodes = {[]: 1}\n", "has no plain list `nodes`"),
+    ],
+)
+def test_values_that_python_can_t_make_or_ssh_can_t_take_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "inventory.py").write_text(text)
+    with pytest.raises(Refusal) as refused:
+        owned(tmp_path)
+    assert said in str(refused.value)
+
+
+def test_a_home_that_nobody_has_is_refused() -> None:
+    with pytest.raises(Refusal, match="Could not determine home directory"):
+        owned(Path("~nobody-here/sparks"))
+
+
+def test_what_stands_before_a_value_on_its_line_stays_and_a_form_feed_ends_no_line(tmp_path: Path) -> None:
+    path = made(tmp_path / "sparks")
+    (path / folders.KNOBS).write_text('# one\f two\n# three\n_sudo = True; recipe = "y"; topology = "solo"\n')
+    before = owned(path)
+    assert folders.knobs(before, WANTED) == '# one\f two\n# three\n_sudo = True; recipe = "x"; topology = "solo"\n'
+
+
+def test_what_others_may_not_read_stays_so(tmp_path: Path) -> None:
+    path = made(tmp_path / "sparks")
+    (path / folders.INVENTORY).chmod(0o600)
+    before = owned(path)
+    write(before, texts(before, parse_all("me@a b c")))
+    assert (path / folders.INVENTORY).stat().st_mode & 0o777 == 0o600

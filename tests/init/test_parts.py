@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from operations.init import find, mdns
 from operations.init import plan as planned
 from operations.init.answers import Answers, check_fits, reach_of, recipe
+from operations.init.ask import Asker
 from operations.init.cables import cables
 from operations.init.folder import Owned
 from operations.init.knock import why
 from operations.init.login import Login, parse, parse_all
 from operations.init.mends import allow_sudo, copy_key
+from operations.init.nodes import which
 from operations.init.seen import Seen, read
 from operations.plan.cost import cost, lasting
 from operations.plan.picks import PICKS
@@ -250,3 +253,17 @@ def test_what_was_not_asked_is_left_as_the_folder_has_it() -> None:
         *("recipe", "topology", "nodes_per_replica")
     }
     assert planned.knobs(before, found, Answers(found.name, None), 1)["topology"][0] == "solo"
+
+
+@pytest.mark.parametrize(
+    ("typed", "user", "login"),
+    [
+        ("a", "", Login("a", "me", "10.0.0.1", 2222, (("ssh_key", "k"),))),
+        ("you@a", "", Login("a", "you", "10.0.0.1", 2222, (("ssh_key", "k"),))),
+        ("a", "you", Login("a", "you", "10.0.0.1", 2222, (("ssh_key", "k"),))),
+        ("a:23", "", Login("a", "me", "10.0.0.1", 23, (("ssh_key", "k"),))),
+    ],
+)
+def test_a_node_that_is_named_again_keeps_what_was_not_typed(typed: str, user: str, login: Login) -> None:
+    before = [Login("a", "me", "10.0.0.1", 2222, (("ssh_key", "k"),))]
+    assert which(Asker(Console(), False), typed, user, before) == [login]

@@ -1,4 +1,4 @@
-"""`tandem recipes FETCH=`: a repository at one commit, whole or not at all."""
+"""`tandem recipes --fetch`: a repository at one commit, whole or not at all."""
 
 from __future__ import annotations
 
@@ -79,11 +79,12 @@ def test_a_network_that_is_away_is_one_line(url: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("", "FETCH= is no public repository at a commit"),
-        ("https://example.org/a/b", "FETCH= is no public repository at a commit"),
-        (f"https://me:geheim@example.org/a/b@{'a' * 40}", "FETCH= is no public repository at a commit"),
-        (f"ext::sh -c x@{'a' * 40}", "FETCH= is no public repository at a commit"),
-        (f"--upload-pack=x@{'a' * 40}", "FETCH= is no public repository at a commit"),
+        ("", "that is no public repository at a commit"),
+        ("https://example.org/a/b", "that is no public repository at a commit"),
+        (f"https://me:geheim@example.org/a/b@{'a' * 40}", "that is no public repository at a commit"),
+        ("https://me:geheim@example.org/a/b", "that is no public repository at a commit"),
+        (f"ext::sh -c x@{'a' * 40}", "that is no public repository at a commit"),
+        (f"--upload-pack=x@{'a' * 40}", "that is no public repository at a commit"),
         (
             "https://example.org/a/b@main",
             "`main` is no commit of 40 hex digits; `git ls-remote https://example.org/a/b HEAD`",

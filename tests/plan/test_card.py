@@ -58,3 +58,9 @@ def test_of_a_plan_that_serves_already_there_is_a_line() -> None:
     plan = planned(topology="solo")
     assert again(plan, is_changed=False).startswith("nothing has changed: http://127.0.0.1:8000/v1 serves ")
     assert again(plan, is_changed=True, address="http://10.0.0.9:8000").startswith("done: http://10.0.0.9:8000/v1 ")
+
+
+def test_the_way_by_ssh_is_the_inventory_s() -> None:
+    """A name alone is not enough for ssh where the inventory has an address, a login or a port."""
+    text = "\n".join(card(planned(topology="solo"), "k", "", "-p 2222 me@192.168.1.20"))
+    assert "`ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.168.1.20` brings that address" in text

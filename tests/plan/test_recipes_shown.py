@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.plan.formats import FOLDER
 from operations.plan.picks import PICKS
 from operations.plan.recipe import Figure, Recipe
 from operations.verbs import recipe_table, recipes
@@ -122,3 +123,12 @@ def test_make_recipes_takes_one_by_its_name() -> None:
         check=True,
     )
     assert ran.stdout.startswith("gpt-oss-120b-mxfp4: the pick for coding agents")
+
+
+def test_how_a_recipe_is_chosen_is_true_of_each_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another's file may have the name of one of Tandem's; the lab's is chosen by nobody."""
+    name = SHIPPED[0].name
+    (tmp_path / "mine.yaml").write_text((FOLDER / f"{name}.yaml").read_text())
+    assert f"tandem init --model {tmp_path}/mine.yaml, or" in shown(capsys, str(tmp_path), "mine")
+    assert f"tandem init --model {name}, or" in shown(capsys, "", name)
+    assert "tandem init" not in shown(capsys, "", "lab-tiny-llama")
