@@ -125,7 +125,7 @@ def test_an_inventory_without_nodes_is_refused(tmp_path: Path) -> None:
 def test_in_a_deploy_one_failure_still_stops_the_other_node(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     states = [fresh(plan, name) for name in NAMES]
-    outcome = deploy(tmp_path, states, "-y", failing={NAMES[1]: ["network.rails:apply"]})
+    outcome = deploy(tmp_path, states, "-y", failing={NAMES[1]: ["network.proof:prove"]})
     assert outcome.code == 1 and "Over 0% of hosts failed" in outcome.text
     assert not [command for _, command in outcome.commands if "systemctl" in command]
 

@@ -255,7 +255,7 @@ def three(links: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def untouched_network(tmp_path: Path, states: list[dict[str, Any]], **more: Any) -> None:
     """Nothing is done, and nobody asks the third node for a frame."""
-    outcome = run(tmp_path, states, TWO_OF_THREE, failing={THREE[2]: ["network.rails:apply"]}, **more)
+    outcome = run(tmp_path, states, TWO_OF_THREE, failing={THREE[2]: ["network.proof:prove"]}, **more)
     assert outcome.code == 0 and outcome.commands == [], outcome.text
 
 
