@@ -200,7 +200,7 @@ def test_an_upgrade_says_what_would_change_and_does_nothing_without_a_yes(tmp_pa
 
 def test_what_fails_ends_with_one(tmp_path: Path) -> None:
     plan = planned(topology="replicas")
-    failing = {NAMES[1]: ["network.rails"]}
+    failing = {NAMES[1]: ["network.proof:prove"]}
     deploy(tmp_path, [fresh(plan, name) for name in NAMES], "--dry", "--data", "topology=replicas", failing=failing)
     done = tandem(tmp_path, "apply", "topology=replicas", "--inventory", str(tmp_path / "nodes.py"))
     assert done.returncode == 1 and "where   http" not in done.stderr and "nothing has changed" not in done.stderr
@@ -222,7 +222,8 @@ def test_who_ends_it_is_told_so_by_the_exit_code(tmp_path: Path) -> None:
         (tmp_path / "inventory.py").write_text(
             f'nodes = [("spark-1", {{"ssh_hostname": "127.0.0.1", "ssh_port": {port}}})]\n'
         )
-        argv = [sys.executable, "-m", "operations.command", "status"]
+        # What a shell starts in the background ignores Ctrl-C, and so would this.
+        argv = ["env", "--default-signal=INT", sys.executable, "-m", "operations.command", "status"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(argv, cwd=tmp_path, env=environment, start_new_session=True)
         connection, _ = deaf.accept()
