@@ -50,6 +50,11 @@ class Outcome:
     json: str
     commands: list[tuple[str, str]]
 
+    @property
+    def refused(self) -> bool:
+        """It ended because something was wrong: 1, or 2 where a word of the owner's was not understood."""
+        return self.code in (1, 2)
+
     def position(self, node: int, command: str) -> int:
         """Where a command of a node (1, 2) stands among all; fails when it was not run."""
         return next(i for i, (at, ran) in enumerate(self.commands) if at == f"spark-{node}" and command in ran)

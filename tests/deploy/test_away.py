@@ -89,7 +89,7 @@ def test_a_plan_that_needs_the_node_is_refused_with_the_remedy(tmp_path: Path, t
     ports = [{"port": 8001, "address": "*", "process": "nginx", "pid": "7", "ours": False}]
     states = [fresh(plan, NAMES[0]), OFF]
     outcome = deploy(tmp_path, states, "-y", "--data", f"topology={topology}", ports=ports)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert REFUSED in outcome.text
     assert "or take it out of the inventory; topology=solo serves on @fake/spark-1 alone" in outcome.text
     # What is wrong with the node that answers comes in the same table.
@@ -100,7 +100,7 @@ def test_a_plan_that_needs_the_node_is_refused_with_the_remedy(tmp_path: Path, t
 def test_without_the_head_nothing_is_deployed(tmp_path: Path, topology: str) -> None:
     plan = planned(topology=topology)
     outcome = deploy(tmp_path, [OFF, fresh(plan, NAMES[1])], "-y", "--data", f"topology={topology}")
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     said = outcome.text.split("nothing was changed; this has to be put right first:")[1]
     assert f"spark-1  {REFUSED}" in said
 
@@ -114,7 +114,7 @@ def test_without_any_node_each_has_its_line(tmp_path: Path) -> None:
 
 def test_a_limit_that_fits_no_node_is_refused(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, [OFF, OFF], "-y", "--limit", "spark-3")
-    assert outcome.code == 1 and "leave no node of the inventory" in outcome.text
+    assert outcome.refused and "leave no node of the inventory" in outcome.text
 
 
 def test_an_inventory_without_nodes_is_refused(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_in_a_deploy_one_failure_still_stops_the_other_node(tmp_path: Path) -> N
     plan = planned(topology="cluster")
     states = [fresh(plan, name) for name in NAMES]
     outcome = deploy(tmp_path, states, "-y", failing={NAMES[1]: ["network.proof:prove"]})
-    assert outcome.code == 1 and "Over 0% of hosts failed" in outcome.text
+    assert outcome.refused and "Over 0% of hosts failed" in outcome.text
     assert not [command for _, command in outcome.commands if "systemctl" in command]
 
 
@@ -207,7 +207,7 @@ def test_verify_compares_those_that_answer(tmp_path: Path, off: int) -> None:
 
 def test_verify_in_solo_without_the_head_has_nobody_to_ask(tmp_path: Path) -> None:
     outcome = verb(tmp_path, "verify", 0, topology="solo", served="solo")
-    assert outcome.code == 1 and f"no node that serves can be asked: spark-1 {REFUSED}: " in outcome.text
+    assert outcome.refused and f"no node that serves can be asked: spark-1 {REFUSED}: " in outcome.text
     assert "nothing answers, engine and proxy are there. To do: " in outcome.text
 
 
@@ -233,7 +233,7 @@ def test_prune_goes_on_with_those_that_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["prune", "down"])
 def test_a_head_that_this_machine_alone_can_t_reach_may_be_at_work(tmp_path: Path, name: str) -> None:
     outcome = verb(tmp_path, name, 0)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert f"can't be asked whether a deploy is at work: spark-1 {REFUSED}: it is on, without an ssh" in outcome.text
     assert "every image of Tandem's is needed" not in outcome.json
     if name == "down":
@@ -251,6 +251,6 @@ def test_check_of_a_solo_names_the_node_that_is_away(tmp_path: Path) -> None:
 
 def test_down_takes_down_what_answers_and_says_what_the_other_keeps(tmp_path: Path) -> None:
     outcome = verb(tmp_path, "down", 1)
-    assert outcome.code == 1
+    assert outcome.refused
     outcome.position(1, f"systemctl --no-reload disable --now --quiet {ENGINE}.service")
     assert f"spark-2 {REFUSED}: it keeps what it has, and starts that again when it boots" in outcome.text

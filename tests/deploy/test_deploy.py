@@ -169,7 +169,7 @@ def test_a_replica_that_serves_nobody_is_renewed_before_the_one_that_serves(tmp_
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"engine.probe": DOWN}})
     # At once and without its turn; where it does not come up the last one that serves is left alone.
     outcome.position(2, STOP)
-    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert outcome.refused and ("spark-1", STOP) not in outcome.commands
     assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
 
 
@@ -219,7 +219,7 @@ def test_a_solo_serves_until_another_node_does(tmp_path: Path) -> None:
 
 def test_a_solo_serves_on_where_no_other_node_does(tmp_path: Path) -> None:
     outcome = solo_to_replicas(tmp_path, **{NAMES[1]: {"engine.probe": DOWN}})
-    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert outcome.refused and ("spark-1", STOP) not in outcome.commands
     assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
 
 
@@ -234,7 +234,7 @@ def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path
     states[1]["services"]["units"][ENGINE] = {"UnitFileState": "enabled", "ActiveState": "failed"}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node={NAMES[1]: {"engine.probe": DOWN}})
     outcome.position(2, START)
-    assert outcome.code == 1 and ("spark-1", STOP) not in outcome.commands
+    assert outcome.refused and ("spark-1", STOP) not in outcome.commands
     assert "the engine of @fake/spark-1 is not stopped" in outcome.text
     assert "its unit is failed" in outcome.text and "Traceback" not in outcome.text
 
@@ -245,7 +245,7 @@ def test_a_replica_that_is_only_busy_keeps_its_turn(tmp_path: Path) -> None:
     busy = {"engine.probe": {**DOWN, "listens": True, "problem": "timed out", "state": {"ActiveState": "active"}}}
     nodes = {NAMES[0]: {"engine.probe": DOWN}, NAMES[1]: busy}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=nodes)
-    assert outcome.code == 1 and not [ran for _, ran in outcome.commands if ran == STOP], outcome.text
+    assert outcome.refused and not [ran for _, ran in outcome.commands if ran == STOP], outcome.text
 
 
 @pytest.mark.parametrize("turns", [2, 1], ids=["the head's first", "the head's is as planned"])
@@ -417,7 +417,7 @@ def test_rails_do_not_move_to_another_port_when_their_cable_is_out(tmp_path: Pat
             links[rail.replace("f0np0", "f1np1")] = links[rail] | {"addresses": []}
             links[rail]["carrier"] = False
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "no carrier on `enp1s0f0np0`" in outcome.text
 
 
@@ -435,7 +435,7 @@ def test_a_change_of_the_network_that_is_not_in_force_ends_the_deploy(
     del states[1]["files"][NETPLAN]
     programs = {"network.rails:keep": {"problems": [], **kept}}
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"), programs=programs)
-    assert outcome.code == 1
+    assert outcome.refused
     assert said in outcome.text and "Traceback" not in outcome.text
 
 
@@ -485,7 +485,7 @@ def test_dry_and_diff_tell_what_would_change_and_change_nothing(tmp_path: Path) 
 )
 def test_a_mistake_is_one_message_and_no_change(tmp_path: Path, changes: dict[str, str], said: list[str]) -> None:
     outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(**changes))
-    assert outcome.code == 1
+    assert outcome.refused
     for words in said:
         assert words in outcome.text
     assert "Traceback" not in outcome.text
@@ -497,7 +497,7 @@ def test_findings_of_all_nodes_come_in_one_table(tmp_path: Path) -> None:
     ports = [{"port": 26003, "address": "*", "process": "nginx", "pid": "7", "ours": False}]
     states = [fresh(plan, name) for name in NAMES]
     outcome = deploy(tmp_path, states, "-y", *flags(**RAY), kernel="7.0.0-1019-nvidia", ports=ports)
-    assert outcome.code == 1
+    assert outcome.refused
     assert outcome.text.count("port 26003 is held by nginx") == 2
     assert outcome.text.count("runs the kernel 7.0.0-1019-nvidia") == 2
     assert "Traceback" not in outcome.text
@@ -527,7 +527,7 @@ def test_least_busy_is_accepted_with_the_reason_against_it(tmp_path: Path) -> No
 
 def test_a_limited_deploy_is_refused(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", "--limit", NAMES[0])
-    assert outcome.code == 1
+    assert outcome.refused
     assert "leave out --limit" in outcome.text
 
 
@@ -537,7 +537,7 @@ def test_a_recipe_that_its_image_does_not_understand_is_refused_with_all_its_fau
     wrong = shipped.replace("moe-backend: marlin", "moe-backend: marlinn").replace("nemotron_v3", "super_v3")
     recipe.write_text(wrong.replace("  VLLM_MARLIN_USE", "  VLLM_NVFP4_MOE_BACKEND: marlin\n  VLLM_MARLIN_USE"))
     outcome = deploy(tmp_path, as_planned(topology="cluster"), "-y", *flags(recipe=str(recipe)))
-    assert outcome.code == 1
+    assert outcome.refused
     for said in ("reads no `VLLM_NVFP4_MOE_BACKEND`", "knows no `marlinn`", "`super_v3` is in no release"):
         assert said in outcome.text
     assert outcome.commands == []
@@ -561,7 +561,7 @@ def foreign(tmp_path: Path, more: str = "") -> str:
 def test_a_recipe_without_a_revision_is_refused_with_today_s(tmp_path: Path) -> None:
     data = flags(topology="solo", recipe=foreign(tmp_path))
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data, main={"org/model": "d" * 40})
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert "names no revision of org/model" in outcome.text
     assert f'model_revision = "{"d" * 40}" in group_data/all.py is what `main` is' in outcome.text
 
@@ -576,13 +576,13 @@ def test_a_recipe_of_eugr_s_is_deployed_with_a_revision(tmp_path: Path) -> None:
 
 def test_a_revision_of_a_recipe_that_has_its_own_is_refused(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo", model_revision="d" * 40))
-    assert outcome.code == 1 and "has its own" in outcome.text and "clear model_revision" in outcome.text
+    assert outcome.refused and "has its own" in outcome.text and "clear model_revision" in outcome.text
 
 
 def test_a_mod_that_is_not_here_is_refused(tmp_path: Path) -> None:
     data = flags(topology="solo", recipe=foreign(tmp_path, "mods: [mods/fix-it]\n"), model_revision="d" * 40)
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "the mod `mods/fix-it` is not here" in outcome.text
 
 
@@ -590,7 +590,7 @@ def test_what_the_image_has_told_before_is_what_counts(tmp_path: Path) -> None:
     image = planned(topology="solo").models[0].image.local
     told = {image: {"version": "0.17.1", "flags": {"dtype": {"choices": None}}}}
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), vocabulary=told)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "vLLM 0.17.1 (the image) has no flag `--trust-remote-code`" in outcome.text
 
 
@@ -607,20 +607,20 @@ def test_weights_that_are_in_the_store_are_held_against_the_memory(tmp_path: Pat
     (only,) = states[0]["models"].values()
     only["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
     outcome = deploy(tmp_path, states, "-y", *flags(**changes))
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
 
 
 def test_tensorrt_llm_in_a_cluster_is_refused(tmp_path: Path) -> None:
     data = flags(topology="cluster", recipe="nemotron-3-super-nvfp4-trtllm")
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *data)
-    assert outcome.code == 1 and "runs in: solo, replicas" in outcome.text
+    assert outcome.refused and "runs in: solo, replicas" in outcome.text
 
 
 @pytest.mark.parametrize("answer", [{"sudo": False}, {"python": False}])
 def test_a_head_that_can_t_be_surveyed_is_a_finding_and_no_traceback(tmp_path: Path, answer: dict[str, bool]) -> None:
     outcome = deploy(tmp_path, as_planned(topology="solo"), "-y", *flags(topology="solo"), only=answer)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert "sudo wants a password" in outcome.text or "has no python3" in outcome.text
 
 
@@ -629,7 +629,7 @@ def test_a_draft_without_a_revision_is_refused_with_the_knob_that_pins_it(tmp_pa
     file.write_text(FOREIGN.replace("vllm serve org/model", "vllm serve org/model --spec-model org/draft"))
     changes = {"topology": "solo", "recipe": str(file), "model_revision": "d" * 40}
     outcome = deploy(tmp_path, as_planned(**changes), "-y", *flags(**changes), main={"org/draft": "e" * 40})
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert "names no revision of org/draft" in outcome.text
     pin = json.dumps({"org/draft": "e" * 40})
     assert f"model_revisions = {pin} in group_data/all.py is what `main` is" in outcome.text

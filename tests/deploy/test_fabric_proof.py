@@ -46,7 +46,7 @@ def test_what_the_proof_finds_ends_the_deploy_before_anything_is_copied(
     tmp_path: Path, told: dict[str, Any], said: str
 ) -> None:
     outcome = run(tmp_path, **told)
-    assert outcome.code == 1 and said in " ".join(outcome.text.split()), outcome.text
+    assert outcome.refused and said in " ".join(outcome.text.split()), outcome.text
     assert "Traceback" not in outcome.text and outcome.commands == []
 
 

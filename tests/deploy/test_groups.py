@@ -63,7 +63,7 @@ def test_a_pair_that_does_not_come_up_keeps_the_other_from_being_stopped(tmp_pat
     late = {"ok": False, "listens": True, "seconds": 1.0, "problem": "timed out", "log": [], "told": ""}
     gone = {"engine.probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
     outcome = run(tmp_path, states, by_node={FOUR[0]: gone})
-    assert outcome.code == 1 and "does not serve" in outcome.text
+    assert outcome.refused and "does not serve" in outcome.text
     assert {node for node, command in outcome.commands if command == STOP} == {"spark-1", "spark-2"}
 
 
@@ -94,15 +94,14 @@ def test_the_last_pair_that_serves_is_not_stopped(tmp_path: Path) -> None:
     gone = {"engine.probe": {**late, "state": {"ActiveState": "failed", "NRestarts": "7"}}}
     outcome = run(tmp_path, states, by_node={FOUR[2]: gone})
     assert (
-        outcome.code == 1
-        and "the engine of @fake/spark-1 is not stopped, it may be the last that serves" in outcome.text
+        outcome.refused and "the engine of @fake/spark-1 is not stopped, it may be the last that serves" in outcome.text
     )
     assert not [command for _, command in outcome.commands if command in (STOP, START)]
 
 
 def test_a_node_that_is_off_stops_the_deploy_and_nothing_else(tmp_path: Path) -> None:
     outcome = run(tmp_path, [*as_planned()[:3], OFF])
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "or take it out of the inventory" in outcome.text
 
 
@@ -140,7 +139,7 @@ def test_a_model_of_several_may_be_pairs_beside_another(tmp_path: Path) -> None:
 
 def test_groups_that_can_t_be_are_one_line(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned()[:3], "-y", *flags(**PAIRS))
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     assert "nodes_per_replica=2 wants 4 nodes or more, two groups at least; the inventory has 3" in line
     assert line.count(" -> ") == 1

@@ -266,7 +266,7 @@ held.Lock.lost = _lost
 def test_a_deploy_that_has_lost_its_lock_changes_nothing_more(tmp_path: Path) -> None:
     plan = planned(topology="cluster")
     outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", inventory=LOST)
-    assert outcome.code == 1
+    assert outcome.refused
     # Of the five that it may run some are Python's, which are not printed.
     assert 0 < len(outcome.commands) <= 5, outcome.commands
     assert not [command for _, command in outcome.commands if "systemctl start" in command]
@@ -288,9 +288,9 @@ def test_down_takes_nothing_away_without_the_lock(tmp_path: Path) -> None:
     verb = "operations/verbs/down.py"
     deploy(tmp_path, states, "-y", programs=units, file=verb).position(1, "disable --now --quiet")
     outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=LOST.replace("> 5", "> 0"))
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "has lost its lock" in outcome.text
     busy = BUSY.replace('"the head"', f'SimpleNamespace(name="{NAMES[0]}")')
     outcome = deploy(tmp_path, states, "-y", programs=units, file=verb, inventory=busy)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "another deploy is at work (a test)" in outcome.text

@@ -28,7 +28,7 @@ def test_an_image_without_a_known_version_is_asked_before_the_first_change(tmp_p
     wanted = changes(tmp_path)
     told = RELEASE | {"asked": "vllm-node"}
     outcome = deploy(tmp_path, as_planned(**wanted), "-y", *flags(**wanted), programs={"image.vocabulary": told})
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "nothing was changed; this has to be put right first" in outcome.text
     assert "vLLM 0.27.1 (the image) has no flag `--mxfp4-backend`" in outcome.text
 

@@ -50,7 +50,7 @@ def verb(tmp_path: Path, name: str, answer: dict[str, Any], off: int = 1) -> Out
 
 def refused(outcome: Outcome, said: str) -> None:
     """One line, and nothing printed."""
-    assert outcome.code == 1 and outcome.json == "" and "Traceback" not in outcome.text, outcome.text
+    assert outcome.refused and outcome.json == "" and "Traceback" not in outcome.text, outcome.text
     assert len([line for line in outcome.text.splitlines() if said in line]) == 1, outcome.text
 
 

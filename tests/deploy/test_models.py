@@ -105,7 +105,7 @@ def test_from_one_model_to_several_the_old_engine_goes(tmp_path: Path) -> None:
 def test_two_that_do_not_fit_are_refused_with_a_table(tmp_path: Path) -> None:
     models = {**A, "b": {**B["b"], "memory_gib": 90}}
     outcome = run(tmp_path, as_planned(A), models)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     assert "nothing was changed; this has to be put right first" in outcome.text
     assert "its models take 130.0 GiB together, 115.1 GiB is the limit" in outcome.text
     for name, gib in (("a", "40.0"), ("b", "90.0"), ("sum", "130.0"), ("limit", "115.1")):
@@ -191,7 +191,7 @@ def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: list[str]) -> None:
     outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", data)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     assert line.count(" -> ") == 1, line
     for words in said:
@@ -219,7 +219,7 @@ def test_two_with_one_recipe_are_judged_each_by_its_own_knobs(tmp_path: Path) ->
     for found in states[0]["models"].values():
         found["files"] = {"model-1.safetensors": {"size": 150 << 30, "blob": "b"}}
     outcome = run(tmp_path, states, models, "--data", "executor=mp")
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "150 GiB of weights on each node do not fit a GB10's 119 GiB" in outcome.text
 
 
@@ -233,7 +233,7 @@ def test_the_head_has_to_have_room_for_what_lies_elsewhere(tmp_path: Path) -> No
     disks = survey()["disks"]
     disks["store"] |= {"device": 2, "free": 26 << 30}
     outcome = run(tmp_path, states, models, disks=disks)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     # The other node has room for the one that lies there.
     assert f"{NAMES[0]} {disks['store']['path']} has 26.0 GiB free, 26.01 GiB are needed" in line
@@ -288,14 +288,14 @@ def unpinned(tmp_path: Path) -> dict[str, dict[str, Any]]:
 def test_each_is_pinned_in_its_own_entry(tmp_path: Path) -> None:
     models, main = unpinned(tmp_path), {"org/one": "1" * 40, "org/two": "2" * 40}
     outcome = run(tmp_path, as_planned(A), models, main=main)
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     for name in models:
         pin = f'"model_revision": "{main[f"org/{name}"]}" in models["{name}"] is what `main` is'
         assert f"names no revision of org/{name}" in outcome.text and pin in outcome.text
     # Whoever does what is said of the first one is told of the second one alone, and then of nothing.
     models["one"]["model_revision"] = main["org/one"]
     outcome = run(tmp_path, as_planned(A), models, main=main)
-    assert outcome.code == 1 and outcome.text.count("names no revision of org/") == 1
+    assert outcome.refused and outcome.text.count("names no revision of org/") == 1
     assert "names no revision of org/two" in outcome.text
     models["two"]["model_revision"] = main["org/two"]
     outcome = run(tmp_path, as_planned(models), models)
@@ -304,7 +304,7 @@ def test_each_is_pinned_in_its_own_entry(tmp_path: Path) -> None:
 
 def test_a_pin_that_is_not_known_is_looked_up_for_its_own_entry(tmp_path: Path) -> None:
     outcome = run(tmp_path, as_planned(A), unpinned(tmp_path))
-    assert outcome.code == 1 and 'set model_revision in models["one"] to a commit of it' in outcome.text
+    assert outcome.refused and 'set model_revision in models["one"] to a commit of it' in outcome.text
 
 
 def test_pins_that_hold_for_all_go_into_the_entry_that_takes_their_place(tmp_path: Path) -> None:
@@ -316,12 +316,12 @@ def test_pins_that_hold_for_all_go_into_the_entry_that_takes_their_place(tmp_pat
     held = json.dumps({"org/other": "e" * 40})
     outcome = run(tmp_path, as_planned(A), models, "--data", f"model_revisions={held}", main=main)
     pins = json.dumps({"org/other": "e" * 40, "org/draft": "d" * 40})
-    assert outcome.code == 1 and f'"model_revisions": {pins} in models["one"] is what `main` is' in outcome.text
+    assert outcome.refused and f'"model_revisions": {pins} in models["one"] is what `main` is' in outcome.text
 
 
 def test_a_commit_for_all_of_them_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", f"model_revision={'d' * 40}")
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     assert f"model_revision='{'d' * 40}' is a commit of one model" in line and line.count(" -> ") == 1
     assert line.endswith("into the entry of its model, one of: a, b")
@@ -329,5 +329,5 @@ def test_a_commit_for_all_of_them_is_refused(tmp_path: Path) -> None:
 
 def test_a_node_that_is_off_is_not_made_up_for_by_a_topology(tmp_path: Path) -> None:
     outcome = run(tmp_path, [as_planned(BOTH)[0], OFF], {**B, "a": {**A["a"], "nodes": [NAMES[0], "spark-2"]}})
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "or take it out of the inventory" in outcome.text and "topology=solo" not in outcome.text

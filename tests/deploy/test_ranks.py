@@ -28,12 +28,12 @@ def test_stages_that_are_deployed_stay_as_they_are(tmp_path: Path) -> None:
 
 def test_heads_that_the_nodes_can_t_share_stop_a_deploy_before_its_first_change(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(), "-y", *flags(), layout=THREE)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "has 3 attention heads, which 2 nodes can't share (tensor-parallel size 2)" in outcome.text
     assert "set pipeline_parallel to 2, or take another number of nodes" in outcome.text
 
 
 def test_a_wrong_number_on_the_command_line_is_one_line(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, as_planned(), "-y", *flags(pipeline_parallel="two"))
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "pipeline_parallel='two'" in outcome.text and "Traceback" not in outcome.text

@@ -120,7 +120,7 @@ def test_a_route_that_is_lost_is_a_drift(tmp_path: Path) -> None:
 
 def test_a_cable_that_is_missing_is_one_line_before_the_first_change(tmp_path: Path) -> None:
     outcome = run(tmp_path, delivered(), BACKWARD[:2])
-    assert outcome.code == 1 and outcome.commands == [] and "Traceback" not in outcome.text
+    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
     line = " ".join(outcome.text.partition("put right first:")[2].split())
     assert "no cable joins @fake/spark-3 and @fake/spark-1" in line and line.count(" -> ") == 1
 
@@ -195,7 +195,7 @@ def test_netdevs_that_went_with_a_cable_are_no_other_wiring(tmp_path: Path) -> N
         for device in port:
             del state["links"][device]
     outcome = run(tmp_path, states, ())
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     told = "is one of a ring, and a port of it has no interfaces"
     assert outcome.text.count(told) == 2 and "listening" not in outcome.text
 
@@ -210,5 +210,5 @@ def test_a_ring_with_half_of_a_port_is_one_line(tmp_path: Path) -> None:
         frames = [{**each, "node": f"@fake/{each['node']}"} for each in told]
         by_node[name] = {"doctor.cables": {"ports": list(DEVICES), "heard": frames}}
     outcome = deploy(tmp_path, states, "-y", *flags(**KNOBS), by_node=by_node)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "a port of a ring has two interfaces, here are 3 at both ports" in outcome.text

@@ -47,7 +47,7 @@ def broken(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ("solo",))
 
 def test_a_plan_that_does_not_come_up_names_the_way_back(tmp_path: Path) -> None:
     outcome = broken(tmp_path)
-    assert outcome.code == 1
+    assert outcome.refused
     assert "does not serve: its unit is failed" in outcome.text
     way = f"`tandem rollback --inventory {tmp_path}/nodes.py` goes back to nemotron-3-super-nvfp4-auto, solo"
     assert way in outcome.text
@@ -77,13 +77,13 @@ def test_the_way_back_is_of_the_same_desk(monkeypatch: pytest.MonkeyPatch, argv:
 
 def test_the_first_plan_of_all_has_no_way_back(tmp_path: Path) -> None:
     outcome = broken(tmp_path, before=())
-    assert outcome.code == 1
+    assert outcome.refused
     assert "rollback" not in outcome.text.split("does not serve")[1]
 
 
 def test_rollback_auto_takes_it_when_the_deploy_is_over(tmp_path: Path) -> None:
     outcome = broken(tmp_path, "--data", "rollback=auto", before=("replicas", "solo"))
-    assert outcome.code == 1
+    assert outcome.refused
     said = outcome.text.split("rollback=auto: going back to nemotron-3-super-nvfp4-auto, solo")
     # The second run is there, and fails as the first: this engine answers nobody. It does not go back any further.
     assert "going back to nemotron-3-super-nvfp4-auto, solo" in "".join(said[1:])
@@ -107,7 +107,7 @@ def test_rollback_without_another_plan_is_refused(tmp_path: Path) -> None:
     states = [look(plan, name) for name in NAMES]
     before = {"unit.served": served("cluster")}
     outcome = deploy(tmp_path, states, "-y", "--data", "_rollback=1", programs=before)
-    assert outcome.code == 1
+    assert outcome.refused
     assert "no other plan has served yet" in outcome.text
     assert "Traceback" not in outcome.text
     assert outcome.commands == []
@@ -135,7 +135,7 @@ def test_rollback_takes_the_image_that_served_and_builds_none_from_an_edited_doc
     for state in states:
         state["images"] = {}
     outcome = deploy(tmp_path, states, *arguments, programs={"unit.served": {**before, "images": {}}})
-    assert outcome.code == 1
+    assert outcome.refused
     assert f"({name}) is not on the head any more, and its source is not what it was then" in outcome.text
     assert "Traceback" not in outcome.text and outcome.commands == []
 
@@ -148,7 +148,7 @@ def test_no_way_back_is_promised_to_an_image_that_is_gone(tmp_path: Path) -> Non
     states = [fresh(plan, name) for name in NAMES]
     gone = {"engine.probe": DEAD, "unit.served": {**before, "images": {}}}
     outcome = deploy(tmp_path, states, "-y", programs=gone)
-    assert outcome.code == 1
+    assert outcome.refused
     assert "There is no way back" in outcome.text and "is not on the head any more" in outcome.text
     assert "`tandem rollback" not in outcome.text and "Traceback" not in outcome.text
 
@@ -170,7 +170,7 @@ def test_a_plan_that_differs_from_what_served_in_tandem_s_own_files_alone_says_s
     before = served("cluster")
     before["plans"][0]["services"][NAMES[0]][ENGINE]["files"]["/etc/tandem/engine/start.sh"] = "as it was"
     outcome = deploy(tmp_path, states, "-y", programs={"engine.probe": DEAD, "unit.served": before})
-    assert outcome.code == 1
+    assert outcome.refused
     assert "what has changed since are Tandem's own files, or the nodes: tandem-engine: start.sh" in outcome.text
     assert "`tandem rollback" not in outcome.text
 

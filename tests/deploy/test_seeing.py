@@ -21,7 +21,7 @@ def test_an_image_that_does_not_find_the_gpu_is_refused_before_anything_is_done(
     states = [fresh(PLAN, name) for name in NAMES]
     by_node = {NAMES[1]: {"image.gpu_trial": {LOCAL: BLIND}}}
     outcome = deploy(tmp_path, states, "-y", by_node=by_node)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert f"{NAMES[1]}  the engine's image does not start with the GPU" in outcome.text
     assert "sudo nvidia" in outcome.text and "Traceback" not in outcome.text
 
@@ -51,7 +51,7 @@ def test_what_is_not_there_yet_is_tried_when_it_has_come_and_no_model_is_fetched
         "_seeing.ask = _ask\n"
     )
     outcome = deploy(tmp_path, states, "-y", inventory=code)
-    assert outcome.code == 1
+    assert outcome.refused
     assert "no model was fetched" in outcome.text and "could not select" in outcome.text
     assert not [command for _, command in outcome.commands if "start" in command and "tandem-engine" in command]
 
@@ -60,7 +60,7 @@ def test_what_is_not_there_yet_is_tried_when_it_has_come_and_no_model_is_fetched
 def test_where_the_gpu_is_known_not_to_work_nothing_is_started(tmp_path: Path, changes: Any) -> None:
     failing = {name: ["image.gpu_trial"] for name in NAMES}
     outcome = deploy(tmp_path, [fresh(PLAN, name) for name in NAMES], "-y", failing=failing, **changes)
-    assert outcome.code == 1 and "nothing was changed" in outcome.text
+    assert outcome.refused and "nothing was changed" in outcome.text
     assert "sudo: no" not in outcome.text
 
 

@@ -65,5 +65,5 @@ def test_without_netdevs_the_cable_is_named_before_anything_is_changed(tmp_path:
     states = as_planned(2)
     states[1]["links"] = {}
     outcome = run(tmp_path, states)
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "no interface of a ConnectX is here" in outcome.text and "plug the cable in at both ends" in outcome.text

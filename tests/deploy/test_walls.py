@@ -79,7 +79,7 @@ def test_without_nft_nothing_is_changed(tmp_path: Path) -> None:
     assert survey()["walls"]["nft"]
     found = states(topology="cluster")
     outcome = deploy(tmp_path, found, "-y", walls={"nft": False, "groups": False, "driver": "systemd"})
-    assert outcome.code == 1 and outcome.commands == []
+    assert outcome.refused and outcome.commands == []
     assert "sudo apt install nftables" in outcome.text
 
 

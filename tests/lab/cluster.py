@@ -38,6 +38,11 @@ class Deploy:
     results: dict[str, Any]
 
     @property
+    def refused(self) -> bool:
+        """It ended because something was wrong: 1, or 2 where a word of the owner's was not understood."""
+        return self.code in (1, 2)
+
+    @property
     def changes(self) -> int:
         """Operations, counted for each node, that were anything but `No changes`."""
         totals = self.results["results"]["totals"]
