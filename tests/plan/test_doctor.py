@@ -406,7 +406,7 @@ CASES: list[tuple[str, Change, str, str]] = [
         UNASKED,
         "what the rails carry: left out (--no-load)",
     ),
-    ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on one rail"),
+    ("no addresses", field("streams", []), UNASKED, "no two nodes have addresses on a rail"),
     (
         "no RDMA device",
         all_of(at(f"{LINK}/rdma", None), at(f"links/{RAILS[0]}/rdma", None)),

@@ -336,7 +336,7 @@ def test_the_example_of_one_run_goes_with_the_models_beside_it(page: str) -> Non
     models: dict[str, Any] = ast.literal_eval(entry.strip())
     for each in models.values():
         each["recipe"] = each["recipe"].replace("my-embedding", TINY)
-    (key, value), *others = set(re.findall(r"(?:--data |DATA=\")(models\.\S+?)=(\w+)", words))
+    (key, value), *others = set(re.findall(r"(?:--data |DATA=\"|tandem apply )(models\.\S+?)=(\w+)", words))
     assert not others
     of = wanted(knob_data(models=models) | {key: value})
     assert make_plan(of, [one_with(node, MIB) for node in nodes(4, of.knobs)])
