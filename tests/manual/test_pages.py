@@ -110,7 +110,7 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
     "words",
     [
         "has no python3<br>→ apt install python3",
-        "no knob is named `<key>`<br>→ did you mean `<word>`?",
+        "no knob is named `<key>`<br>→ `<gone>` | did you mean `<word>`?",
         "does not answer (connection refused)<br>→ it is on, without an ssh server",
         "the fabric does not carry MTU `<fabric mtu>`",
         "arrived with another content than the head's; run the deploy again",
@@ -147,7 +147,7 @@ def one(error, it, name):
 
 
 def test_a_list_begins_with_a_message_that_can_be_searched_for() -> None:
-    assert "### Reaching the nodes\n\n- the inventory names no node" in messages.page()
+    assert "### Reaching the nodes\n\n- `<word>` is no knob=value" in messages.page()
 
 
 def test_an_example_of_a_knob_is_code() -> None:
