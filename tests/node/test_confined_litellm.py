@@ -46,7 +46,7 @@ def test_it_writes_its_counts_and_what_both_know_and_nothing_else(proxy: Proxy) 
     root = Path(f"/proc/{proxy.processes[-1].pid}/root")
     # What is needed of a clone below /tmp is root's.
     assert [path for path in (root / "tmp").rglob("*") if path.lstat().st_uid == PROXY_USER and path.is_file()] == []
-    assert {path.name for path in proxy.used.iterdir()} <= {"used.json", "used.lock", "used.part"}
+    assert {path.name for path in proxy.used.iterdir()} <= {"used.json", "used.lock", "used.part", "listens", "pulse"}
     shared = {path.name: path.stat() for path in proxy.shared.iterdir()}
     assert sorted(name.rpartition(".")[2] for name in shared) == ["counts", "marks"]
     assert {(each.st_uid, each.st_mode & 0o777) for each in shared.values()} == {(PROXY_USER, 0o600)}

@@ -156,3 +156,9 @@ def test_the_shell_fills_in_what_the_recipe_exports(tmp_path: Path) -> None:
     gpu_trial.main([TRIAL | {"exports": 'export LD_LIBRARY_PATH="/x:$LD_LIBRARY_PATH"\n'}])
     asked = (tmp_path / "asked").read_text()
     assert '--entrypoint sh vllm:x -c export LD_LIBRARY_PATH="/x:$LD_LIBRARY_PATH"\nexec python3 -' in asked
+
+
+def test_docker_s_own_words_count_whatever_its_client_says_behind_them() -> None:
+    waits = 'time="2026-11-26T22:54:13Z" level=error msg="error waiting for container: context canceled"'
+    assert gpu_trial._last(f"{NO_DRIVER}\n{waits}\n") == NO_DRIVER
+    assert gpu_trial._last("one\ntwo\n\nRun 'docker run --help' for more information\n") == "two"

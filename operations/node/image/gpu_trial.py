@@ -157,6 +157,9 @@ def _not_started(trial: GpuTrial, image: str, words: str) -> Fault:
 
 
 def _last(words: str) -> str:
-    """The last line that says something; Docker ends with a hint to its help."""
+    """The last line that says something: Docker's own where there is one, for its client may add that it waits no more,
+    and ends with a hint to its help.
+    """
     lines = [line.strip() for line in words.splitlines() if line.strip() and "docker run --help" not in line]
-    return lines[-1][:300] if lines else ""
+    docker = [line for line in lines if line.startswith("docker: ")]
+    return (docker or lines)[-1][:300] if lines else ""
