@@ -31,7 +31,9 @@ def test_nothing_has_to_be_scrolled_sideways(page: Path, tmp_path: Path, width: 
     assert seen["plots"] == len(MAIN) and 250 < seen["plot"] <= width
     assert seen["tables"] > 15 and "For the first token soonest" in seen["say"]
     # The answer and a row for each number of users are seen before anything is scrolled.
-    assert seen["answer"].startswith("Run ") and seen["verdict"] == 7 and (width < 600 or seen["below"] < 900)
+    # Beside another run it says first what changed.
+    assert seen["answer"].startswith("Whole answers against before: ") and ". Run " in seen["answer"]
+    assert seen["verdict"] == 7 and (width < 600 or seen["below"] < 900)
 
 
 @needs_browser
