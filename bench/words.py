@@ -7,6 +7,8 @@ import re
 from operations.plan.plain import plain
 
 _ERROR = re.compile(r"^--> pyinfra error(?: in .*? line \d+)?:\s*", re.MULTILINE)
+#: What is wrong in the owner's files is said before any step (operations/given.py); up to pyinfra's next line.
+_REFUSED = re.compile(r"this has to be put right first:(.*?)(?=^-->|\Z)", re.MULTILINE | re.DOTALL)
 _NODE = re.compile(r"^\s*\[[^\]]+\] ")
 _LENGTH = 400
 
@@ -20,6 +22,8 @@ def why(text: str) -> str:
             first = next((n for n in range(number - 1, -1, -1) if _NODE.match(lines[n])), number - 1)
             return _one([_NODE.sub("", lines[first]), *lines[first + 1 : number]])
     text = "\n".join(lines)
+    if found := _REFUSED.search(text):
+        return _one(found[1].splitlines())
     if found := _ERROR.search(text):
         said = _one(text[found.end() :].splitlines())
         absent = [line for line in lines if " does not answer " in line or " lets us in " in line]

@@ -173,4 +173,4 @@ def test_an_alarm_test_that_reaches_not_everybody_fails(nodes: Nodes, answer: di
 
 def test_an_alarm_test_without_the_knob_says_which_one(nodes: Nodes) -> None:
     outcome = alarm_test(nodes, TOLD, knobs={"monitoring": "metrics"})
-    assert outcome.code != 0 and 'set monitoring = "prometheus"' in outcome.text
+    assert outcome.code != 0 and 'monitoring = "prometheus" in group_data/all.py' in outcome.text

@@ -11,6 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,10 @@ def test_the_page_answers_the_proxy_and_nobody_else(tmp_path: Path) -> None:
 
 def listens_at(pid: int) -> list[str]:
     """Local addresses of TCP on which a process listens, as the kernel writes them."""
-    own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    own = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it may be closed in between
+            own.add(os.readlink(each))
     rows = [
         line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
     ]
