@@ -2,7 +2,7 @@
 
 import sys
 
-from operations import frames, given, reach
+from operations.runner import frames, given, reach
 
 given.check_words(sys.argv)
 reach.install()

@@ -13,7 +13,10 @@ from pyinfra import host
 
 from bench.advise.against import against
 from bench.advise.for_page import for_page
-from operations import (
+from operations.paths import CANARY, FALLBACK, GUARD, OFFICE
+from operations.runner.closing import greet, open_with, sum_up
+from operations.runner.run import this_run
+from operations.steps import (
     engine,
     fabric,
     image,
@@ -30,9 +33,6 @@ from operations import (
     verify,
     walls,
 )
-from operations.closing import greet, open_with, sum_up
-from operations.paths import CANARY, FALLBACK, GUARD, OFFICE
-from operations.run import this_run
 
 # The same for all nodes: pyinfra reads this file once for each.
 run = this_run()

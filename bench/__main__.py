@@ -11,7 +11,7 @@ from bench import asked, resuming
 from bench.running import Runner
 from bench.show import Show
 from bench.summary import summary
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

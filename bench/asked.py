@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from bench.profiles import Profile, profile
 from bench.slo import Slo
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest
 
 T = TypeVar("T")
 

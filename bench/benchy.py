@@ -22,7 +22,7 @@ from bench.measuring import Measurement, append
 from bench.records import Request, Step
 from bench.slo import Slo
 from bench.steps import Wanted
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 #: In the place of a book's URL.
 _BOOK = "the-owner-s"

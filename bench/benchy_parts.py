@@ -13,7 +13,7 @@ from bench.measuring import Measurement
 from bench.process import ROOT
 from bench.show import Show
 from bench.ssh import login
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 LOCK = ROOT / "bench/llama-benchy/requirements.lock"
 #: Names of a model's files that are its tokenizer's.

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records import Counters, NodeState, Setup
 from bench.session import Node
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 ENGINE, PROXY = "tandem-engine", "tandem-proxy"
 

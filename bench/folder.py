@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from bench.records import FORMAT, Folder, Record, Request, Run, Step
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 R = TypeVar("R", bound=Record)
 _AGAIN = "measure anew, or take the whole folder from where it was measured"

@@ -22,7 +22,7 @@ from bench.show import Show
 from bench.slo import Slo
 from bench.steps import Wanted, steps
 from bench.way import Way
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 #: Seconds for which engines may still count what they have answered.
 SETTLE_S = 0.3

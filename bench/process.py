@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.client.shapes import Done, Line, Told
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 ROOT = Path(__file__).parents[1]
 #: Reads one line, the client's sources, and runs them from memory.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest
 
 #: Share of prompt tokens in the prefix cache above which a profile of fresh prompts measures the cache.
 WARM = 0.1

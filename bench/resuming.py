@@ -10,7 +10,7 @@ from bench import folder
 from bench.asked import Asked
 from bench.process import ROOT
 from bench.records import Folder, Run
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 #: BENCH_RUNS is where tests make them.
 RUNS = Path(os.environ.get("BENCH_RUNS") or ROOT / "bench-runs")

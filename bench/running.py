@@ -18,7 +18,7 @@ from bench.records import Folder, Run, Setup
 from bench.session import Session
 from bench.show import Show
 from bench.way import way
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 from operations.wire.bench import Declared
 
 #: Seconds for what a run that was killed has held to be let go.

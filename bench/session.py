@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.process import ROOT
 from bench.words import why
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 from operations.wire.bench import Declared, Told
 from operations.wire.unit import Endpoint, UnitState
 

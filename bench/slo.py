@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.records import Request
 from bench.timing import seconds_a_token
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest
 
 _PARTS = ("ttft", "tpot", "e2e")
 _UNITS = {"ms": 0.001, "s": 1.0}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench import known
 from bench.profiles import Profile
 from bench.records import KNOWN
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from bench.client.shapes import Json, Message, Place
 from bench.deployed import Deployed
 from bench.process import Client, here, on_head
 from bench.ssh import Tunnel, login
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
-#: Seconds for an answer to be complete: what the proxy gives it (operations/plan/proxy.py).
+#: Seconds for an answer to be complete: what the proxy gives it (operations/plan/services/proxy.py).
 TIMEOUT_S = 900
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from operations.plan.plain import plain
+from operations.plan.config.plain import plain
 
 _ERROR = re.compile(r"^--> pyinfra error(?: in .*? line \d+)?:\s*", re.MULTILINE)
-#: What is wrong in the owner's files is said before any step (operations/given.py); up to pyinfra's next line.
+#: What is wrong in the owner's files is said before any step (operations/runner/given.py); up to pyinfra's next line.
 _REFUSED = re.compile(r"this has to be put right first:(.*?)(?=^-->|\Z)", re.MULTILINE | re.DOTALL)
 _NODE = re.compile(r"^\s*\[[^\]]+\] ")
 _LENGTH = 400

@@ -1,7 +1,7 @@
 """The knobs: what is wanted. A line without `#` is set, all others show their defaults.
 
 Set one by removing its `#`, or for one run: `pyinfra inventory.py deploy.py --data topology=solo`.
-Made of operations/plan/knob_fields.py by `make manual-pages`.
+Made of operations/plan/config/knob_fields.py by `make manual-pages`.
 """
 
 # Everything that Tandem does on a node needs root; the login needs sudo without a password.

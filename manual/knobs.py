@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from manual import texts
-from operations.plan.knob_fields import SECTIONS, SET, TOGETHER, KnobFields
+from operations.plan.config.knob_fields import SECTIONS, SET, TOGETHER, KnobFields
 
 HEAD = """# Knobs
 
-Made of `operations/plan/knob_fields.py` by `make manual-pages`.
+Made of `operations/plan/config/knob_fields.py` by `make manual-pages`.
 
 Set them in `group_data/all.py`, or give them for one run: `make apply DATA="topology=solo"`. What you do not set has
 its default. A name that is no knob, and a value that a knob does not take, are refused before the first change. So are
@@ -21,7 +21,7 @@ some that don't go together: [below](#refused-together).
 FILE_HEAD = '''"""The knobs: what is wanted. A line without `#` is set, all others show their defaults.
 
 Set one by removing its `#`, or for one run: `pyinfra inventory.py deploy.py --data topology=solo`.
-Made of operations/plan/knob_fields.py by `make manual-pages`.
+Made of operations/plan/config/knob_fields.py by `make manual-pages`.
 """
 
 # Everything that Tandem does on a node needs root; the login needs sudo without a password.
@@ -78,7 +78,7 @@ def _text(name: str) -> str:
     """A knob's text. Raises LookupError where it has none."""
     text = KnobFields.model_fields[name].description
     if not text:
-        raise LookupError(f"the knob {name} has no text below it in operations/plan/knob_fields.py")
+        raise LookupError(f"the knob {name} has no text below it in operations/plan/config/knob_fields.py")
     first, *rest = text.splitlines()
     # Where choices are all that follows, pydantic has taken their indentation for the docstring's.
     indent = "  " if rest and re.match(r"\S+ {2,}\S", rest[0]) else ""

@@ -40,35 +40,17 @@ def _node(*names: str) -> list[Room]:
     return [_room(f"operations.node.{name}") for name in names]
 
 
-#: What every part of the plan speaks in.
-_WORDS = Room(
-    "operations.plan: words",
-    (
-        *_all(
-            "operations.plan",
-            "addresses",
-            "alarms",
-            "environment",
-            "files",
-            "knob_fields",
-            "spark",
-            "knobs",
-            "nodes",
-            "patterns",
-            "plain",
-        ),
-        *_all("operations.plan", "ray", "recipe", "refusal", "secret", "shell_text"),
-    ),
+#: What a recipe says, before anybody asks which engine reads it.
+_A_RECIPE = Room(
+    "operations.plan.recipes: one", _all("operations.plan.recipes", "recipe", "patterns", "shell_text", "lint")
 )
-_MODS = Room("operations.plan: mods", _all("operations.plan", "mods", "mod_acts", "mod_folder", "repositories"))
-#: The steps of a deploy, as `deploy.py` joins them; what they share has no name of its own here.
-PHASES = Room(
-    "operations: phases",
-    (
-        *_all("operations", "engine", "fabric", "image", "lock", "model", "monitoring", "preflight", "prometheus"),
-        *_all("operations", "proxy", "recipe", "secret_files", "tls", "upkeep", "verify", "walls"),
-    ),
+#: A node, and how engines on it are told of each other.
+_A_NODE = Room(
+    "operations.plan.cluster: a node",
+    _all("operations.plan.cluster", "nodes", "addresses", "environment", "nccl", "ray"),
 )
+#: The steps of a deploy, as `deploy.py` joins them.
+STEPS = _room("operations.steps")
 #: From the roof down, floor by floor.
 HOUSE: tuple[list[Room], ...] = (
     [Room("tests.bench", ("tests.bench",))],
@@ -86,21 +68,18 @@ HOUSE: tuple[list[Room], ...] = (
         # What a bench has measured is told to pages, with the advice of it.
         Room("bench: a run", ("bench.__main__", "bench.running")),
     ],
-    [PHASES, _room("bench.advise")],
-    [Room("operations: run", ("operations",))],
-    [
-        *_node("doctor"),
-        *(_room(f"operations.plan.{name}") for name in ("doctor", "advisories")),
-        _room("bench"),
-        _room("manual"),
-    ],
+    [STEPS, _room("bench.advise")],
+    [_room("operations.runner"), _room("bench"), _room("manual")],
+    [*_node("doctor"), *(_room(f"operations.plan.{name}") for name in ("doctor", "advisories"))],
     [*_node("look"), _room("operations.plan")],
-    [*_node("engine"), _room("operations.plan.formats")],
-    [*_node("door", "monitoring"), _MODS],
-    [*_node("copy", "unit"), _room("operations.plan.engines")],
-    [*_node("image", "model", "machine", "network", "secret"), _room("operations.plan.lint")],
-    [Room("operations.node", ("operations.node",)), _WORDS],
-    [_room("operations.paths")],
+    [*_node("engine"), _room("operations.plan.services")],
+    [*_node("door", "monitoring"), _room("operations.plan.cluster")],
+    [*_node("copy", "unit"), _room("operations.plan.recipes")],
+    [*_node("image", "model", "machine", "network", "secret"), _room("operations.plan.engines")],
+    [Room("operations.node", ("operations.node",)), _A_NODE],
+    [_A_RECIPE],
+    [_room("operations.plan.config")],
+    [Room("operations.paths", ("operations", "operations.paths"))],
     [_room("operations.wire")],
 )
 FLOORS = {room.name: number for number, floor in enumerate(HOUSE) for room in floor}

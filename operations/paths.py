@@ -25,7 +25,7 @@ NIC_NETDEVS = "en[pP]*s*f*np*"
 #: asks from the address of the subnet that it asks in (Documentation/networking/ip-sysctl.rst).
 ARP = {"arp_ignore": "1", "arp_announce": "2"}
 
-#: The engine; of a model among several its name begins so (operations/plan/served_model.py).
+#: The engine; of a model among several its name begins so (operations/plan/cluster/served_model.py).
 ENGINE = "tandem-engine"
 #: HAProxy, which clients reach, and the two LiteLLM behind it.
 PROXY = "tandem-proxy"
@@ -51,7 +51,7 @@ EXPORTER = "tandem-exporter"
 #: On the head: what keeps what the exporters say, and what sends its alarms.
 PROMETHEUS = "tandem-prometheus"
 ALERTMANAGER = "tandem-alertmanager"
-#: Passwords and tokens of those whom alarms are sent to (operations/prometheus.py).
+#: Passwords and tokens of those whom alarms are sent to (operations/steps/prometheus.py).
 ALARM_SECRETS = f"{ETC}/alertmanager/secrets"
 #: What tells it to people, behind the proxy at /tandem/ (files/page).
 PAGE = "tandem-page"

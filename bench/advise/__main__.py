@@ -13,7 +13,7 @@ from bench.advise.choose import choose
 from bench.advise.options import Question
 from bench.advise.tell import COLUMNS, answer, ranked, row, sources, title, why
 from bench.advise.words import folded, table
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 def main() -> int:

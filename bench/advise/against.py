@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
+from operations.plan.config.knobs import Knobs
+from operations.plan.recipes.recipe import Recipe
 
 
 def against(recipe: Recipe, knobs: Knobs, nodes: int) -> str:

@@ -15,11 +15,11 @@ from bench.advise.load import Load
 from bench.advise.measured import drafts, evidence, one_run
 from bench.advise.options import Question
 from bench.resuming import RUNS
+from operations.plan.config.knobs import read_knobs
+from operations.plan.config.refusal import Finding, Refusal, nearest
 from operations.plan.engines import ENGINES
-from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.knobs import read_knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 
 MEASURE = 'measure it: tandem bench --topologies "solo cluster replicas"'

@@ -16,7 +16,7 @@ from bench.advise.load import Load
 from bench.advise.measured import setup_of_cell, tables
 from bench.advise.setups import Setup
 from bench.published import Cell
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 
 #: The models of the articles with whole tables, by repository: what the estimate is judged on.
 JUDGED = ("openai/gpt-oss-120b", "google/gemma-4-26B-A4B-it", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4")

@@ -8,8 +8,8 @@ from bench.advise.setups import Setup
 from bench.advise.words import seconds
 from bench.asked import Asked
 from bench.budget import ENOUGH
-from operations.plan.formats import load_recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
 
 
 def told(asked: Asked, recipe: str, declared: str = "solo", nodes: int = 2) -> str:

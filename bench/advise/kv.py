@@ -7,11 +7,11 @@ from typing import cast
 
 from bench.advise import models
 from bench.advise.load import Load
-from operations.plan.demand import demand
+from operations.plan.config.knobs import Topology
+from operations.plan.config.spark import IDLE_GIB
 from operations.plan.engines import ENGINES
-from operations.plan.knobs import Topology
-from operations.plan.recipe import Recipe
-from operations.plan.spark import IDLE_GIB
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.demand import demand
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bench.slo import Slo
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest
 
 EXAMPLE = 'e.g. LOAD="8 users chat" or LOAD="users=8 prompt=1024 answer=256 ttft=2s"'
 _COUNTS = {"users": 4096, "prompt": 10_000_000, "answer": 1_000_000}

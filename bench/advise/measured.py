@@ -17,10 +17,10 @@ from bench.folder import read
 from bench.records import Folder, Request, Run, Step
 from bench.records import Setup as Measuring
 from bench.resuming import RUNS
+from operations.plan.config.refusal import Refusal
 from operations.plan.engines import ENGINES
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 
 Rows = dict[tuple[Setup, Figure], dict[int, tuple[float, ...]]]
 

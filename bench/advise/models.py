@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from operations.plan.engines import ENGINES
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.recipe import Recipe
 
 _FILE = Path(__file__).with_name("models.yaml")
 GIB = 2**30

@@ -13,7 +13,7 @@ from bench.advise.measured import recipe_executor
 from bench.advise.models import Model
 from bench.advise.physics import Point
 from bench.advise.setups import Kind, Setup
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.recipe import Recipe
 
 #: Up to how many users it is looked for who stays within a target.
 MOST = 256

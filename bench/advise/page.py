@@ -26,9 +26,9 @@ from bench.advise.options import Outlook, Question
 from bench.advise.setups import KINDS, Setup
 from bench.advise.words import sure
 from bench.resuming import ENDED, RUNS
+from operations.plan.config.refusal import Refusal
 from operations.plan.plan import Plan
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.recipe import Recipe
 from operations.wire.page import AdviceFile, AdviceTable, BenchPart, BenchRow, Better, HandedModel
 
 #: It changes when an older page would read it wrongly (files/page/handed.py).

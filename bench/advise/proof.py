@@ -21,8 +21,8 @@ from bench.advise.options import Question
 from bench.advise.setups import Setup
 from bench.published import Figure
 from operations.plan.engines import ENGINES
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 
 #: The articles that say who wins: their letters in docs/sources.md.
 JUDGES = ("A", "D")

@@ -9,9 +9,9 @@ from bench.advise.changes import clearly_behind
 from bench.advise.load import Load
 from bench.advise.options import Outlook
 from bench.resuming import RUNS
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.recipe import Recipe
 
 #: A deploy says nothing of its load, so a topology has to be behind with few users and with many, in what one user sees
 #: and in the sum, and by more than this.

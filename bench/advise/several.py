@@ -10,7 +10,7 @@ from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
 from bench.advise.tell import gives, is_own, target
 from bench.advise.words import called, command, folded, number, seconds, sure, users
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 Line = str | tuple[Sequence[str], Sequence[Sequence[str]]]
 

@@ -12,7 +12,7 @@ from bench.report.page import page
 from bench.report.series import chosen, measured
 from bench.report.write import write
 from bench.resuming import RUNS
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 def main(environment: Mapping[str, str]) -> int:

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from bench.noise import compare
 from bench.report.series import FIGURES, PROXY, Measured, Rows
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bench.figures import Figures, Percentiles, figures
 from bench.noise import Usual, usual
 from bench.records import Request, Run, Step
 from bench.slo import Slo
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, nearest
 
 PROXY = "proxy"
 

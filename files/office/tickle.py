@@ -18,7 +18,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
-#: Connections that are told of: as many as HAProxy takes (operations/plan/proxy_service.py), in one datagram.
+#: Connections that are told of: as many as HAProxy takes (operations/plan/services/proxy_service.py), in one datagram.
 MOST = 2000
 #: Seconds from one ACK to the next: a kernel answers two of them in half a second once (tcp_invalid_ratelimit). The
 #: first may be before its table of neighbours knows who has the address now.

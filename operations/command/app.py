@@ -16,7 +16,7 @@ from operations.command import keys as keys
 from operations.command import lab as lab
 from operations.command.groups import EXITS, app, put_in_order
 from operations.command.version import version
-from operations.plan.refusal import Refusal, nearest
+from operations.plan.config.refusal import Refusal, nearest
 
 NOT_UNDERSTOOD, INTERRUPTED = 2, 130
 

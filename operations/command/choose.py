@@ -11,7 +11,7 @@ import typer
 from operations.command import running
 from operations.command.at import At
 from operations.command.groups import CHOOSE, verb
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 @verb(CHOOSE, 'tandem advise "8 users chat ttft=2s"', 'tandem advise "1 user coding" --recipe any --nodes 2')

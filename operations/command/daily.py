@@ -9,7 +9,7 @@ import typer
 from operations.command import going, running
 from operations.command.at import At
 from operations.command.groups import DAILY, AsJson, Model, Yes, verb
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 
 @verb(DAILY, "tandem plan", "tandem plan topology=replicas", knobs=True)

@@ -86,7 +86,7 @@ def grafana() -> int:
     """A dashboard for your Grafana's import, of the panels that the page has."""
     import json
 
-    from operations.plan.panels import dashboard
+    from operations.plan.services.panels import dashboard
 
     print(json.dumps(dashboard(), indent=1, ensure_ascii=False))
     return 0

@@ -17,7 +17,7 @@ from bench.ssh import Tunnel, login
 from operations.command import running, talking
 from operations.command.at import At
 from operations.command.version import version
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 #: The line that ends a dry run of which nothing comes.
 _NOTHING = "nothing would change"

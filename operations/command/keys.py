@@ -9,7 +9,7 @@ import typer
 from operations.command import running
 from operations.command.at import At
 from operations.command.groups import KEYS, AsJson, verb
-from operations.plan.proxy_keys import named, wish
+from operations.plan.services.proxy_keys import named, wish
 
 Name = Annotated[str, typer.Argument(help="Whose it is.")]
 

@@ -9,7 +9,7 @@ import typer
 from operations.command import running
 from operations.command.at import ROOT
 from operations.command.groups import DEVELOP, LAB, verb
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Words of that target.")]
 

@@ -2,7 +2,7 @@
 
 from pyinfra_cli.main import main
 
-from operations import telling
+from operations.runner import telling
 
 if __name__ == "__main__":
     telling.install()

@@ -12,19 +12,19 @@ from typing import TypeVar, cast
 import gevent
 from pyinfra.api.host import Host
 
-from operations import tether
 from operations.node.doctor import cables as node_cables
 from operations.node.doctor import clock, gpu_load
 from operations.node.doctor import look as node_look
 from operations.node.doctor import rdma as node_rdma
 from operations.node.doctor import streams as node_streams
 from operations.node.network import proof as node_proof
-from operations.plan import ring
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
+from operations.plan.cluster import ring
+from operations.plan.cluster.nodes import Link, choose_rails, on_fabric
 from operations.plan.doctor import prefixes, ways
 from operations.plan.doctor.symptom import Seen
-from operations.plan.nodes import Link, choose_rails, on_fabric
-from operations.remote import ask
+from operations.runner import tether
+from operations.runner.remote import ask
 from operations.wire.doctor import Measured, Rdma, Skew
 from operations.wire.fabric import Links, Way
 from operations.wire.lines import Line

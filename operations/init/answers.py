@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs, Topology
-from operations.plan.picks import PICKS, Pick
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.config.knobs import Knobs, Topology
+from operations.plan.config.refusal import Finding, Refusal, nearest
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.picks import PICKS, Pick
+from operations.plan.recipes.recipe import Recipe
 
 #: Word -> what `proxy_bind` says, and for people.
 REACH = {

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from operations.plan.refusal import Refusal, nearest
+from operations.plan.config.refusal import Refusal, nearest
 
 Value = TypeVar("Value")
 YES, NO = ("y", "yes"), ("n", "no")
@@ -67,7 +67,7 @@ def _literal(text: str) -> str:
 
 def numbered(words: Sequence[str]) -> Callable[[str], str]:
     """Takes a number of a list that was shown, or one of its words."""
-    from operations.plan.refusal import Finding
+    from operations.plan.config.refusal import Finding
 
     def read(said: str) -> str:
         if said.isdigit() and 1 <= int(said) <= len(words):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.init.login import Login, check_once, parse
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 INVENTORY, KNOBS, IGNORE = "inventory.py", "group_data/all.py", ".gitignore"
 INVENTORY_HEAD = '"""Your Sparks, the head first. Edit it as you like: `tandem init` keeps your lines."""\n'

@@ -11,7 +11,7 @@ from typing import Literal
 
 from operations.init.login import PORT, Login, told
 from operations.init.seen import Seen, read
-from operations.plan.plain import plain
+from operations.plan.config.plain import plain
 
 #: Seconds for the connection, and for all of it: a node that swaps or boots may take long.
 CONNECT_S, ALL_S = 6, 30

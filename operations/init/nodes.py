@@ -12,8 +12,8 @@ from operations.init.knock import Knock, knock, user_of
 from operations.init.login import EXAMPLE, PORT, Login, check_once, parse, parse_all
 from operations.init.mends import mends
 from operations.init.seen import Seen
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.cost import GB
-from operations.plan.refusal import Finding, Refusal
 
 #: How often a node is tried anew: each mend may uncover what the next one is for.
 MOST_TRIES = 8

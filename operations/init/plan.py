@@ -11,11 +11,11 @@ from bench.advise.choose import choose
 from operations.init.answers import REACH, Answers, fits
 from operations.init.folder import Owned
 from operations.init.seen import Seen
+from operations.plan.config.knobs import Topology
+from operations.plan.config.refusal import Refusal
+from operations.plan.config.spark import IDLE_GIB
 from operations.plan.cost import GB, RATES, Cost, cost, lasting
-from operations.plan.knobs import Topology
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
-from operations.plan.spark import IDLE_GIB
+from operations.plan.recipes.recipe import Recipe
 
 
 def topology(recipe: Recipe, answers: Answers, nodes: int) -> tuple[Topology, int]:

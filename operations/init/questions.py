@@ -10,9 +10,9 @@ from operations.init.answers import Answers
 from operations.init.ask import Asker, numbered
 from operations.init.folder import KNOBS, Owned
 from operations.init.login import Login, check_user, told
-from operations.plan.picks import PICKS, Pick
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.recipes.picks import PICKS, Pick
+from operations.plan.recipes.recipe import Recipe
 
 #: The answer that leaves a knob alone, where a folder has it already.
 AS_IT_IS = "as it is"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, ip_address
 
-from operations.plan.nodes import port_of
-from operations.plan.plain import plain
+from operations.plan.cluster.nodes import port_of
+from operations.plan.config.plain import plain
 
 #: What begins every line of ours: a login's own files may print too.
 MARK = "tandem:"

@@ -8,7 +8,7 @@ import stat
 import threading
 from collections.abc import Callable
 
-#: Three beats of operations/tether.py.
+#: Three beats of operations/runner/tether.py.
 SILENCE_S = 15
 
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from operations.plan import demand
+from operations.plan.cluster.nodes import Node
+from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import DeclaredModel
 from operations.plan.engines import ENGINES
-from operations.plan.lint.room import BESIDE_GIB, known_gib
-from operations.plan.nodes import Node
-from operations.plan.recipe import Flag, Recipe
-from operations.plan.refusal import Finding, Refusal
-from operations.plan.served_model import ServedModel
+from operations.plan.recipes.lint.room import BESIDE_GIB, known_gib
+from operations.plan.recipes.recipe import Flag, Recipe
+from operations.plan.services import demand
 
 
 def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operations.plan.demand import demand, free_gib
-from operations.plan.knobs import Topology
-from operations.plan.recipe import Recipe
-from operations.plan.spark import FLOOR_GIB, SPARK_GIB
+from operations.plan.config.knobs import Topology
+from operations.plan.config.spark import FLOOR_GIB, SPARK_GIB
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.demand import demand, free_gib
 
 #: Bytes of a GiB, in GB: disks and downloads are counted in GB, memory in GiB.
 GB = 1.073741824

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from operations.plan.config.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, has_models, read_knobs
+from operations.plan.config.refusal import Finding, Refusal, nearest
 from operations.plan.engines import ENGINES
-from operations.plan.images import Image, engine_image, proxy_image
-from operations.plan.knobs import BESIDE, MODELS, OF_A_MODEL, Knobs, has_models, read_knobs
-from operations.plan.recipe import SERVED_NAME, Recipe
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.recipes.images import Image, engine_image, proxy_image
+from operations.plan.recipes.recipe import SERVED_NAME, Recipe
 from operations.wire import Json
 
 #: What a model may be called: a part of the names of its unit, its container and its folder.

@@ -17,14 +17,14 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from operations.paths import ENGINE
+from operations.plan.config.files import File
+from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import Declared, declared_model, knobs_of_models
-from operations.plan.files import File
-from operations.plan.images import by_content, engine_image, needed, proxy_image
-from operations.plan.knobs import Knobs
 from operations.plan.plan import NodePlan, Plan
-from operations.plan.recipe import TOLD, Recipe
-from operations.plan.refusal import Finding, Refusal
-from operations.plan.service import Service
+from operations.plan.recipes.images import by_content, engine_image, needed, proxy_image
+from operations.plan.recipes.recipe import TOLD, Recipe
+from operations.plan.services.service import Service
 from operations.wire import Json
 from operations.wire.plans import KeptService, Served
 

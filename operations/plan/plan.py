@@ -21,30 +21,31 @@ from operations.paths import (
     TUNING,
     WALLS,
 )
-from operations.plan import admission, proxy, upkeep
-from operations.plan.address import address_service
-from operations.plan.checks import listens
+from operations.plan import admission
+from operations.plan.cluster.fabric import fabric_files
+from operations.plan.cluster.nodes import Node
+from operations.plan.cluster.served_model import ServedModel, on, ranked, with_ports
+from operations.plan.config.files import File
+from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import Declared, DeclaredModel, check_nodes
-from operations.plan.engine_service import engine_services
-from operations.plan.fabric import fabric_files
-from operations.plan.fallback import check_fallback, fallback
-from operations.plan.files import File
-from operations.plan.knobs import Knobs
-from operations.plan.litellm import Behind, behind
-from operations.plan.litellm_service import litellm_service
-from operations.plan.monitoring import exporter
-from operations.plan.nodes import Node
-from operations.plan.office import office
-from operations.plan.page import page
-from operations.plan.prometheus import alertmanager, prometheus
-from operations.plan.proxy_service import proxy_service
 from operations.plan.ranks import check_groups, check_ranks
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
-from operations.plan.served_model import ServedModel, on, ranked, with_ports
-from operations.plan.service import Program, Service
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services import proxy, upkeep
+from operations.plan.services.address import address_service
+from operations.plan.services.engine_service import engine_services
+from operations.plan.services.fallback import check_fallback, fallback
+from operations.plan.services.litellm import Behind, behind
+from operations.plan.services.litellm_service import litellm_service
+from operations.plan.services.monitoring import exporter
+from operations.plan.services.office import office
+from operations.plan.services.page import page
+from operations.plan.services.ports import listens
+from operations.plan.services.prometheus import alertmanager, prometheus
+from operations.plan.services.proxy_service import proxy_service
+from operations.plan.services.service import Program, Service
+from operations.plan.services.walls import walls
 from operations.plan.tuning import tuning
-from operations.plan.walls import walls
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.engines import ENGINES
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.recipes.recipe import Recipe
 
 
 def check_groups(recipe: Recipe, knobs: Knobs, nodes: int, has: str, add: str) -> None:

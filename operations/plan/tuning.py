@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operations.paths import TUNING, folder_of, unit_file
-from operations.plan.files import File, render
-from operations.plan.knobs import Knobs
-from operations.plan.service import Program, seal_program
+from operations.plan.config.files import File, render
+from operations.plan.config.knobs import Knobs
+from operations.plan.services.service import Program, seal_program
 from operations.wire.look import Survey
 
 #: What owners cap a GB10's clock at, MHz ([Z], [L]).

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from operations.plan.config.knobs import Knobs, read_knobs
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import (
     Declared,
     DeclaredModel,
@@ -16,10 +18,8 @@ from operations.plan.declared import (
     knobs_of_models,
     of_models,
 )
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 
 #: What verbs that ask no node take for the owner's: in the current directory, or as it is shipped.
 GROUP_DATA = Path("group_data/all.py")

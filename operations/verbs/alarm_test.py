@@ -8,8 +8,8 @@ from pyinfra.api.exceptions import DeployError
 
 from operations.node.monitoring import alarm_test
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 from operations.wire.unit import AlarmTold
 

@@ -8,8 +8,8 @@ from pyinfra.api.host import Host
 from operations.node.model import audit
 from operations.plan.declared import chosen
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import audit_table, everywhere, refusals_told, the_head
 from operations.wire.model import Audit
 

@@ -8,11 +8,11 @@ from pyinfra.api.exceptions import DeployError
 from operations.node.image import packages as node_packages
 from operations.node.machine import runtimes
 from operations.plan import advisories
+from operations.plan.config.files import as_is
 from operations.plan.declared import chosen
-from operations.plan.files import as_is
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.hole_table import failure, show
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 from operations.wire.model import Packages

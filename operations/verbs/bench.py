@@ -18,12 +18,12 @@ from pyinfra.api.host import Host
 from operations.node.look import bench_facts
 from operations.node.monitoring import handed
 from operations.plan.absence import told
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.engines import counters
-from operations.plan.refusal import Finding, Refusal
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none, hand_or_none
-from operations.run import this_run
-from operations.tether import can_tether
+from operations.runner.remote import ask_or_none, hand_or_none
+from operations.runner.run import this_run
+from operations.runner.tether import can_tether
 from operations.verbs.report import everywhere, refusals_told, the_head
 from operations.wire.bench import BenchFacts, Declared, Order, Told
 

@@ -3,8 +3,8 @@
 from pyinfra import host
 
 from bench.advise.against import against
-from operations import preflight, recipe
-from operations.run import this_run
+from operations.runner.run import this_run
+from operations.steps import preflight, recipe
 from operations.verbs.report import absent_lines, say
 
 run = this_run()

@@ -9,10 +9,10 @@ from operations.doctor import table
 from operations.doctor.asking import Examination
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, Seen
-from operations.plan.images import engine_image
 from operations.plan.plan import as_a_whole, ports_by_node
+from operations.plan.recipes.images import engine_image
 from operations.plan.wanted import wanted
-from operations.run import this_run
+from operations.runner.run import this_run
 from operations.verbs.report import refusals_told, say_json, wants_json
 
 run = this_run()

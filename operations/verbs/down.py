@@ -6,12 +6,13 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 
 from pyinfra import host, inventory, logger, state
 
-from operations import lock, units, walls
 from operations.paths import UNITS, WALLS
+from operations.plan.cluster.served_model import unit_of
 from operations.plan.declared import chosen
-from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
-from operations.run import this_run
+from operations.runner import units
+from operations.runner.run import this_run
+from operations.steps import lock, walls
 from operations.verbs.report import refusals_told
 
 run = this_run()

@@ -3,8 +3,8 @@
 from pyinfra import host
 
 from operations.node.door import endpoint
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import absent_lines, endpoint_lines, everywhere, say_json, wants_json
 
 run = this_run()

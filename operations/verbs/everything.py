@@ -6,11 +6,11 @@ from contextlib import nullcontext
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
-from operations import lock
 from operations.node.unit import everything
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
+from operations.steps import lock
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say
 
 run = this_run()

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from operations.plan.refusal import Finding, Refusal
-from operations.plan.repositories import place
+from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.recipes.repositories import place
 
 #: Seconds: such a repository is a few MB.
 PATIENCE_S = 300

@@ -2,7 +2,7 @@
 
 import json
 
-from operations.plan.panels import dashboard
+from operations.plan.services.panels import dashboard
 
 if __name__ == "__main__":
     print(json.dumps(dashboard(), indent=1, ensure_ascii=False))

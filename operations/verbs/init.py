@@ -15,8 +15,8 @@ from operations.init.folder import Owned
 from operations.init.login import told
 from operations.init.nodes import Tried, tried, which, wiring
 from operations.init.questions import Flags, answers
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.recipe import Recipe
 
 #: As operations/command/groups.py documents them.
 DONE, FAILED, NOT_UNDERSTOOD, NOBODY, ENDED = 0, 1, 2, 3, 130

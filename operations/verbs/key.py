@@ -9,9 +9,9 @@ import sys
 
 from pyinfra import host
 
-from operations.plan.proxy_keys import wish
-from operations.plan.refusal import Refusal
-from operations.run import this_run
+from operations.plan.config.refusal import Refusal
+from operations.plan.services.proxy_keys import wish
+from operations.runner.run import this_run
 from operations.verbs.key_words import given, made_line, make_on_head, refused, tell_others
 from operations.verbs.report import say
 

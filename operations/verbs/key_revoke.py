@@ -3,9 +3,9 @@
 from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
-from operations.plan.proxy_keys import named
-from operations.plan.refusal import Refusal
-from operations.run import this_run
+from operations.plan.config.refusal import Refusal
+from operations.plan.services.proxy_keys import named
+from operations.runner.run import this_run
 from operations.verbs.key_words import ask_head, given, refused, tell_others
 from operations.verbs.report import say
 

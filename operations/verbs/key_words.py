@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from operations.node.door import keys as node_keys
-from operations.plan.refusal import Refusal
-from operations.remote import ask_or_none, hand_or_none
-from operations.run import Run
+from operations.plan.config.refusal import Refusal
+from operations.runner.remote import ask_or_none, hand_or_none
+from operations.runner.run import Run
 from operations.verbs.report import everywhere, the_head
 from operations.wire.keys import Key, KeyRow, KeysTold, NewKey
 

@@ -3,8 +3,8 @@
 from pyinfra import host
 
 from operations.node.door import keys as node_keys
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.key_words import DEADLINE_S, added_up, key_table
 from operations.verbs.report import absent_lines, everywhere, say, say_json, the_head, wants_json
 from operations.wire.keys import KeysTold

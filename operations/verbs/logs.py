@@ -5,11 +5,11 @@ import shlex
 from pyinfra import host, logger
 from pyinfra.api.command import StringCommand
 
+from operations.plan.cluster.served_model import unit_of
 from operations.plan.declared import chosen
-from operations.plan.served_model import unit_of
 from operations.plan.wanted import wanted
-from operations.run import this_run
-from operations.tether import can_tether
+from operations.runner.run import this_run
+from operations.runner.tether import can_tether
 from operations.verbs.report import refusals_told, say
 
 run = this_run()

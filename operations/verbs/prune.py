@@ -2,12 +2,12 @@
 
 from pyinfra import host
 
-from operations import lock
 from operations.node.unit import old_images
-from operations.plan.images import needed
+from operations.plan.recipes.images import needed
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
+from operations.steps import lock
 from operations.verbs.report import absent_lines, everywhere, pruned_lines, refusals_told, say
 from operations.wire.unit import OldImages
 

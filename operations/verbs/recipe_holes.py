@@ -10,10 +10,10 @@ from typing import Any
 from rich.table import Table
 
 from operations.plan import advisories
-from operations.plan.formats import load_file, load_recipe
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.knobs import Knobs, read_knobs
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_file, load_recipe
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 from operations.verbs.hole_table import console, failure, rest, show
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from operations.plan.demand import demand, free_gib
-from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.recipe import Figure, Recipe
-from operations.plan.spark import FLOOR_GIB, IDLE_GIB, SPARK_GIB
+from operations.plan.config.spark import FLOOR_GIB, IDLE_GIB, SPARK_GIB
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.recipe import Figure, Recipe
+from operations.plan.services.demand import demand, free_gib
 
 PAGE = Path(__file__).parents[2] / "docs/recipes.md"
 HEAD = """# The recipes

@@ -9,13 +9,13 @@ from rich.table import Table
 
 from bench.advise import models
 from bench.advise.kv import context
+from operations.plan.config.refusal import Finding, Refusal, nearest
 from operations.plan.cost import Cost, cost, lasting
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import count
-from operations.plan.formats import FOLDER
-from operations.plan.picks import PICKS
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, nearest
+from operations.plan.recipes.formats import FOLDER
+from operations.plan.recipes.picks import PICKS
+from operations.plan.recipes.recipe import Recipe
 from operations.verbs.recipe_table import free, published, shipped
 
 COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "token", "one user", "most")

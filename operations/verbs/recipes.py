@@ -18,14 +18,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from operations.plan import mods
-from operations.plan.formats import FOLDER, load_file
-from operations.plan.formats.kinds import NoRecipe
-from operations.plan.judge import lint
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.plain import plain
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding, Refusal, Remark, nearest
+from operations.plan.config.knobs import Knobs, read_knobs
+from operations.plan.config.plain import plain
+from operations.plan.config.refusal import Finding, Refusal, Remark, nearest
+from operations.plan.recipes import mods
+from operations.plan.recipes.formats import FOLDER, load_file
+from operations.plan.recipes.formats.kinds import NoRecipe
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 from operations.verbs import recipe_table, recipe_view
 from operations.verbs.recipe_remarks import grouped

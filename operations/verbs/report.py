@@ -21,9 +21,9 @@ from rich.table import Table
 from operations.node.unit import served
 from operations.plan import history
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
-from operations.plan.refusal import Refusal
-from operations.remote import ask_or_none
-from operations.run import Run
+from operations.plan.config.refusal import Refusal
+from operations.runner.remote import ask_or_none
+from operations.runner.run import Run
 from operations.wire.model import Audit, ModelFile, Verified
 from operations.wire.plans import ServedTold
 from operations.wire.unit import Endpoint, OldImages, Status

@@ -9,13 +9,13 @@ from pyinfra.api.exceptions import DeployError
 
 from operations.node.image import packages as node_packages
 from operations.node.model import verify
+from operations.plan.advisories.sbom import document
+from operations.plan.config.files import as_is
 from operations.plan.declared import one_of
-from operations.plan.files import as_is
-from operations.plan.images import engine_image, proxy_image
-from operations.plan.sbom import document
+from operations.plan.recipes.images import engine_image, proxy_image
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import everywhere, refusals_told, say, the_head
 from operations.wire.model import Packages, Verified
 

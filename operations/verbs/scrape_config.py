@@ -7,12 +7,12 @@ import sys
 from pyinfra import host, inventory
 
 from operations.node.monitoring import exported
-from operations.plan.monitoring import RULES, addresses_by_knobs, scrape_config, targets
+from operations.plan.cluster.ring import SIZE
 from operations.plan.plan import as_a_whole
-from operations.plan.ring import SIZE
+from operations.plan.services.monitoring import RULES, addresses_by_knobs, scrape_config, targets
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import refusals_told
 from operations.wire.monitoring import Exported
 

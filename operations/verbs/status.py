@@ -9,13 +9,13 @@ from pyinfra import host, inventory
 
 from operations.node.look import status
 from operations.paths import ALERTMANAGER, PROMETHEUS
+from operations.plan.cluster.served_model import unit_of
+from operations.plan.config.refusal import Refusal
 from operations.plan.declared import chosen
-from operations.plan.images import needed
-from operations.plan.refusal import Refusal
-from operations.plan.served_model import unit_of
+from operations.plan.recipes.images import needed
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import absent_lines, everywhere, say_json, status_table, wants_json
 from operations.wire.unit import Status
 

@@ -9,8 +9,8 @@ from pyinfra.api.host import Host
 from operations.node.model import verify
 from operations.plan.declared import chosen
 from operations.plan.wanted import wanted
-from operations.remote import ask_or_none
-from operations.run import this_run
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
 from operations.verbs.report import absent_lines, everywhere, refusals_told, say, say_json, verify_table, wants_json
 from operations.wire.model import Place, Verified
 

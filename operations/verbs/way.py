@@ -6,9 +6,9 @@ from pyinfra import host
 from pyinfra.api.exceptions import DeployError
 
 from operations.node.door import endpoint
-from operations.remote import ask_or_none
-from operations.run import this_run
-from operations.tether import can_tether
+from operations.runner.remote import ask_or_none
+from operations.runner.run import this_run
+from operations.runner.tether import can_tether
 from operations.verbs.report import everywhere, say
 
 #: What leads to a node, of the connector's data.

@@ -1,6 +1,6 @@
 """What the programs on the nodes and the controller tell each other: the shapes of it, one file for each room.
 
-They travel with the programs (operations/remote.py): the standard library is all that they may import.
+They travel with the programs (operations/runner/remote.py): the standard library is all that they may import.
 """
 
 from __future__ import annotations

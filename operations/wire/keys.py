@@ -43,7 +43,7 @@ class KeyRow(Use):
 
 
 class Wish(TypedDict):
-    """What a new key shall be (operations/plan/proxy_keys.py): seconds from now, or until when since 1970."""
+    """What a new key shall be (operations/plan/services/proxy_keys.py): seconds from now, or until when since 1970."""
 
     name: str
     within_s: float | None

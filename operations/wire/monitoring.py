@@ -22,7 +22,7 @@ class Metrics(TypedDict, total=False):
     over: str
 
 
-#: A panel of files/monitoring/panels.yml (operations/plan/panels.py, files/page/figures.py say what the words mean).
+#: A panel of files/monitoring/panels.yml (plan/services/panels.py, files/page/figures.py say what the words mean).
 #: `expr`: its PromQL, and `long` that of spans whose points are far apart; `or`: what other engines call its metrics.
 Panel = TypedDict(
     "Panel",
@@ -44,7 +44,7 @@ Panel = TypedDict(
     },
 )
 
-#: Whom alarms are sent to, as the knob `alarms` has it (operations/plan/alarms.py reads it strictly): one of the first
+#: Whom alarms are sent to, as the knob `alarms` has it (plan/config/alarms.py reads it strictly): one of the first
 #: three names it. Files are the owner's, with a secret in them; `plain`: without TLS.
 AlarmReceiver = TypedDict(
     "AlarmReceiver",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from operations.node.copy.swarm import STREAMS
-from operations.remote import command, programs
+from operations.runner.remote import command, programs
 from tests.lab import cluster, node
 from tests.lab.settings import LabNode
 

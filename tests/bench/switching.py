@@ -22,7 +22,7 @@ from tests.lab import cluster
 ORDER = os.environ.get("ORDER", "solo replicas cluster solo cluster replicas solo").split()
 #: Seconds of load before and behind a switch.
 CALM_S = 10
-#: The last line of a switch that stopped what served (operations/stopwatch.py).
+#: The last line of a switch that stopped what served (operations/runner/stopwatch.py).
 AWAY = re.compile(r"the service was away for ([\d.]+) s: ([\d.]+) s were the engine's own start")
 
 

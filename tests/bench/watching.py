@@ -32,7 +32,7 @@ WAYS = ("off", "prometheus")
 UNITS = {HEAD: (EXPORTER, PAGE, PROMETHEUS, ALERTMANAGER), WORKER: (EXPORTER, PAGE)}
 #: Bytes that Prometheus' own documentation gives a sample in its blocks.
 SAMPLE_BYTES = 2
-#: As operations/plan/prometheus.py has it.
+#: As operations/plan/services/prometheus.py has it.
 SCRAPE_S = 15
 RESULT = cluster.ROOT / "bench-watching.json"
 

@@ -10,9 +10,9 @@ from bench.asked import SETUPS, read
 from bench.profiles import PROFILES, profile
 from bench.records import KNOWN
 from bench.steps import steps
-from operations.plan.formats import load_recipe
+from operations.plan.config.refusal import Refusal
 from operations.plan.plan import check_topology
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
 from tests.plan.samples import knobs, one
 
 BAD = {

@@ -10,7 +10,7 @@ from bench.advise.how_long import told
 from bench.asked import read
 from bench.budget import is_enough
 from bench.folder import read as read_folder
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from tests.benchmark_report.made_up import RECIPE, made_up_run
 
 TWO = {"TOPOLOGIES": "solo cluster replicas"}

@@ -20,8 +20,8 @@ from bench.ssh import Tunnel, login
 from bench.steps import Wanted
 from bench.way import Way
 from operations.node.look import bench_facts
+from operations.plan.config.refusal import Refusal
 from operations.plan.engines import counters
-from operations.plan.refusal import Refusal
 from tests.benchmark.doubles.engine import TEMPLATE, answer
 from tests.benchmark.doubles.ssh import head
 from tests.benchmark.nodes import double

@@ -11,7 +11,7 @@ from bench.deployed import counted, deployed
 from bench.running import _not_there
 from bench.session import Node
 from bench.words import why
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from operations.wire.bench import Declared
 from operations.wire.unit import UnitState
 

@@ -10,7 +10,7 @@ from bench.figures import Percentiles, figures, percentiles
 from bench.noise import compare, spread
 from bench.records import Counters, NodeState, Request, Step
 from bench.slo import Slo
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 
 
 def step(**changes: Any) -> Step:

@@ -9,7 +9,7 @@ import pytest
 from bench.folder import mend, read, write_run
 from bench.measuring import append
 from bench.records import Folder, Run
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from tests.benchmark.test_figures import request, step
 
 

@@ -14,7 +14,7 @@ from bench import folder
 from bench.folder import read
 from bench.records import Folder
 from bench.session import Session
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from tests.benchmark.nodes import MODEL, Nodes, nodes
 
 #: Small enough for many runs.

@@ -11,7 +11,7 @@ import pytest
 
 from bench.advise.asking import declared
 from bench.advise.remark import against
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 from tests.benchmark_report.made_up import RECIPE, made_up_run
 from tests.plan.samples import ROOT, knobs
 

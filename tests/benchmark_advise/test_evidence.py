@@ -14,7 +14,7 @@ from bench.advise.measured import setup_of, tables
 from bench.advise.physics import Point
 from bench.advise.setups import Figure, Kind, Setup
 from bench.records import Setup as Measuring
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 
 SOLO, CLUSTER, REPLICAS = Setup("solo"), Setup("cluster", "mp"), Setup("replicas", "simple-shuffle")
 Rows = Mapping[tuple[Setup, Figure], Mapping[int, tuple[float, ...]]]

@@ -16,8 +16,8 @@ from bench.advise.load import Load
 from bench.advise.options import Outlook, Question
 from bench.advise.physics import Point, loads
 from bench.advise.setups import Figure, Setup
-from operations.plan.formats import load_recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
 from tests.benchmark_advise.laws import LAWS, Case
 from tests.plan.samples import ROOT
 

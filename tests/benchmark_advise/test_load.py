@@ -4,7 +4,7 @@ import pytest
 
 from bench.advise.load import Load, read
 from bench.slo import Slo
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 
 
 def test_words() -> None:

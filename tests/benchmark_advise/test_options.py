@@ -15,9 +15,9 @@ from bench.advise.load import Load, read
 from bench.advise.options import Outlook, Question
 from bench.advise.setups import Setup
 from bench.noise import LEAST
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Flag, Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Flag, Recipe
 from tests.benchmark_advise.test_evidence import CLUSTER, REPLICAS, SOLO, Rows, source
 
 CUTLASS = load_recipe("nemotron-3-super-nvfp4-cutlass")

@@ -10,7 +10,7 @@ import pytest
 
 from bench import published
 from bench.published import Article, Cell, Setup
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 
 DOCS = Path(__file__).parents[2] / "docs"
 

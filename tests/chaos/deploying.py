@@ -7,8 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from operations import remote
 from operations.paths import NETPLAN
+from operations.runner import remote
 from tests.chaos.acts import Act, power
 from tests.chaos.scene import Scene
 from tests.lab import cluster

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.looking import images_at
 from operations.paths import ARP, CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.plan.cluster.nodes import Node
 from operations.plan.history import record
-from operations.plan.images import needed
-from operations.plan.litellm_service import config_of
-from operations.plan.nodes import Node
 from operations.plan.plan import Plan, make_plan
+from operations.plan.recipes.images import needed
+from operations.plan.services.litellm_service import config_of
 from operations.plan.wanted import wanted as read
+from operations.runner.looking import images_at
 from tests.plan.samples import ROOT, knob_data, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")

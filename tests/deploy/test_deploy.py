@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from operations.paths import ALONE, ALONE_SINCE, ARP, ENGINE, LITELLM, NETPLAN, NETWORK_MANAGER, PROXY, SYSCTL
-from operations.plan.litellm import Behind
-from operations.plan.litellm_service import config_of, litellm_service
 from operations.plan.plan import Plan
+from operations.plan.services.litellm import Behind
+from operations.plan.services.litellm_service import config_of, litellm_service
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
@@ -85,7 +85,7 @@ def test_what_can_be_done_while_the_old_engines_serve_is_done_before_they_stop(t
 
 def test_how_long_the_service_was_away_is_the_last_line(tmp_path: Path) -> None:
     # Fake nodes are as they were whatever is done to them, so nothing is seen to start.
-    code = "from operations.stopwatch import Stopwatch\nStopwatch.switch_report = lambda self: 'away for 9 s'\n"
+    code = "from operations.runner.stopwatch import Stopwatch\nStopwatch.switch_report = lambda self: 'away for 9 s'\n"
     outcome = deploy(tmp_path, as_planned(), "-y", inventory=code)
     assert outcome.code == 0 and outcome.text.splitlines()[-1] == "the service was away for 9 s", outcome.text
 

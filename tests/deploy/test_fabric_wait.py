@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from operations import fabric, tether
 from operations.node.network import rails
 from operations.node.network.rails import GUARD_S
+from operations.runner import tether
+from operations.steps import fabric
 
 
 @pytest.fixture

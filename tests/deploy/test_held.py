@@ -16,10 +16,11 @@ import pytest
 from gevent import subprocess
 from pyinfra.api.exceptions import DeployError
 
-from operations import held, lock, tether
-from operations.patience import fail
 from operations.plan.absence import Absence
-from operations.run import Run
+from operations.runner import held, tether
+from operations.runner.patience import fail
+from operations.runner.run import Run
+from operations.steps import lock
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 

@@ -12,8 +12,8 @@ import pytest
 from operations.node.image import container, packages
 from operations.plan import advisories
 from operations.plan.advisories import parts
-from operations.plan.formats import FOLDER
 from operations.plan.history import record
+from operations.plan.recipes.formats import FOLDER
 from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
 from tests.plan.samples import engine_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operations.plan.images import without_tag
+from operations.plan.recipes.images import without_tag
 
 
 @pytest.mark.parametrize(

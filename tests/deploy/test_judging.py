@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.lint.subject import releases
+from operations.plan.recipes.lint.subject import releases
 from tests.deploy.fake import deploy
 from tests.deploy.test_deploy import as_planned, flags
 

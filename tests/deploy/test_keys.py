@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from operations import client_keys
 from operations.paths import CLIENT_KEYS
+from operations.runner import client_keys
 from operations.verbs import key_words
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, look, planned
 

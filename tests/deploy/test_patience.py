@@ -7,7 +7,7 @@ import json
 import pytest
 
 from operations.node.copy.meter import Meter
-from operations.patience import progress
+from operations.runner.patience import progress
 from operations.wire.model import Copied
 
 

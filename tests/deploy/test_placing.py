@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.managed_files import write
-from operations.plan.files import File
+from operations.plan.config.files import File
+from operations.runner.managed_files import write
 
 
 def put(path: Path, content: str, limit: str = "") -> int:

@@ -17,7 +17,7 @@ import paramiko
 import pytest
 from paramiko.common import AUTH_SUCCESSFUL
 
-from operations.reach import CONNECT_S, ENTER_S
+from operations.runner.reach import CONNECT_S, ENTER_S
 from tests.plan.samples import ROOT
 
 ALIVE = '("@fake/spark-1", {"fake_delay": 0, "fake_delay_jitter": 0})'

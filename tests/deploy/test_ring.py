@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import ARP, NETPLAN
-from operations.plan.fabric import rails_of
+from operations.plan.cluster.fabric import rails_of
+from operations.plan.cluster.ring import neighbours, subnets_of
 from operations.plan.plan import Plan, make_plan
-from operations.plan.ring import neighbours, subnets_of
 from operations.plan.wanted import wanted
 from tests.deploy.fake import FOUR, Outcome, declares, deploy, fresh, look, planned
 from tests.deploy.test_deploy import flags

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from operations import rollback
 from operations.paths import ENGINE
 from operations.plan.engines import ENGINES
 from operations.plan.history import record
 from operations.plan.plan import Plan
+from operations.runner import rollback
 from tests.deploy.fake import NAMES, Outcome, contents_of, deploy, fresh, look, planned
 
 DEAD = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.engine_service import gpu_trial
+from operations.plan.services.engine_service import gpu_trial
 from tests.deploy.fake import NAMES, OFF, deploy, fresh, look, planned
 from tests.plan.samples import survey
 
@@ -43,7 +43,7 @@ def test_what_is_not_there_yet_is_tried_when_it_has_come_and_no_model_is_fetched
     states: list[Any] = [fresh(PLAN, name) for name in NAMES]
     # First it is not here; the program's second answer is the step's.
     code = (
-        "import operations.seeing as _seeing\n"
+        "import operations.runner.seeing as _seeing\n"
         "_asked = []\n"
         "def _ask(host, program, *arguments, **named):\n"
         "    _asked.append(host.name)\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import PROXY
-from operations.plan import tls
+from operations.plan.services import tls
 from tests.deploy.fake import NAMES, NO_CERTIFICATE, Outcome, deploy, look, planned
 from tests.plan.samples import ROOT
 from tests.plan.test_tls import pair

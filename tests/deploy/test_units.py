@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from operations import units
 from operations.paths import CANARY, ENGINE
+from operations.runner import units
 from tests.deploy.fake import NAMES, look, planned
 
 PLAN = planned(topology="solo")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from operations import readiness, rollback, waiting, watching
-from operations.plan.recipe import Flag, Forbidden, Proof
-from operations.remote import called, named
-from operations.run import Run
+from operations.plan.recipes.recipe import Flag, Forbidden, Proof
+from operations.runner import readiness, rollback, waiting, watching
+from operations.runner.remote import called, named
+from operations.runner.run import Run
 from tests.plan.samples import plan
 
 FAILED = {"state": {"ActiveState": "failed"}, "log": [], "told": ""}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from operations import watching
 from operations.node.unit import journal
-from operations.plan import nccl
-from operations.plan.formats import load_recipe
-from operations.plan.nodes import Node
-from operations.plan.recipe import Forbidden, Proof
+from operations.plan.cluster import nccl
+from operations.plan.cluster.nodes import Node
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Forbidden, Proof
+from operations.runner import watching
 from tests.plan.samples import knobs, make_plan, nodes, plan
 
 PROOF = Proof(expect=("joined", "serving"), forbid=(Forbidden(pattern="fallback", meaning="another kernel"),))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from operations.paths import ARP
-from operations.plan.fabric import proof_ports
+from operations.plan.cluster.fabric import proof_ports
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
 from tests.lab.node import SYSCTL_OF, greet

@@ -13,8 +13,8 @@ import pytest
 import requests
 import yaml
 
-from operations.plan.formats import FOLDER
-from operations.plan.lint.subject import FOLDER as VOCABULARIES
+from operations.plan.recipes.formats import FOLDER
+from operations.plan.recipes.lint.subject import FOLDER as VOCABULARIES
 from tests.chaos import client
 from tests.lab import chat, cluster, further, model
 from tests.lab.cluster import HEAD, WORKER, deploy, on

@@ -26,7 +26,7 @@ from bench.process import Client, here
 from bench.profiles import PROFILES, Profile
 from bench.records import Folder, Run, Setup
 from operations.node.machine import gpu
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from tests.gpu import engines, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND, Engine
 from tests.gpu.measure import Bench, Target

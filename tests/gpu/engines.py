@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from operations.plan.cluster.nodes import Node
+from operations.plan.config.knobs import Knobs, read_knobs
 from operations.plan.engines import ENGINES
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.nodes import Node
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 from tests.gpu.started import Program
 

@@ -15,7 +15,7 @@ from statistics import fmean, geometric_mean
 from bench.figures import figures, percentiles
 from bench.folder import read
 from bench.records import Request, Step
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 
 Figure = Callable[[Step, list[Request]], float | None]
 

@@ -15,8 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 from tests.gpu import engines, models
 from tests.gpu.engines import Engine
 from tests.gpu.started import Program, started, words

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from operations.paths import LITELLM
-from operations.plan.litellm import Behind
-from operations.plan.litellm_service import litellm_service
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.litellm import Behind
+from operations.plan.services.litellm_service import litellm_service
 from tests.gpu.engines import Engine, knobs
 from tests.gpu.started import Program
 

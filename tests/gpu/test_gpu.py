@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from bench.client.shapes import Message
-from operations.plan.formats import load_recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
 from tests.gpu import engines, models, pairs, proofs, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND
 from tests.gpu.started import Program, last_words, started

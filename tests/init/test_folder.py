@@ -15,7 +15,7 @@ import pytest
 from operations.init import folder as folders
 from operations.init.folder import owned, write
 from operations.init.login import Login, parse_all
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 
 WANTED: dict[str, tuple[Any, str]] = {"recipe": ("x", "What for."), "topology": ("solo", "One engine.")}
 

@@ -24,9 +24,9 @@ from operations.init.login import Login, parse, parse_all
 from operations.init.mends import allow_sudo, copy_key
 from operations.init.nodes import which
 from operations.init.seen import Seen, read
+from operations.plan.config.refusal import Refusal
 from operations.plan.cost import cost, lasting
-from operations.plan.picks import PICKS
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.picks import PICKS
 from operations.verbs.recipe_table import shipped
 from tests.init import responder
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from operations.plan.formats import FOLDER
+from operations.plan.recipes.formats import FOLDER
 from tests.lab import further, model
 
 REPO, LAYERS = "tandem-lab/tiny-tower", 3

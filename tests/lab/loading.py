@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from operations.plan.formats import FOLDER
+from operations.plan.recipes.formats import FOLDER
 from tests.lab.settings import HOME
 from tests.lab.shell import LabError
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 from tests.lab.settings import ARTEFACTS
 from tests.lab.shell import step
 

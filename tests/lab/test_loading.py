@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 from tests.lab import loading
 from tests.lab.shell import LabError
 

@@ -27,7 +27,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "operations/plan").mkdir(parents=True)
     (tmp_path / "operations/paths.py").write_text("")
     (tmp_path / "operations/plan/plan.py").write_text("from operations import paths")
-    (tmp_path / "operations/model.py").write_text("def made():\n    from operations.plan.plan import make_plan\n")
+    (tmp_path / "operations/steps/model.py").write_text("def made():\n    from operations.plan.plan import make_plan\n")
     monkeypatch.setattr(rooms, "ROOT", tmp_path)
     monkeypatch.setattr(rooms, "_TOPS", ("operations", "house"))
     _forget()
@@ -44,7 +44,7 @@ def _forget() -> None:
 def test_an_import_is_found_wherever_it_stands(house: Path) -> None:
     assert rooms.faults() == []
     assert rooms.arrows() == {
-        ("operations: phases", "operations.plan"): ("operations.model", "operations.plan.plan"),
+        ("operations: phases", "operations.plan"): ("operations.steps.model", "operations.plan.plan"),
         ("operations.plan", "operations.paths"): ("operations.plan.plan", "operations.paths"),
     }
 
@@ -54,8 +54,8 @@ def test_an_import_is_found_wherever_it_stands(house: Path) -> None:
     [
         (
             "operations/plan/plan.py",
-            "import operations.model",
-            "operations.plan.plan imports operations.model: operations.plan is not above operations: phases",
+            "import operations.steps.model",
+            "operations.plan.plan imports operations.steps.model: operations.plan is not above operations: phases",
         ),
         ("operations/paths.py", "from operations.plan import plan", "operations.paths imports operations.plan.plan"),
         ("operations/plan/other.py", "from operations.plan import another", "modules import each other: "),

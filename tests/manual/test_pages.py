@@ -11,7 +11,7 @@ import pytest
 from manual import knobs, messages, modules, sites, texts
 from manual.groups import GROUPS, place
 from manual.pages import PAGES, ROOT
-from operations.plan.knobs import Knobs
+from operations.plan.config.knobs import Knobs
 
 
 @pytest.mark.parametrize("name", PAGES)

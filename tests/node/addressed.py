@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, SOCKETS, folder_of
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
 

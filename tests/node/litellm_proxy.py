@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from operations.plan.formats import load_recipe
-from operations.plan.litellm import Behind, modules, proxy_config
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.litellm import Behind, modules, proxy_config
 from tests.bench.routing.doors import SERVES
 from tests.node import strangers
 from tests.node.confined import behind, owned, place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operations import proxy
+from operations.steps import proxy
 from tests.node.shipped import part
 
 

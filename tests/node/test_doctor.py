@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from operations import remote
 from operations.node import lock
 from operations.node.doctor import (
     clock,
@@ -39,7 +38,8 @@ from operations.node.image import container
 from operations.node.machine import gpu, heat
 from operations.node.network import links
 from operations.node.unit import services
-from operations.plan import nccl
+from operations.plan.cluster import nccl
+from operations.runner import remote
 
 DOUBLES = Path(__file__).parent / "doubles"
 TOPICS = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.proxy_service import BUFFER
+from operations.plan.services.proxy_service import BUFFER
 from tests.node.door_double import CHAT, Outcome, Setup, a_door
 from tests.node.strangers import in_openai_form
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.refusal import Refusal
-from operations.plan.repositories import fetched, place
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.repositories import fetched, place
 from operations.verbs import fetch as verb
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from operations.node.network import firewall
-from operations.plan.fabric import inlets
+from operations.plan.cluster.fabric import inlets
 from tests.node.twins import FINE, PORTS, RAILS, Pair
 from tests.plan.samples import knobs
 

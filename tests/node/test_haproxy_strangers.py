@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from operations.node.door.speaking import opened
-from operations.plan.proxy_service import KEY_HEADERS
+from operations.plan.services.proxy_service import KEY_HEADERS
 from tests.node.confined import place
 from tests.node.test_haproxy import QUICK, SLOW, Proxy
 from tests.plan.samples import ROOT

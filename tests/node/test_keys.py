@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wanted(name: str, **more: Any) -> Any:
-    """As operations/plan/proxy_keys.py gives it, with the hash of the key `sk-NAME`."""
+    """As operations/plan/services/proxy_keys.py gives it, with the hash of the key `sk-NAME`."""
     hashed = hashlib.sha256(f"sk-{name}".encode()).hexdigest()
     plain = {"within_s": None, "until": None, "requests": None, "tokens": None}
     return {"name": name, "hash": hashed, **plain, **more}

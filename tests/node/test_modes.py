@@ -16,7 +16,7 @@ import pytest
 from operations.node.door import keys
 from operations.node.secret import modes
 from operations.paths import ETC, KEYS_USED, PROXY_KEY, PROXY_USER, RAY_TOKEN, SECRETS
-from operations.proxy import TAKE_KEY
+from operations.steps.proxy import TAKE_KEY
 from tests.node.shipped import part
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from operations.plan import mods
-from operations.plan.images import Image
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes import mods
+from operations.plan.recipes.images import Image
 
 ROOT = Path(__file__).parents[2]
 APPLY = ROOT / "files/mods/apply.py"

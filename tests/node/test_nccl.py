@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from operations.node.unit import journal
-from operations.plan import nccl
-from operations.plan.formats import load_recipe
+from operations.plan.cluster import nccl
+from operations.plan.recipes.formats import load_recipe
 from tests.plan.samples import knobs
 
 PROGRAM = Path(__file__).parents[2] / "files/engine/nccl.py"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.panels import dashboard, panels, panels_of
+from operations.plan.services.panels import dashboard, panels, panels_of
 from tests.node.page_doubles import Exporter, Page
 from tests.node.shipped import part
 

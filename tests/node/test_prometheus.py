@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from operations.node.monitoring import alarm_test, monitors
-from operations.plan.prometheus import CREDENTIALS
-from operations.plan.service import Program
+from operations.plan.services.prometheus import CREDENTIALS
+from operations.plan.services.service import Program
 from operations.wire.unit import Receiver
 from tests.node import receivers, watchers
 from tests.node.litellm_proxy import free_port

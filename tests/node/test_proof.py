@@ -17,7 +17,7 @@ from operations.node.engine import answer_quality
 from operations.node.model import facts
 from operations.node.unit import journal
 from operations.plan.engines import ENGINES
-from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.recipes.formats import FOLDER, load_recipe
 
 ROOT = Path(__file__).parents[2]
 

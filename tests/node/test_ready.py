@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from operations.node.model import proof as on_node
-from operations.plan.files import render
-from operations.plan.formats import load_recipe
+from operations.plan.config.files import render
+from operations.plan.recipes.formats import load_recipe
 from tests.node import models
 from tests.node.shipped import FILES, load
 from tests.node.spaces import Space

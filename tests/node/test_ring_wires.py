@@ -14,9 +14,9 @@ from itertools import permutations
 import pytest
 import yaml
 
-from operations.plan import ring
-from operations.plan.fabric import fabric_files, rails_of
-from operations.plan.nodes import Node
+from operations.plan.cluster import ring
+from operations.plan.cluster.fabric import fabric_files, rails_of
+from operations.plan.cluster.nodes import Node
 from tests.node.test_doctor_wires import ip, program, said
 from tests.plan.samples import knobs
 from tests.plan.samples import ring as ring_of

@@ -1,4 +1,4 @@
-"""How a node program is named and what it is given, as `operations.remote` sends it; mypy checks the rest."""
+"""How a node program is named and what it is given, as `operations.runner.remote` sends it; mypy checks the rest."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from operations import remote
 from operations.node.door import keys
 from operations.node.network import rails
 from operations.node.unit import brief
+from operations.runner import remote
 
 
 def test_a_program_is_called_by_its_module_and_another_function_by_its_name() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from operations import remote
 from operations.node.door import keys
 from operations.node.image import archive, content
 from operations.node.look import files
@@ -27,6 +26,7 @@ from operations.node.network import links
 from operations.node.secret import secrets
 from operations.node.unit import brief, services
 from operations.paths import PROXY
+from operations.runner import remote
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from operations.node.machine import gpu
-from operations.plan.files import render
+from operations.plan.config.files import render
 from tests.node.test_doctor import DOUBLES
 
 

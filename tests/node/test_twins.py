@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from operations.paths import ARP, NIC_NETDEVS
-from operations.plan.fabric import fabric_files
-from operations.plan.nodes import Node
+from operations.plan.cluster.fabric import fabric_files
+from operations.plan.cluster.nodes import Node
 from tests.node.spaces import wire
 from tests.node.twins import FINE, PORTS, RAILS, Pair
 from tests.plan.samples import knobs

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from operations import recipe_lint
 from operations.node.image import vocabulary
-from operations.plan.lint.subject import FOLDER
+from operations.plan.recipes.lint.subject import FOLDER
+from operations.runner import recipe_lint
 
 SCRIPT = Path(__file__).parents[2] / "files/engine/vocabulary.py"
 DOUBLES = Path(__file__).parent / "doubles"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from operations.plan.fabric import fabric_files, proof_ports
-from operations.plan.nodes import Node
+from operations.plan.cluster.fabric import fabric_files, proof_ports
+from operations.plan.cluster.nodes import Node
 from tests.node.spaces import Space, wire
 from tests.plan.samples import knobs
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.service import Program
+from operations.plan.services.service import Program
 
 PACKAGES = ("prometheus", "prometheus-alertmanager")
 #: In a mount namespace of its own: what the programs look for in /usr/share is there.

@@ -9,14 +9,14 @@ from typing import Any
 
 from operations.paths import SLICE, UNITS
 from operations.plan import plan as plans
+from operations.plan.cluster.nodes import Node
+from operations.plan.cluster.ring import neighbours, subnets_of
+from operations.plan.config.knobs import Knobs, read_knobs
 from operations.plan.declared import Declared, DeclaredModel
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.nodes import Node
 from operations.plan.plan import NodePlan, Plan
-from operations.plan.recipe import Recipe
-from operations.plan.ring import neighbours, subnets_of
-from operations.plan.service import Service
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.service import Service
 from operations.plan.wanted import group_data
 
 ROOT = Path(__file__).parents[2]

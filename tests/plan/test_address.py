@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from operations.paths import ADDRESS, PROXY_CONFIG
-from operations.plan.address import check_address, to_be_told, vrid
-from operations.plan.formats import load_recipe
-from operations.plan.proxy import check_named
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.address import check_address, to_be_told, vrid
+from operations.plan.services.proxy import check_named
 from tests.plan.samples import knobs, make_plan, nodes, plan
 
 WANTED = "10.0.0.50"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from operations.plan.formats import load_recipe
+from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.plan import Plan
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.recipes.formats import load_recipe
 from tests.lab.three_models import ALL
 from tests.plan.samples import engine_of
 from tests.plan.samples import plan as plan_of_one

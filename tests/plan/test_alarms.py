@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.plan.alarms import check_alarms, goes_to, secret_files
-from operations.plan.checks import check_survey, listens
-from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
+from operations.plan.checks import check_survey
+from operations.plan.config.alarms import check_alarms, goes_to, secret_files
+from operations.plan.config.refusal import Refusal
 from operations.plan.plan import Plan
-from operations.plan.prometheus import monitoring_remarks
-from operations.plan.refusal import Refusal
-from operations.plan.service import Program
+from operations.plan.services.monitoring import addresses_by_knobs, scrape_config, targets
+from operations.plan.services.ports import listens
+from operations.plan.services.prometheus import monitoring_remarks
+from operations.plan.services.service import Program
 from tests.plan.samples import engine_of, knobs, plan, survey
 from tests.plan.two_models import two_models
 

@@ -9,9 +9,9 @@ import pytest
 
 from operations.plan.engines import ENGINES, kept
 from operations.plan.engines.vllm_caches import AUTOTUNE
-from operations.plan.formats import load_recipe
-from operations.plan.judge import lint
-from operations.plan.recipe import Flag, Recipe, flag
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.recipe import Flag, Recipe, flag
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 #: The one whose ranks hung (vLLM #57423) is the default's.

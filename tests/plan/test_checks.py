@@ -11,11 +11,11 @@ import pytest
 
 from operations.node.network import netplan
 from operations.plan.checks import check_survey
-from operations.plan.fabric_checks import is_for
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs
+from operations.plan.cluster.fabric_checks import is_for
+from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.knobs import Knobs
 from operations.plan.plan import served_models
-from operations.plan.served_model import ServedModel
+from operations.plan.recipes.formats import load_recipe
 from operations.plan.wanted import wanted as read
 from tests.node.test_netplan import ANY, KEYED, NAMED, PASSED
 from tests.plan.samples import knob_data, knobs, make_plan, nodes, one, survey

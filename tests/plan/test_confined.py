@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from operations.paths import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED, SOCKETS
-from operations.plan.formats import load_recipe
-from operations.plan.proxy_memory import BOUNDS
-from operations.plan.service import Program, confined, lessened
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.proxy_memory import BOUNDS
+from operations.plan.services.service import Program, confined, lessened
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 

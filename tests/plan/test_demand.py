@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from operations.plan.demand import check, demand, free_gib
+from operations.plan.config.spark import FLOOR_GIB, IDLE_GIB, MOST_SHARE, SPARK_GIB
 from operations.plan.engines.base import Demand
-from operations.plan.formats import load_recipe
-from operations.plan.lint.room import known_gib
-from operations.plan.recipe import Flag, Recipe
-from operations.plan.spark import FLOOR_GIB, IDLE_GIB, MOST_SHARE, SPARK_GIB
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.lint.room import known_gib
+from operations.plan.recipes.recipe import Flag, Recipe
+from operations.plan.services.demand import check, demand, free_gib
 from operations.verbs import recipe_table
 from tests.plan.samples import engine_of, plan, survey
 from tests.plan.test_checks import findings

@@ -12,8 +12,8 @@ from operations.plan.absence import Absence
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
 from operations.plan.doctor.ways import between, pairs
-from operations.plan.formats import load_recipe
 from operations.plan.plan import ports_by_node
+from operations.plan.recipes.formats import load_recipe
 from tests.plan.samples import knobs, one
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from operations.plan.config.knobs import Executor
 from operations.plan.engines import ENGINES
-from operations.plan.knobs import Executor
-from operations.plan.recipe import EngineName
+from operations.plan.recipes.recipe import EngineName
 
 ROOT = Path(__file__).parents[2]
 #: An engine's name as a value, what its metrics are called, and LiteLLM's word for engines of a kind.
@@ -16,7 +16,7 @@ NAMED = re.compile(
     rf"""["'](?:{"|".join(ENGINES)})["']|hosted_vllm|{"|".join(runs.METRICS for runs in ENGINES.values())}"""
 )
 #: Where an engine has to be named: its registration, what sparkrun takes for granted, what runs in vLLM's own image.
-MAY = {"operations/plan/recipe.py", "operations/plan/formats/sparkrun.py", "files/engine/vocabulary.py"}
+MAY = {"operations/plan/recipes/recipe.py", "operations/plan/recipes/formats/sparkrun.py", "files/engine/vocabulary.py"}
 
 
 def test_every_engine_is_registered_by_its_name() -> None:

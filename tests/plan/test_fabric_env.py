@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan import environment
-from operations.plan.formats import FOLDER, load_file, load_recipe
-from operations.plan.recipe import OWNED_ENV, Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.cluster import environment
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import FOLDER, load_file, load_recipe
+from operations.plan.recipes.recipe import OWNED_ENV, Recipe
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, ring
 
 #: A recipe for two nodes as eugr's tool has them, with lines of its own.

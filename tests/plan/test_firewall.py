@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.fabric import inlets, proof_ports
+from operations.plan.cluster.fabric import inlets, proof_ports
 from tests.plan.samples import knobs, survey
 from tests.plan.test_checks import findings
 

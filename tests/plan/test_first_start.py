@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import check_survey
-from operations.plan.engine_service import gpu_exports, gpu_trial
-from operations.plan.formats import load_recipe
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.engine_service import gpu_exports, gpu_trial
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, survey
 from tests.plan.test_checks import findings, models
 

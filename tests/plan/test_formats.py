@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from operations.plan.formats import load_file, load_recipe
-from operations.plan.formats.shell import split
-from operations.plan.judge import lint
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal, Remark
+from operations.plan.config.refusal import Refusal, Remark
+from operations.plan.recipes.formats import load_file, load_recipe
+from operations.plan.recipes.formats.shell import split
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.recipe import Recipe
 from operations.verbs import recipes
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 

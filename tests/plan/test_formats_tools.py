@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.recipe import Recipe
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 from tests.plan.test_formats import V1, V2, commands, read
 

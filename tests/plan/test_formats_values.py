@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.refusal import Refusal
-from operations.plan.secret import hidden
+from operations.plan.config.refusal import Refusal
+from operations.plan.config.secret import hidden
 from tests.plan.test_formats import V1, V2, read
 from tests.plan.test_formats_tools import remarked
 

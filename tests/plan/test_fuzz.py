@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from operations.plan.formats import load_file
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_file
 from operations.verbs.recipes import at_most, judged
 from tests.plan.hostile import NAMED, SHAPED, broken, documents
 

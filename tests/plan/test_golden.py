@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.judge import lint
 from operations.plan.plan import Plan
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.judge import lint
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring_plan
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,14 +11,14 @@ import pytest
 from operations.paths import CANARY, ENGINE, LITELLM, WALLS
 from operations.plan.advisories import reach
 from operations.plan.advisories.parts import every_part
+from operations.plan.config.refusal import Refusal
 from operations.plan.declared import Declared
 from operations.plan.engines import ENGINES
-from operations.plan.formats import load_recipe
-from operations.plan.litellm_service import config_of
 from operations.plan.plan import NodePlan, Plan, check_one
 from operations.plan.plan import make_plan as plan_of
-from operations.plan.refusal import Refusal
-from operations.plan.service import Program
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.litellm_service import config_of
+from operations.plan.services.service import Program
 from operations.plan.wanted import wanted
 from tests.plan.samples import engine_of, knob_data, knobs, nodes, plan
 from tests.plan.test_ranks import sizes

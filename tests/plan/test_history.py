@@ -11,15 +11,15 @@ import pytest
 
 from operations.node.image import origin
 from operations.node.unit import old_images, served
-from operations.plan import engine_service
+from operations.plan.config.files import render
+from operations.plan.config.refusal import Refusal, Remark
 from operations.plan.declared import Declared
-from operations.plan.files import render
-from operations.plan.formats import FOLDER, load_recipe
 from operations.plan.history import changed, declared, previous, record, restore, title, topology
-from operations.plan.images import by_content, engine_image, needed
 from operations.plan.plan import Plan, check_topology
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal, Remark
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.images import by_content, engine_image, needed
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services import engine_service
 from tests.plan.samples import knob_data, knobs, make_plan, nodes, plan
 from tests.plan.samples import one as declared_one
 

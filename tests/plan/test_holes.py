@@ -11,9 +11,9 @@ import pytest
 from operations.plan import advisories
 from operations.plan.advisories import advisory, parts, reach
 from operations.plan.advisories.advisory import Advisory, about, by_package, normal, number
-from operations.plan.formats import FOLDER as RECIPES
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Flag, Recipe
+from operations.plan.recipes.formats import FOLDER as RECIPES
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Flag, Recipe
 from tests.plan.samples import knobs
 
 MARLIN = "nemotron-3-super-nvfp4-marlin"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.formats import load_recipe
-from operations.plan.formats.shell import split
-from operations.plan.refusal import Finding, Refusal, Remark
+from operations.plan.config.refusal import Finding, Refusal, Remark
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.formats.shell import split
 from operations.verbs import recipes
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from operations.plan.knob_fields import SET
-from operations.plan.knobs import Knobs, read_knobs
-from operations.plan.refusal import Refusal
+from operations.plan.config.knob_fields import SET
+from operations.plan.config.knobs import Knobs, read_knobs
+from operations.plan.config.refusal import Refusal
 from operations.plan.wanted import group_data
 from tests.plan.samples import knob_data
 

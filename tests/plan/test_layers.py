@@ -1,4 +1,4 @@
-"""Who imports whom among the steps of a deploy: `deploy.py` joins the phases, and none of them knows another."""
+"""Who imports whom among the steps of a deploy: `deploy.py` joins them, and none of them knows another."""
 
 from __future__ import annotations
 
@@ -8,44 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from manual import rooms
 from tests.plan.samples import ROOT
 
 
 def imported(path: Path) -> Iterator[str]:
     """Modules of `operations`, without its name, that a file imports: at its top, or anywhere else."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "operations":
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("operations."):
-            yield str(node.module).removeprefix("operations.")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("operations."):
+            yield from (f"{node.module}.{each.name}".removeprefix("operations.") for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name.removeprefix("operations.") for each in node.names)
 
 
-def named_in_deploy() -> list[str]:
-    (line,) = (
-        node
-        for node in ast.parse((ROOT / "deploy.py").read_text()).body
-        if isinstance(node, ast.ImportFrom) and node.module == "operations"
-    )
-    return [each.name for each in line.names]
-
-
-PHASES = named_in_deploy()
-FILES = sorted((ROOT / "operations").glob("*.py"))
+STEPS = sorted((ROOT / "operations/steps").glob("[!_]*.py"))
+FILES = [*STEPS, *sorted((ROOT / "operations/runner").glob("[!_]*.py"))]
 #: Values that only make sense where something fills them.
 EMPTY = ("{}", "[]", "set()", "dict()", "list()", "''", "0.0", "None")
 
 
-def test_deploy_names_its_phases() -> None:
-    assert {"preflight", "lock", "engine", "verify"} <= set(PHASES)
-    assert set(rooms.PHASES.holds) == {f"operations.{name}" for name in PHASES}
+def test_deploy_joins_every_step() -> None:
+    named = {name.removeprefix("steps.").split(".")[0] for name in imported(ROOT / "deploy.py") if "steps" in name}
+    assert named - {"steps"} == {file.stem for file in STEPS}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_only_deploy_and_the_verbs_know_a_phase(file: Path) -> None:
-    assert sorted(set(imported(file)) & set(PHASES)) == []
+def test_only_deploy_and_the_verbs_know_a_step(file: Path) -> None:
+    assert [name for name in imported(file) if name.partition(".")[0] == "steps"] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

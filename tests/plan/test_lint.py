@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from operations.plan.engines.vllm_flags import SEVERAL
-from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.judge import lint
-from operations.plan.lint.subject import parse, releases, shipped
-from operations.plan.recipe import flag
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.lint.subject import parse, releases, shipped
+from operations.plan.recipes.recipe import flag
 from tests.plan.samples import knobs
 
 MARLIN = load_recipe("nemotron-3-super-nvfp4-marlin")

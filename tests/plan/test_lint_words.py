@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from operations.plan.formats import load_recipe
-from operations.plan.formats.serve import served
-from operations.plan.judge import lint
-from operations.plan.lint.near import distance, hint, slip
-from operations.plan.lint.subject import releases
-from operations.plan.refusal import Remark
+from operations.plan.config.refusal import Remark
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.formats.serve import served
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.lint.near import distance, hint, slip
+from operations.plan.recipes.lint.subject import releases
 from operations.wire.model import Vocabulary
 from tests.plan.samples import knobs
 

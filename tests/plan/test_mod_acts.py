@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan import mods
-from operations.plan.files import render
-from operations.plan.formats import load_recipe
-from operations.plan.images import Image, engine_image
-from operations.plan.mod_acts import LIMIT, acts
-from operations.plan.shell_text import sort_out
+from operations.plan.config.files import render
+from operations.plan.recipes import mods
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.images import Image, engine_image
+from operations.plan.recipes.mod_acts import LIMIT, acts
+from operations.plan.recipes.shell_text import sort_out
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 BUILD = {

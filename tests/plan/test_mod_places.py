@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan import repositories
-from operations.plan.formats import FOLDER, load_file, mod_places
-from operations.plan.recipe import Recipe
+from operations.plan.recipes import repositories
+from operations.plan.recipes.formats import FOLDER, load_file, mod_places
+from operations.plan.recipes.recipe import Recipe
 from operations.verbs import recipes
 
 EUGR = 'recipe_version: "1"\nname: x\nmodel: org/model\ncontainer: vllm-node\ncommand: vllm serve org/model\n'

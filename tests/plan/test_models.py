@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.fabric import peers_of
+from operations.plan.config.refusal import Refusal
 from operations.plan.declared import Declared, chosen, one_of
 from operations.plan.plan import NodePlan, Plan, make_plan
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import wanted
+from operations.steps.fabric import peers_of
 from tests.plan.samples import ROOT, knob_data, knobs, nodes
 
 TINY = "lab-tiny-llama"

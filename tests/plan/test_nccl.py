@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from operations.node.unit import journal
-from operations.plan import nccl
-from operations.plan.formats import load_recipe
+from operations.plan.cluster import nccl
+from operations.plan.cluster.served_model import ranked
 from operations.plan.plan import Plan
-from operations.plan.recipe import Recipe
-from operations.plan.served_model import ranked
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 
 

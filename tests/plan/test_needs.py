@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.plan.config.refusal import Refusal
 from operations.plan.engines import missing_files
 from operations.plan.engines.vllm_flags import speculative
-from operations.plan.formats import load_file
-from operations.plan.formats.needs import WEIGHTS
 from operations.plan.history import restore
 from operations.plan.plan import Plan
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_file
+from operations.plan.recipes.formats.needs import WEIGHTS
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import wanted
 from tests.plan.samples import engine_of, knob_data, knobs, make_plan, nodes
 

@@ -12,13 +12,13 @@ import pytest
 
 from operations.node.monitoring import handed
 from operations.paths import PAGE, PROXY_CONFIG
-from operations.plan.checks import listens
+from operations.plan.config.files import FILES
+from operations.plan.config.refusal import Refusal
 from operations.plan.engines import ENGINES
-from operations.plan.files import FILES
-from operations.plan.page import STATIC
-from operations.plan.panels import dashboard, panels
 from operations.plan.plan import Plan
-from operations.plan.refusal import Refusal
+from operations.plan.services.page import STATIC
+from operations.plan.services.panels import dashboard, panels
+from operations.plan.services.ports import listens
 from tests.node.page_doubles import sources
 from tests.node.shipped import part
 from tests.plan.samples import ROOT, knobs, plan

@@ -10,11 +10,11 @@ import pytest
 
 from operations.plan.engines.vllm_lint import refused, refused_drafts, refused_states, seen
 from operations.plan.engines.vllm_lint.said import Said
-from operations.plan.formats import load_recipe
-from operations.plan.formats.serve import served
-from operations.plan.judge import lint
-from operations.plan.lint.subject import Subject, shipped
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.formats.serve import served
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.lint.subject import Subject, shipped
+from operations.plan.recipes.recipe import Recipe
 from tests.plan.samples import knobs
 
 PLAIN = load_recipe("nemotron-3-super-nvfp4-marlin").model_copy(update={"env": {}, "remarks": (), "proof": None})

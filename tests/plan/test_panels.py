@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.plan.panels import panels, panels_of
+from operations.plan.services.panels import panels, panels_of
 from tests.node.shipped import part
 from tests.plan.test_rules import promtool
 

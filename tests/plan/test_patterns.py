@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from operations.plan.formats import FOLDER, load_recipe
-from operations.plan.patterns import LONGEST, fault
+from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.patterns import LONGEST, fault
 
 REFUSED = {
     "(a+)+b": "a repetition within a repetition",

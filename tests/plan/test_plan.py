@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from operations.paths import FABRIC
-from operations.plan.files import File
-from operations.plan.formats import load_recipe
-from operations.plan.images import engine_image
-from operations.plan.monitoring import addresses_by_knobs, scrape_config, targets
-from operations.plan.nodes import Link, choose_rails, on_fabric, rails_between
+from operations.plan.cluster.nodes import Link, choose_rails, on_fabric, rails_between
+from operations.plan.config.files import File
+from operations.plan.config.refusal import Refusal
 from operations.plan.plan import NodePlan
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.images import engine_image
+from operations.plan.services.monitoring import addresses_by_knobs, scrape_config, targets
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring, ring_plan
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operations.plan.proxy_keys import named, wish
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.services.proxy_keys import named, wish
 
 
 def test_a_name_is_enough() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from operations.paths import ENGINE
-from operations.plan.formats import load_recipe
-from operations.plan.judge import lint
+from operations.plan.config.refusal import Refusal
 from operations.plan.plan import NodePlan
 from operations.plan.ranks import check_model
-from operations.plan.recipe import Recipe, flag
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.recipe import Recipe, flag
 from tests.plan.samples import knobs, make_plan, nodes, plan
 
 RECIPE = load_recipe(knobs().recipe)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from operations.node.machine import runtimes
-from operations.plan.formats import FOLDER, load_recipe
+from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.verbs import recipe_holes
 
 MARLIN = FOLDER / "nemotron-3-super-nvfp4-marlin.yaml"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.knobs import Knobs
-from operations.plan.lint.subject import parse
-from operations.plan.recipe import Recipe
+from operations.plan.config.knobs import Knobs
+from operations.plan.recipes.lint.subject import parse
+from operations.plan.recipes.recipe import Recipe
 from operations.verbs import recipe_table
 
 ROOT = Path(__file__).parents[2]

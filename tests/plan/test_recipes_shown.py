@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.plan.formats import FOLDER
-from operations.plan.picks import PICKS
-from operations.plan.recipe import Figure, Recipe
+from operations.plan.recipes.formats import FOLDER
+from operations.plan.recipes.picks import PICKS
+from operations.plan.recipes.recipe import Figure, Recipe
 from operations.verbs import recipe_table, recipes
 from operations.verbs.recipe_remarks import grouped
 from operations.verbs.recipe_view import one, table

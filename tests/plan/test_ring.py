@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from operations.paths import CANARY, PAGE, WALLS
-from operations.plan import ring
 from operations.plan.checks import check_survey
+from operations.plan.cluster import ring
+from operations.plan.cluster.environment import rank_environment
+from operations.plan.cluster.fabric import fabric_files, rails_of
+from operations.plan.cluster.nodes import Node
 from operations.plan.doctor import ways
-from operations.plan.environment import rank_environment
-from operations.plan.fabric import fabric_files, rails_of
-from operations.plan.monitoring import targets
-from operations.plan.nodes import Node
 from operations.plan.plan import Plan
+from operations.plan.services.monitoring import targets
 from operations.wire.doctor import HeardFrame
 from operations.wire.fabric import Links
 from tests.plan.samples import engine_of, knobs, nodes, plan, ring_plan, survey

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.plan.monitoring import RULES
+from operations.plan.services.monitoring import RULES
 
 NODE = 'node="spark-2"'
 #: Silent while, and for ten minutes after, a deploy has the head's lock.

@@ -11,9 +11,9 @@ from typing import Any
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from operations.plan.formats import load_recipe
-from operations.plan.images import engine_image, proxy_image
-from operations.plan.sbom import document
+from operations.plan.advisories.sbom import document
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.images import engine_image, proxy_image
 from operations.wire.model import ModelFile
 from tests.plan.samples import ROOT, knobs
 

@@ -14,14 +14,14 @@ from bench.advise.load import Load
 from bench.advise.measured import drafts
 from bench.advise.models import kv_bytes
 from operations.node.look import bench_facts
+from operations.plan.config.refusal import Refusal
 from operations.plan.engines import ENGINES, counters
-from operations.plan.formats import load_file
-from operations.plan.judge import judge_of, lint
-from operations.plan.lint.subject import releases
-from operations.plan.litellm import Behind, proxy_config
-from operations.plan.panels import dashboard, panels
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.recipes.formats import load_file
+from operations.plan.recipes.judge import judge_of, lint
+from operations.plan.recipes.lint.subject import releases
+from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.litellm import Behind, proxy_config
+from operations.plan.services.panels import dashboard, panels
 from tests.plan.samples import knobs, nodes, plan
 
 RUNS = ENGINES["sglang"]

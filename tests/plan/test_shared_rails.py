@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from operations.plan.checks import check_survey
-from operations.plan.environment import rank_environment
-from operations.plan.fabric import rails_of, strays
-from operations.plan.nodes import Link, choose_rails
-from operations.plan.shared_rails import half_remarks, placed, shared
+from operations.plan.cluster.environment import rank_environment
+from operations.plan.cluster.fabric import rails_of, strays
+from operations.plan.cluster.nodes import Link, choose_rails
+from operations.plan.cluster.shared_rails import half_remarks, placed, shared
 from tests.plan.samples import knobs, nodes, plan, survey
 
 FIRST, SECOND = "enp1s0f0np0", "enP2p1s0f0np0"

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from operations.plan import tls
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.services import tls
 from tests.plan.samples import knobs, plan
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

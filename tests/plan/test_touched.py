@@ -10,7 +10,7 @@ from tests.touched import touched
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("operations/plan/demand.py", "tests/plan/test_demand.py"),
+        ("operations/plan/services/demand.py", "tests/plan/test_demand.py"),
         ("operations/node/door/keys.py", "tests/node/test_keys.py"),
         ("files/canary/engine.py", "tests/node/test_canary_engine.py"),
         ("files/litellm/door.py", "tests/node/test_door.py"),
@@ -23,6 +23,6 @@ def test_a_change_touches_the_tests_beside_it(path: str, test: str) -> None:
 
 
 def test_the_nearest_come_first_and_the_rest_is_left_to_the_whole_run() -> None:
-    found = touched(["operations/plan/demand.py"])
+    found = touched(["operations/plan/services/demand.py"])
     assert found.index("tests/plan/test_demand.py") < 3 and "tests/node/test_hub.py" not in found
     assert touched(["operations/none.py"]) == []

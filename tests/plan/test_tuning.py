@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from operations.paths import TUNING
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from operations.plan.tuning import kept_gib
 from tests.plan.samples import knobs, plan, survey
 from tests.plan.test_checks import findings

@@ -10,8 +10,8 @@ import pytest
 
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import CONTEXT_TOKENS, count
-from operations.plan.formats import load_recipe
-from operations.plan.recipe import Recipe, flag
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.recipes.recipe import Recipe, flag
 from tests.plan.samples import knobs, make_plan, nodes, plan
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from operations.paths import ENGINE, SLICE, WALLS
-from operations.plan.formats import load_recipe
-from operations.plan.nodes import engine_group
+from operations.plan.cluster.nodes import engine_group
 from operations.plan.plan import Plan
+from operations.plan.recipes.formats import load_recipe
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan
 
 RAY: dict[str, Any] = {"topology": "cluster", "executor": "ray", "recipe": "nemotron-3-super-nvfp4-marlin"}

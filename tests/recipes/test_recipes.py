@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.plan.formats import load_file
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes.formats import load_file
+from operations.plan.recipes.recipe import Recipe
 from operations.verbs.recipes import at_most, judged
 from tests.plan.samples import engine_of, knobs, make_plan, nodes
 

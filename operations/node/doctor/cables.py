@@ -2,7 +2,7 @@
 
 Every node sends, out of each port that has a link, a frame that says who it is, and hears on each of its ports whose
 frames arrive. No address is needed for that, and no name is believed. The doctor brings nothing up; a deploy that looks
-for a ring (operations/wiring.py) has ports up that were down, as long as it listens.
+for a ring (operations/runner/wiring.py) has ports up that were down, as long as it listens.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _while_computing(image: str) -> GpuLoad:
 
 
 def _given() -> tuple[str, str]:
-    """As an engine's container gets the GPU (operations/plan/engine_service.py)."""
+    """As an engine's container gets the GPU (operations/plan/services/engine_service.py)."""
     info = json.loads(output("docker", "info", "--format", "{{json .}}") or "{}")
     return ("--device", gpu_trial.ALL_GPUS) if gpu_trial.is_specified(info) else ("--gpus", "all")
 

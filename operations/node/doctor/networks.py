@@ -9,7 +9,7 @@ from operations.node.commands import output, read
 from operations.node.unit import services
 from operations.paths import folder_of
 
-#: What NCCL says of each communicator (operations/plan/nccl.py has it told to), before the network's name.
+#: What NCCL says of each communicator (operations/plan/cluster/nccl.py has it told to), before the network's name.
 SAYS = "NCCL INFO Using network "
 #: What an engine's environment has where it was told of RDMA devices.
 TOLD = "\nNCCL_IB_HCA="

@@ -1,7 +1,7 @@
 """Certificates of our own authority: asked for, signed, and read, by openssl.
 
 A deploy has it among the node programs, and what follows the office's addresses lies beside a copy of it
-(operations/plan/office.py): so it needs nothing of Tandem's.
+(operations/plan/services/office.py): so it needs nothing of Tandem's.
 """
 
 from __future__ import annotations

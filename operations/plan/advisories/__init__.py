@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from operations.plan.advisories import reach
 from operations.plan.advisories.advisory import CRITICAL, Advisory, by_package, normal
 from operations.plan.advisories.parts import Inside, Part, every_part, roles
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
-from operations.plan.refusal import Finding
+from operations.plan.config.knobs import Knobs
+from operations.plan.config.refusal import Finding
+from operations.plan.recipes.recipe import Recipe
 
 __all__ = ["CRITICAL", "Hole", "Verdict", "by_role", "judge", "refusals", "roles", "stale_in_all", "stale_lines"]
 

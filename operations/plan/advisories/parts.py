@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from operations.plan.advisories.advisory import by_package, normal
+from operations.plan.config.knobs import Knobs
 from operations.plan.engines import ENGINES
-from operations.plan.images import ROOT, engine_image, proxy_image
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
+from operations.plan.recipes.images import ROOT, engine_image, proxy_image
+from operations.plan.recipes.recipe import Recipe
 
 #: The proxy's image that this repository builds.
 PROXY_FOLDER = "build:files/images/proxy"

@@ -16,8 +16,8 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from operations.plan.advisories.advisory import REACH, number
-from operations.plan.knobs import Knobs
-from operations.plan.recipe import Recipe
+from operations.plan.config.knobs import Knobs
+from operations.plan.recipes.recipe import Recipe
 from operations.wire.holes import Judgement, ReachTable
 
 #: Who has to be there, in words.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ipaddress import ip_interface
 from itertools import combinations
 
+from operations.plan.cluster.nodes import port_of
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
-from operations.plan.nodes import port_of
 from operations.wire.doctor import Cables
 from operations.wire.fabric import Link, Links
 

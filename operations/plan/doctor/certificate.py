@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
-from operations.plan.tls import RENEW_DAYS
+from operations.plan.services.tls import RENEW_DAYS
 
 #: Days from which nobody should wait any more.
 SOON_DAYS = 7

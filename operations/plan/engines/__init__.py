@@ -9,7 +9,7 @@ from operations.plan.engines.named import Named, reference
 from operations.plan.engines.sglang import SgLang
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
-from operations.plan.recipe import Model, Recipe
+from operations.plan.recipes.recipe import Model, Recipe
 
 ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang()}
 

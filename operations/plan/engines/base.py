@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from operations.plan.cluster.nodes import Node
+from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.refusal import Remark
 from operations.plan.engines.kept import Cache
 from operations.plan.engines.named import Place
-from operations.plan.knobs import Executor, Knobs, Topology
-from operations.plan.lint.subject import Subject
-from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Forbidden, Recipe
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
+from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
 
 #: Tokens of the longest prompt, where a recipe does not say.
 CONTEXT_TOKENS = 262_144

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from operations.plan.lint.subject import parse
+from operations.plan.recipes.lint.subject import parse
 
 #: Where a container has what its ranks must have alike: it goes with the container, so that all begin with nothing.
 ONE_START = "/tmp/tandem-one-start"

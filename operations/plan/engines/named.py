@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from operations.plan.addresses import snapshot_path
-from operations.plan.environment import MOUNT
-from operations.plan.recipe import MODEL, REPOSITORY, Answers, Kind, Recipe
+from operations.plan.cluster.addresses import snapshot_path
+from operations.plan.cluster.environment import MOUNT
+from operations.plan.recipes.recipe import MODEL, REPOSITORY, Answers, Kind, Recipe
 
 #: Before the name of a file that lies beside the recipe, where it lies beside start.sh.
 ATTACHED = "recipe-"

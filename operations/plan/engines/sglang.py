@@ -10,18 +10,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from operations.plan.addresses import model_path
+from operations.plan.cluster.addresses import model_path
+from operations.plan.cluster.nodes import Node
+from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.refusal import Remark
+from operations.plan.config.spark import MOST_SHARE
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
-from operations.plan.knobs import Executor, Knobs, Topology
-from operations.plan.lint import room
-from operations.plan.lint.near import hint, slip
-from operations.plan.lint.subject import Subject
-from operations.plan.nodes import Node
-from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
-from operations.plan.refusal import Remark
-from operations.plan.spark import MOST_SHARE
+from operations.plan.recipes.lint import room
+from operations.plan.recipes.lint.near import hint, slip
+from operations.plan.recipes.lint.subject import Subject
+from operations.plan.recipes.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
 
 #: Flags that name something to load; a template may also be a word of SGLang's own.
 _NAMING: dict[str, Kind | Literal["file"]] = {

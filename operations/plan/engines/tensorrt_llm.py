@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 import yaml
 
-from operations.plan import environment
-from operations.plan.addresses import model_path
+from operations.plan.cluster import environment
+from operations.plan.cluster.addresses import model_path
+from operations.plan.cluster.nodes import Node
+from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.refusal import Remark, nearest
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, place
-from operations.plan.knobs import Executor, Knobs, Topology
-from operations.plan.lint import room
-from operations.plan.lint.subject import Subject
-from operations.plan.nodes import Node
-from operations.plan.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
-from operations.plan.refusal import Remark, nearest
+from operations.plan.recipes.lint import room
+from operations.plan.recipes.lint.subject import Subject
+from operations.plan.recipes.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
 from operations.wire import Json
 
 OPTIONS = "extra-llm-api-config.yml"

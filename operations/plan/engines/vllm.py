@@ -6,18 +6,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from operations.plan import environment, ray
-from operations.plan.addresses import model_path
+from operations.plan.cluster import environment, ray
+from operations.plan.cluster.addresses import model_path
+from operations.plan.cluster.nodes import Node
+from operations.plan.config.knobs import Executor, Knobs, Topology
+from operations.plan.config.refusal import Remark
 from operations.plan.engines import vllm_caches, vllm_flags
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN
-from operations.plan.knobs import Executor, Knobs, Topology
-from operations.plan.lint.subject import Subject
-from operations.plan.nodes import Node
-from operations.plan.recipe import Answers, Forbidden, Recipe
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
+from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
 
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),

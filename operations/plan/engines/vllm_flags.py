@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from operations.plan.engines.named import Named, Place, by_name
-from operations.plan.recipe import MODEL, Answers, Flag, Kind, Recipe
+from operations.plan.recipes.recipe import MODEL, Answers, Flag, Kind, Recipe
 from operations.wire import Json
 
 #: Flags with one name, and what that has to be.

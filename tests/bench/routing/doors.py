@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from operations.plan.formats import load_recipe
-from operations.plan.knobs import Knobs
-from operations.plan.litellm import Behind, modules, proxy_config
+from operations.plan.config.knobs import Knobs
+from operations.plan.recipes.formats import load_recipe
+from operations.plan.services.litellm import Behind, modules, proxy_config
 from tests.plan.samples import knobs
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ SERVES = (ROOT / "files/litellm/serve.py", ROOT / "tests/node/doubles/serve_on_a
 KEY = "sk-bench"
 #: Seconds until LiteLLM has begun: 8 of CPU, and as long as others leave it none.
 START_S = 600
-#: As operations/plan/litellm_service.py gives them to the container.
+#: As operations/plan/services/litellm_service.py gives them to the container.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "AIOHTTP_KEEPALIVE_TIMEOUT": "2",

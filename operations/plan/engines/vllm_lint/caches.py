@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines import kept
 from operations.plan.engines.vllm_caches import AUTOTUNE, CACHES
 from operations.plan.engines.vllm_lint.said import Said
-from operations.plan.lint.subject import Subject
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
 
 #: What vLLM reads as off.
 _OFF = ("", "0")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines.vllm_lint.said import Said
-from operations.plan.lint.subject import Subject, parse
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject, parse
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines.vllm_lint import refused_drafts, refused_states
 from operations.plan.engines.vllm_lint.pairs import Pair, both, check, refusal
 from operations.plan.engines.vllm_lint.said import Said, whole
-from operations.plan.lint.subject import Subject
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
 
 _CONFIG, _PARALLEL, _SCHEDULER = ("config/vllm.py", "config/parallel.py", "config/scheduler.py")
 _DEEPEP = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")

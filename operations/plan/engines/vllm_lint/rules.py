@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from operations.plan.config.refusal import Remark
+from operations.plan.config.spark import MOST_SHARE
 from operations.plan.engines import vllm_flags
-from operations.plan.lint import room
-from operations.plan.lint.subject import Subject, parse
-from operations.plan.refusal import Remark
-from operations.plan.spark import MOST_SHARE
+from operations.plan.recipes.lint import room
+from operations.plan.recipes.lint.subject import Subject, parse
 
 #: Reasoning parsers that are in no release: they come from a plugin file in the model's repository.
 PLUGIN_PARSERS = ("super_v3", "nano_v3")

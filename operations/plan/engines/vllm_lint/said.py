@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.plan.engines import vllm_flags
 from operations.plan.engines.base import size
-from operations.plan.lint.subject import Subject
+from operations.plan.recipes.lint.subject import Subject
 from operations.wire import Json
 
 #: Short names of flags that are configurations.

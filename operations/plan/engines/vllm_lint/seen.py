@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines.vllm_lint.pairs import Pair, check
 from operations.plan.engines.vllm_lint.said import Said
-from operations.plan.lint.subject import Subject
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
 
 
 def seen(of: Subject) -> Iterator[Remark]:

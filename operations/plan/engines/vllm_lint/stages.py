@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines import vllm_flags
-from operations.plan.lint.subject import Subject
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.subject import Subject
 
 
 def wish(of: Subject) -> Iterator[Remark]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from operations.plan.recipe import Flag
+from operations.plan.recipes.recipe import Flag
 from operations.wire.model import FlagFacts
 
 #: What people write for nothing, and for yes and no.

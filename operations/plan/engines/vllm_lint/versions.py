@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from operations.plan.lint.near import hint, slip
-from operations.plan.lint.subject import Subject, life, parse, releases
-from operations.plan.refusal import Remark
+from operations.plan.config.refusal import Remark
+from operations.plan.recipes.lint.near import hint, slip
+from operations.plan.recipes.lint.subject import Subject, life, parse, releases
 
 _MOE = "the flag moe-backend"
 #: What took the place of a variable that is gone.

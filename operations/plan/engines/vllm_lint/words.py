@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from operations.plan.config.refusal import Remark
 from operations.plan.engines.vllm_lint.rules import PLUGIN_PARSERS
 from operations.plan.engines.vllm_lint.values import Fault, fault
 from operations.plan.engines.vllm_lint.versions import elsewhere, gone
-from operations.plan.lint.near import hint, slip
-from operations.plan.lint.subject import Subject
-from operations.plan.recipe import Flag
-from operations.plan.refusal import Remark
+from operations.plan.recipes.lint.near import hint, slip
+from operations.plan.recipes.lint.subject import Subject
+from operations.plan.recipes.recipe import Flag
 from operations.wire.model import FlagFacts, Vocabulary
 
 _OWN = "or it is one of this image's own"

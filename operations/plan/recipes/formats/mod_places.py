@@ -1,0 +1,172 @@
+"""Where a recipe's mod lies, looked for as the recipe's own tool does, and then further.
+
+eugr's run-recipe.py takes a mod's path from the root of its repository. sparkrun looks beside the recipe, in the
+registry that it comes from (`.sparkrun/registry.yaml` says which folders are its recipes and its mods), and at last in
+its mirror of eugr's repository ([F]).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from operations.plan.recipes.mod_folder import content, faults, is_mod
+from operations.plan.recipes.mods import FOLDER
+from operations.plan.recipes.repositories import fetched
+
+#: Where the tools have the mods that a recipe does not bring along.
+EUGR = "https://github.com/eugr/spark-vllm-docker"
+REGISTRIES = {
+    "eugr": "https://github.com/spark-arena/eugr-recipes",
+    "official": "https://github.com/spark-arena/recipe-registry",
+    "experimental": "https://github.com/spark-arena/recipe-registry",
+    "community": "https://github.com/spark-arena/community-recipe-registry",
+}
+#: Folders that are looked through for a mod elsewhere in a repository, and how deep.
+_FOLDERS, _DEPTH = 4000, 6
+
+
+@dataclass(frozen=True)
+class Found:
+    """`mod`: its folder, or its name in files/mods; `where`: in words."""
+
+    mod: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What is wrong, and what to do about it."""
+
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class _Registry:
+    name: str
+    recipes: Path
+    mods: Path
+
+
+def find(recipe: Path, reference: str, format: str) -> Found | Missing:
+    """The mod that a recipe file names; it has a run.sh or a mod.yaml."""
+    scope, _, inner = reference[1:].partition("/") if reference.startswith("@") else ("", "", reference)
+    name = (inner or reference).removeprefix("./").removeprefix("mods/").rstrip("/")
+    if not name or "\0" in reference:
+        return Missing(f"`mods` names {reference!r}, which is no mod", "name a folder: `mods/NAME`")
+    here = recipe.absolute().parent
+    root = root_of(here)
+    for place, where in _places(here, root, reference, name, scope, format):
+        if place.suffix == ".zip" and place.is_file():
+            return Missing(f"the mod `{reference}` is a zip file", f"unpack it into {place.with_suffix('')}")
+        if is_mod(place):
+            return _within(place, where, reference, root or here.parent)
+    elsewhere = [] if scope or ".." in Path(name).parts or root is None else list(_elsewhere(root, name))
+    if elsewhere:
+        return _one_of(elsewhere, reference, f"elsewhere in {root}")
+    if not scope and is_mod(FOLDER / Path(name).name):
+        return Found(Path(name).name, "Tandem's own")
+    copies = [each for each in _fetched(name, scope) if is_mod(each)]
+    return _one_of(copies, reference, "fetched") if copies else _nowhere(here, root, reference, scope, format)
+
+
+def root_of(folder: Path) -> Path | None:
+    """The root of the repository that a folder lies in; None: it lies in none.
+
+    A repository may have recipes and mods in several of its folders, beside each other: they tell its root only where
+    nothing else does.
+    """
+    above = (folder, *folder.parents)
+    said = (each for each in above if (each / ".git").exists() or (each / ".sparkrun/registry.yaml").is_file())
+    looks = (each for each in above if (each / "recipes").is_dir() and (each / "mods").is_dir())
+    return next(said, None) or next(looks, None)
+
+
+def _places(
+    here: Path, root: Path | None, reference: str, name: str, scope: str, format: str
+) -> Iterator[tuple[Path, str]]:
+    """Folders that may be it, in the order of the recipe's own tool."""
+    registries = _registries(root) if root else []
+    if scope:
+        yield from ((each.mods / name, f"the registry @{scope}") for each in registries if each.name == scope)
+        return
+    beside = [(here / name, "beside the recipe"), (here / "mods" / name, "beside the recipe")]
+    if format == "sparkrun":
+        yield from beside
+    # The registry that the recipe is of comes before its neighbours in the same repository.
+    for each in sorted(registries, key=lambda each: not here.is_relative_to(each.recipes)):
+        yield each.mods / name, f"the registry {each.name}"
+    above = [each for each in (here, *here.parents) if root is None or each.is_relative_to(root)]
+    above = above if root else above[:2]
+    for folder in reversed(above) if format == "eugr" else above:
+        yield folder / reference, str(folder)
+        yield folder / "mods" / name, str(folder)
+    yield from beside
+
+
+def _registries(root: Path) -> list[_Registry]:
+    """What a repository says of its registries, sparkrun's two spellings; nothing when it says nothing readable."""
+    try:
+        raw = yaml.safe_load((root / ".sparkrun/registry.yaml").read_text())
+        listed = [each for each in raw["registries"] if isinstance(each, dict)]
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return []
+    found = []
+    for each in listed:
+        mods = each.get("mods_subpath") or each.get("mods")
+        recipes = each.get("subpath") or each.get("recipes") or "recipes"
+        if isinstance(mods, str) and isinstance(recipes, str):
+            found.append(_Registry(str(each.get("name")), root / recipes, root / mods))
+    return found
+
+
+def _elsewhere(root: Path, name: str) -> Iterator[Path]:
+    """Mods of this name anywhere in a repository."""
+    for count, (folder, below, _) in enumerate(os.walk(root)):
+        deep = len(Path(folder).relative_to(root).parts)
+        below[:] = sorted(each for each in below if not each.startswith(".")) if deep < _DEPTH else []
+        if is_mod(Path(folder) / name):
+            yield Path(folder) / name
+        if count >= _FOLDERS:
+            return
+
+
+def _fetched(name: str, scope: str) -> Iterator[Path]:
+    for repository in fetched():
+        registries = _registries(repository)
+        yield from (each.mods / name for each in registries if scope in ("", each.name))
+        if not scope and not registries:
+            yield repository / "mods" / name
+
+
+def _one_of(folders: list[Path], reference: str, where: str) -> Found | Missing:
+    """The one of several, where they are alike."""
+    if all(not faults(each) for each in folders) and len({tuple(content(each)) for each in folders}) > 1:
+        places = ", ".join(map(str, folders[:4]))
+        return Missing(f"the mod `{reference}` is in {len(folders)} places, which differ: {places}", "keep one of them")
+    return Found(str(folders[0]), f"{where}: {folders[0]}" if where == "fetched" else where)
+
+
+def _within(place: Path, where: str, reference: str, root: Path) -> Found | Missing:
+    """A mod that is there, unless its path leads out of the repository; one that is named from `/` may lie anywhere."""
+    settled = place.resolve()
+    if not reference.startswith("/") and not settled.is_relative_to(root.resolve()):
+        return Missing(f"the mod `{reference}` leads out of {root}, to {settled}", "put its folder into the repository")
+    return Found(os.path.normpath(place), where)
+
+
+def _nowhere(here: Path, root: Path | None, reference: str, scope: str, format: str) -> Missing:
+    url = EUGR if format == "eugr" else REGISTRIES.get(scope or "eugr")
+    looked = str(root) if root else f"{here} and the folder above it"
+    problem = f"the mod `{reference}` is not here (looked in {looked})"
+    folder = (root or here) / "mods" / Path(reference).name
+    if url is None:
+        return Missing(problem, f"fetch the registry @{scope} with `tandem recipes --fetch URL@COMMIT`")
+    get = f"fetch it: `tandem recipes --fetch {url}@COMMIT` (`git ls-remote {url} HEAD` says the newest)"
+    own = "if it is of the recipe's own repository, clone that whole"
+    return Missing(problem, f"{own}; if it is of {url}, {get}; or put its folder (run.sh) into {folder}")

@@ -1,0 +1,80 @@
+"""What each node exports for Prometheus, and the page that shows it: started last, and nothing waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+
+import gevent
+from pyinfra import host
+from pyinfra.api.command import PyinfraCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
+
+from operations.node.monitoring import handed
+from operations.paths import EXPORTER, PAGE
+from operations.plan.config.refusal import Refusal
+from operations.plan.plan import Plan
+from operations.runner import units
+from operations.runner.patience import python_step
+from operations.runner.remote import hand_or_none
+from operations.runner.run import Run, step
+from operations.wire.page import Taken
+
+
+@step
+def export(run: Run) -> Iterator[PyinfraCommand]:
+    """The exporter of this node, as planned."""
+    yield from _run(run, EXPORTER, "exports")
+
+
+@step
+def show(run: Run, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraCommand]:
+    """The page of this node, as planned, with the owner's key as it is now. `advice`: what a page is told of benches,
+    of a plan on so many nodes; it is asked where a page is started.
+    """
+    yield from _run(run, PAGE, "is shown", python_step(partial(_hand_over, run, advice)))
+
+
+def _run(run: Run, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
+    program, found = run.plan.of(host.name).services[unit], run.look(host)
+    if program is None:
+        if units.exists(found, unit):
+            yield from units.remove(unit)
+        else:
+            host.noop(f"no {unit} is wanted here")
+        return
+    is_older = unit == PAGE and bool(found["proxy"].get("page_is_older"))
+    idle = True
+    for command in chain(
+        units.place_service(program, found["files"]), units.renew(found, program, anew=is_older, before=first)
+    ):
+        idle = False
+        yield command
+    if idle:
+        host.noop(well)
+
+
+def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:
+    """Each plan has a page of its own, so one that serves already is not computed again. What can't be told is left out
+    of the page, and keeps nobody waiting.
+    """
+    try:
+        said: Taken | None = hand_or_none(where, _told(run, advice), handed.main)
+        problem = "this node did not take it" if said is None else said.get("problem", "")
+    except (Refusal, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())
+    if problem:
+        where.log(f"the page does not say what `tandem bench` measured: {problem}")
+    return True
+
+
+def _told(run: Run, advice: Callable[[Plan, int], str]) -> str:
+    """Computed beside the lock's beats: it may take seconds, and who is silent for fifteen loses the lock."""
+
+    def compute() -> str:
+        told: str = gevent.get_hub().threadpool.apply(advice, (run.plan, len(list(run.state.inventory))))
+        return told
+
+    return run.once("page", compute)

@@ -1,0 +1,70 @@
+"""Proof that what was deployed serves: every rank is there, a token comes through the proxy; then it is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyinfra import host, state
+from pyinfra.api.command import PyinfraCommand
+
+from operations.node.unit import served as node_served
+from operations.plan.cluster.environment import MOUNT
+from operations.plan.cluster.served_model import joins_by_ray
+from operations.runner import closing, readiness, rollback
+from operations.runner.patience import fail, python_step
+from operations.runner.remote import ask
+from operations.runner.run import Run, step
+
+
+@step
+def ray_nodes(run: Run) -> Iterator[PyinfraCommand]:
+    """In each Ray cluster: as many alive nodes as the plan has."""
+    for model in run.plan.on(host.name) if state.is_executing else ():
+        if not joins_by_ray(model) or model.leader.name != host.name:
+            continue
+        count = len(model.nodes)
+        command = f"docker exec {model.unit} python3 {MOUNT}/ray_nodes.py {count} 20"
+        done, output = host.run_shell_command(command, _sudo=True)
+        if not done:
+            yield fail(f"Ray has not the {count} nodes of the plan: {' / '.join(output.stderr_lines[-3:])}")
+            return
+    host.noop("every node of the plan is in the Ray cluster")
+
+
+@step
+def proxy(run: Run) -> Iterator[PyinfraCommand]:
+    """A token through each proxy, under the name that clients use, and through the address that moves between them."""
+    if state.is_executing and host.name in run.plan.urls and (problem := readiness.await_proxy(run, host)):
+        yield fail(rollback.after(run, problem))
+        return
+    if _on_head(run) and (problem := readiness.await_address(run, host)):
+        yield fail(rollback.after(run, problem))
+        return
+    if _on_head(run) and (away := run.clock.switch_report()):
+        host.log(away)
+        # Pyinfra's table of all operations comes behind it.
+        closing.say_last(f"the service was {away}")
+    if host.name in run.plan.urls:
+        names = ", ".join(each.recipe.served_name for each in run.plan.models)
+        host.noop(f"{run.plan.urls[host.name]} serves {names}")
+    else:
+        host.noop("no proxy here")
+
+
+@step
+def remember(run: Run) -> Iterator[PyinfraCommand]:
+    """On every node: this plan has served."""
+    served = rollback.record(run)
+    before = run.back_to["serves"] if run.back_to and "serves" in run.back_to else {}
+    for role, of in served["serves"].items():
+        kept = before[role]["content"] if role in before else ""
+        if run.plan.of(host.name).node.is_head and kept not in ("", of["content"]):
+            host.log(f"the {role}'s image was obtained again, and is not by content the one that served")
+    if rollback.served_last(run, host):
+        host.noop("is the one that served last")
+        return
+    yield python_step(lambda _, host: bool(ask(host, node_served.main, keep=served)))
+
+
+def _on_head(run: Run) -> bool:
+    return bool(state.is_executing and run.plan.of(host.name).node.is_head)
