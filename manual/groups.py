@@ -71,7 +71,7 @@ BEFORE = Group(
         "Mods": ("operations/plan/recipes/mods.py",),
         "Known holes": ("operations/plan/advisories/",),
         "The way back": ("operations/plan/history.py", "operations/runner/rollback.py"),
-        "Somebody else is at work": ("operations/steps/lock.py", "operations/runner/held.py"),
+        "Somebody else is at work": ("operations/steps/lock.py", "operations/runner/lease.py"),
     },
 )
 FABRIC = Group(

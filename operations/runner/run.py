@@ -16,7 +16,7 @@ from pyinfra.context import ctx_state
 
 from operations.plan.absence import Absence, told
 from operations.plan.plan import Plan
-from operations.runner.held import Lock
+from operations.runner.lease import Lock
 from operations.runner.looking import Looks
 from operations.runner.sharing import Copies
 from operations.runner.started import Started

@@ -43,7 +43,7 @@ PROGRAMS = {
 #: Code for an inventory: of a node that refuses a connection nothing comes at all.
 DARK = """
 import errno
-from operations import reasons
+from operations.runner import reasons
 
 reasons._DARK = (errno.ECONNREFUSED,)
 """

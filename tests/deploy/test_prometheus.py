@@ -17,7 +17,7 @@ BOTH = (ALERTMANAGER, PROMETHEUS)
 WELL = {"monitoring.monitors": dict.fromkeys(BOTH, "")}
 SECRET = "t0ken-of-mine"
 #: Nothing answers here, and a test does not wait for it.
-AT_ONCE = "\nfrom operations import prometheus\n\nprometheus.READY_S = 0\n"
+AT_ONCE = "\nfrom operations.steps import prometheus\n\nprometheus.READY_S = 0\n"
 
 
 class Nodes:

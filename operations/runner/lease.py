@@ -30,7 +30,7 @@ FRESH_S = 2 * BEAT_S
 TRUSTED_S = 30
 
 
-class Hold:
+class Lease:
     """The lock on a node; `answer` is what the node said when it was asked for it (operations/node/lock.py)."""
 
     def __init__(self, where: Host, what: str = "deploy") -> None:
@@ -115,7 +115,7 @@ class Lock:
     """What one run holds, and has to hold while it changes anything."""
 
     def __init__(self) -> None:
-        self._held: list[Hold] = []
+        self._held: list[Lease] = []
         #: Its generation when the nodes were surveyed, and when that was.
         self._surveyed: tuple[str, float] = "", 0.0
 
@@ -123,16 +123,16 @@ class Lock:
         """The nodes have been surveyed, at this generation of the lock."""
         self._surveyed = generation, time.monotonic()
 
-    def is_as_surveyed(self, hold: Hold) -> bool:
+    def is_as_surveyed(self, hold: Lease) -> bool:
         """Whether nobody has had the lock since the survey, and that is not long ago."""
         generation, when = self._surveyed
         return bool(hold.answer["before"] == generation) and time.monotonic() - when <= TRUSTED_S
 
-    def take(self, where: Host, what: str = "deploy") -> Hold:
+    def take(self, where: Host, what: str = "deploy") -> Lease:
         """Ask a node for the lock (itself, not pyinfra's `host`); `lost()` of what comes back says why it was not
         given.
         """
-        hold = Hold(where, what)
+        hold = Lease(where, what)
         self._held.append(hold)
         return hold
 

@@ -17,7 +17,7 @@ from gevent import subprocess
 from pyinfra.api.exceptions import DeployError
 
 from operations.plan.absence import Absence
-from operations.runner import held, tether
+from operations.runner import lease, tether
 from operations.runner.patience import fail
 from operations.runner.run import Run
 from operations.steps import lock
@@ -107,7 +107,7 @@ def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, run: Run, monkeypat
     assert hold.answer["held"] and run.lock.lost() == ""
     gevent.sleep(2)
     assert run.lock.lost() == ""
-    second = held.Hold(head)
+    second = lease.Lease(head)
     assert second.lost().startswith("another deploy is at work: the first since 20")
     hold._tether._beats.kill()
     gevent.sleep(0)
@@ -118,12 +118,12 @@ def test_a_lock_is_held_as_long_as_its_beats_come(head: Any, run: Run, monkeypat
 def test_a_deploy_and_a_bench_exclude_each_other_and_say_which(head: Any, run: Run) -> None:
     run.lock.take(head, "bench")
     assert run.lock.lost() == ""
-    assert held.Hold(head).lost().startswith("a bench is at work: the first since 20")
-    assert held.Hold(head, "bench").lost().startswith("another bench is at work: the first since 20")
+    assert lease.Lease(head).lost().startswith("a bench is at work: the first since 20")
+    assert lease.Lease(head, "bench").lost().startswith("another bench is at work: the first since 20")
     run.lock.release()
     ended(head.channels[0])
     run.lock.take(head)
-    assert held.Hold(head, "bench").lost().startswith("a deploy is at work: the same since 20")
+    assert lease.Lease(head, "bench").lost().startswith("a deploy is at work: the same since 20")
 
 
 def test_a_machine_that_has_slept_asks_before_its_next_command(
@@ -158,7 +158,7 @@ def test_no_command_runs_without_the_lock(head: Any, run: Run, monkeypatch: pyte
 def test_a_verb_that_removes_things_waits_for_a_deploy(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tether, "BEAT_S", 0.2)
     head.connected = True
-    deploy_of_another = held.Hold(head)
+    deploy_of_another = lease.Lease(head)
     with pytest.raises(DeployError, match=r"another deploy is at work: the first since 20"), lock.taken(run):
         raise AssertionError("it went on")
     deploy_of_another.close()
@@ -235,7 +235,8 @@ def test_a_lock_that_somebody_else_had_meanwhile_is_lost(head: Any, run: Run, tm
 
 BUSY = """
 from types import SimpleNamespace
-from operations import held, lock
+from operations.runner import lease
+from operations.steps import lock
 
 class IsRefused:
     where = None
@@ -247,11 +248,11 @@ class IsRefused:
         pass
 
 lock._head = lambda _run: "the head"
-held.Hold = IsRefused
+lease.Lease = IsRefused
 """
 
 LOST = """
-from operations import held
+from operations.runner import lease
 
 class Asked:
     times = 0
