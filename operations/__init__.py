@@ -1,1 +1,1 @@
-"""Tandem's phases. Each module is one phase of a deploy; `plan` and `facts` are what they compare."""
+"""Tandem's own code: the command, the steps of a deploy, what runs them, and the plan that they make true."""

@@ -1,4 +1,4 @@
-"""What the phases compare with the plan: one look at each node, good until something is changed."""
+"""What the steps compare with the plan: one look at each node, good until something is changed."""
 
 from __future__ import annotations
 

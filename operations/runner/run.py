@@ -98,7 +98,7 @@ class Run:
         return host.name == next((each.name for each in self.answering), "")
 
     def look(self, host: Host) -> Look:
-        """The state of a node, as the phases compare it with the plan."""
+        """The state of a node, as the steps compare it with the plan."""
         return self.looks.at(host, self.plan)
 
     def once(self, what: str, make: Callable[[], str]) -> str:
@@ -123,7 +123,7 @@ def this_run() -> Run:
 
 
 def step(function: Callable[Concatenate[Run, P], Iterator[PyinfraCommand]]) -> Callable[..., Any]:
-    """An operation of a phase: whatever it runs makes the looks of all nodes stale, and runs only under the lock."""
+    """An operation of a step: whatever it runs makes the looks of all nodes stale, and runs only under the lock."""
 
     @wraps(function)
     def guarded(run: Run, *args: P.args, **kwargs: P.kwargs) -> Generator[PyinfraCommand, None, None]:

@@ -1,4 +1,4 @@
-"""What a node is and has: the survey before a deploy, and the look that every phase compares with the plan."""
+"""What a node is and has: the survey before a deploy, and the look that every step compares with the plan."""
 
 from __future__ import annotations
 

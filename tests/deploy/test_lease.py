@@ -92,7 +92,7 @@ def run(head: Any) -> Iterator[Run]:
 def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """This machine has slept for so many seconds."""
     real, slept = tether.clock, [0.0]
-    for module in (held, tether):
+    for module in (lease, tether):
         monkeypatch.setattr(module, "clock", lambda: real() + slept[0])
     return lambda seconds: slept.__setitem__(0, slept[0] + seconds)
 
@@ -134,7 +134,7 @@ def test_a_machine_that_has_slept_asks_before_its_next_command(
     jump(300)
     # The head has not noticed: it confirms the lock at once.
     assert run.lock.lost() == ""
-    monkeypatch.setattr(held, "SILENCE_S", 1)
+    monkeypatch.setattr(lease, "SILENCE_S", 1)
     jump(300)
     head.channels[0].process.send_signal(signal.SIGSTOP)
     assert "has lost its lock (the head has not confirmed it for 30" in run.lock.lost()
@@ -144,7 +144,7 @@ def test_a_machine_that_has_slept_asks_before_its_next_command(
 
 
 def test_no_command_runs_without_the_lock(head: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "state", SimpleNamespace(is_executing=True))
+    monkeypatch.setattr(lease, "state", SimpleNamespace(is_executing=True))
     run.lock.take(head)
     commands = run.lock.guarded(iter([fail("first"), fail("second"), fail("third")]))
     assert _said(next(commands)) == "first"
@@ -261,7 +261,7 @@ def _lost(_lock):
     Asked.times += 1
     return "this deploy has lost its lock (a test)" if Asked.times > 5 else ""
 
-held.Lock.lost = _lost
+lease.Lock.lost = _lost
 """
 
 

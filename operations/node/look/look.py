@@ -1,4 +1,4 @@
-"""Tandem's own state on a node, all of it in one round trip: what every phase compares with the plan."""
+"""Tandem's own state on a node, all of it in one round trip: what every step compares with the plan."""
 
 from __future__ import annotations
 
