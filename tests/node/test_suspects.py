@@ -51,6 +51,8 @@ def suspects(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = part("litellm", "suspects")
     monkeypatch.setattr(module, "TURN_S", 0.2)
     monkeypatch.setattr(module, "LOOK_S", 0.01)
+    # Each test has an event loop of its own.
+    module._queues.clear()
     return module
 
 
