@@ -26,8 +26,8 @@ SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
 #: Characters of a grammar or a pattern that answers must fit; of all with counted repeats (`{0,30}`) together: the door
 #: reads each, 0.04 s for so many.
 GRAMMAR = 16_384
-#: Counts of which one stands in another, multiplied: an IPv6 address has 28. And what patterns and grammars of a request
-#: are when their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary of
+#: Counts of which one stands in another, multiplied: an IPv6 address has 28. And what patterns of a request are when
+#: their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary of
 #: 60,000, 1.5 s for twice both, 3 s for 100 times 100. A count alone cost it no more at 5,000 than at 1,000.
 NESTED, WRITTEN_OUT = 500, 10_000
 #: In a schema or a tool: words for the model, of which no grammar is made. Agents explain their tools on many pages.
@@ -124,11 +124,19 @@ def _media(part: dict[str, Any]) -> str:
     return ""
 
 
+#: How large pictures are made and how much of a film is read: of any size, on a client's word. vLLM has refused them
+#: itself since 0.31.0 (`validate_request_mm_kwargs`).
+_READERS = ("mm_processor_kwargs", "media_io_kwargs")
+
+
 def _programs(asked: dict[str, Any]) -> str:
     """What an engine would run for a client, or ask: a template is a program, and a tool may lie at a server."""
     for name, said in (("", asked), ("chat_template_kwargs.", asked.get("chat_template_kwargs"))):
         if isinstance(said, dict) and said.get("chat_template"):
             return f"`{name}chat_template`: a request brings no template; the model has its own"
+    for name in _READERS:
+        if asked.get(name):
+            return f"`{name}`: how pictures, films and sounds are read is the owner's to say; leave it out"
     tools = asked.get("tools")
     found = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
     return next(filter(None, (_media({"server_url": each.get("server_url")}) for each in found)), "")

@@ -169,6 +169,8 @@ def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
         ({"allowed_token_ids": [1] * 4_097}, "`allowed_token_ids`: 4097 are too many"),
         ({"chat_template": "{% for a in range(9) %}{% endfor %}"}, "`chat_template`: a request brings no template"),
         ({"chat_template_kwargs": {"chat_template": "x"}}, "`chat_template_kwargs.chat_template`: a request brings no"),
+        ({"mm_processor_kwargs": {"max_pixels": 10**9}}, "`mm_processor_kwargs`: how pictures, films and sounds"),
+        ({"media_io_kwargs": {"video": {"num_frames": -1}}}, "`media_io_kwargs`: how pictures, films and sounds"),
         ({"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:2375/"}]}, "`server_url`: send it as a data: URL"),
     ],
 )
