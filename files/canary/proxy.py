@@ -15,7 +15,7 @@ from watch import Question, Sight, Watch
 #: Seconds between two questions, after which an answer is late, and after which a proxy without one hangs.
 ASK_S, LATE_S, SILENCE_S = 0.5, 1.0, 2.0
 #: Seconds for a start, with what its `ready.sh` waits for left out. One of an older plan's listens elsewhere: a deploy
-#: renews it when it has waited for a LiteLLM (START_S in operations/steps/proxy.py).
+#: renews it when it has waited for a LiteLLM (START_S in operations/runner/successors.py).
 START_S = 180.0
 
 

@@ -253,11 +253,19 @@ async def _counted(model: str, engine: Any) -> AsyncIterator[None]:
     if counts:
         counts.log_pre_api_call(model, [], about)
     try:
-        async with suspects.asking(str(engine["litellm_params"]["api_base"])):
+        async with suspects.asking(str(engine["litellm_params"]["api_base"]), partial(_all_engines, model)):
             yield
     finally:
         if counts:
             counts.log_success_event(about, None, None, None)
+
+
+def _all_engines(model: str) -> str:
+    """What the engines of a model are known by; those of its adapters are the same."""
+    router = proxy_server.llm_router
+    assert router
+    found = router.get_model_list(model_name=model) or []
+    return min((str(each["litellm_params"]["api_base"]) for each in found), default=model)
 
 
 async def tokens(text: str, model: str) -> int | None:

@@ -68,6 +68,9 @@ class Stream:
         self.failure: bytes | None = None
         #: When the client had a word last.
         self._said = time.monotonic()
+        #: When that is looked at next (a timer costs less than a task), and what says then that the stream lives.
+        self._timer: asyncio.TimerHandle | None = None
+        self._saying: asyncio.Task[None] | None = None
 
     async def run(self) -> Said | None:
         """The stream; or what the client is told instead of one. Raises Nobody where no engine begins one, and Refusal
@@ -165,21 +168,24 @@ class Stream:
     @asynccontextmanager
     async def _alive(self) -> AsyncIterator[None]:
         """Meanwhile a stream of which nothing comes says that it lives."""
-        saying = asyncio.ensure_future(self._say_so())
+        self._look(ALIVE_S)
         try:
             yield
         finally:
-            saying.cancel()
-            with suppress(asyncio.CancelledError):
-                await saying
+            assert self._timer
+            self._timer.cancel()
+            if self._saying:
+                self._saying.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._saying
 
-    async def _say_so(self) -> None:
-        while True:
-            await asyncio.sleep(min(max(self._said + ALIVE_S - time.monotonic(), 0.01), ALIVE_S))
-            if time.monotonic() - self._said < ALIVE_S:
-                continue
+    def _look(self, after_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(min(max(after_s, 0.01), ALIVE_S), self._say_so)
+
+    def _say_so(self) -> None:
+        """Where nothing has come for so long; an engine that has not begun may refuse yet, with a status."""
+        if time.monotonic() - self._said >= ALIVE_S:
             if self.is_answered:
-                await self._pass_on(self.reader.sign, True)
-            else:
-                # An engine that has not begun may refuse yet, with a status.
-                self._said = time.monotonic()
+                self._saying = asyncio.ensure_future(self._pass_on(self.reader.sign, True))
+            self._said = time.monotonic()
+        self._look(self._said + ALIVE_S - time.monotonic())

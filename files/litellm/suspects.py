@@ -1,10 +1,10 @@
 """A request behind which an engine dies is asked on one more at the most, and remembered for a while.
 
 All that an engine had under way breaks when it dies, and one of it may be the reason. So each of these is a suspect,
-known by a hash of its body. Suspects are asked one at a time until the first of their answer is there: whoever is at it
-when a second engine dies is the reason, and the others are none. One whose first word takes long is asked beside the
-next one: when their engine dies, each is asked alone from then on. One that was alone is a suspect as well: its engine
-may have been killed by something else.
+known by a hash of its body. Suspects of a model are asked one at a time, in the order in which they came, until the
+first of their answer is there: whoever is at it when a second engine dies is the reason, and the others are none. One
+whose first word takes long is asked beside the next one: when their engine dies, each is asked alone from then on. One
+that was alone is a suspect as well: its engine may have been killed by something else.
 
 What broke because a node lost power or its cable, or because an engine was told to stop, makes nobody a suspect. An
 engine that takes connections afterwards has not died. What other nodes ask the same engine is not seen from here. Both
@@ -20,8 +20,8 @@ import hashlib
 import os
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -36,8 +36,9 @@ REMEMBERED_S = 1800
 TURN_S = 5.0
 #: Seconds within which all that broke with an engine is seen.
 TOGETHER_S = 2.0
-#: Seconds between two looks whether it is one's turn.
-LOOK_S = 0.05
+#: Seconds between two looks whether it is one's turn, and for which one that came earlier may leave a free turn alone:
+#: its LiteLLM hangs.
+LOOK_S, HANGS_S = 0.05, 1.0
 #: What says that a node or the way there is gone, or that nobody was there.
 _FAR = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNREFUSED)
 
@@ -69,17 +70,17 @@ class Request:
         """From now on; 0: nothing any more."""
         shared.marks.put((int(time.monotonic()) + REMEMBERED_S) * 4 + level, b"suspect", self.hash)
 
-    async def take_turn(self, address: str) -> None:
-        """Wait until no other suspect is asked."""
-        while True:
-            file = os.open(_TURN, os.O_RDWR | os.O_CREAT, 0o600)
+    async def take_turn(self, address: str, engines: str) -> None:
+        """Wait until no other suspect is asked of these `engines`; first come, first served."""
+        came, waits = int(time.monotonic() * 1000), f"waits {engines}"
+        async with _queues[engines]:
+            # The other LiteLLM has a queue as well: who is first in each of both, compares.
+            shared.counts.set(waits, came)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                os.close(file)
-                await asyncio.sleep(LOOK_S)
-        self._turn, self._address = file, address
+                self._turn = await _free_turn(engines, came)
+            finally:
+                shared.counts.set(waits, 0)
+        self._address = address
         _put_time(b"turn", address)
         if self.level() < TWICE:
             self._timer = asyncio.get_running_loop().call_later(TURN_S, self._be_late)
@@ -121,15 +122,42 @@ class Request:
 
 #: The request under way.
 current: ContextVar[Request | None] = ContextVar("tandem_suspect", default=None)
-_TURN = (shared.folder() or Path(tempfile.gettempdir())) / f"turn{'' if shared.folder() else os.getpid()}"
+#: Suspects that wait in this process, by their engines; asyncio's locks are given in the order of asking.
+_queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+
+def turn_file(engines: str) -> Path:
+    """Whose lock is the turn; a process that dies gives it back."""
+    alone = "" if shared.folder() else f"{os.getpid()}."
+    name = hashlib.blake2b(engines.encode(), digest_size=8).hexdigest()
+    return (shared.folder() or Path(tempfile.gettempdir())) / f"turn.{alone}{name}"
+
+
+async def _free_turn(engines: str, came: int) -> int:
+    """The turn, as a file, of the one that is first here and `came` then (ms)."""
+    left = HANGS_S / LOOK_S
+    while True:
+        file = os.open(turn_file(engines), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+        else:
+            if left <= 0 or not any(0 < each < came for each in shared.counts.each(f"waits {engines}")):
+                return file
+            os.close(file)
+            left -= 1
+        await asyncio.sleep(LOOK_S)
 
 
 @asynccontextmanager
-async def asking(address: str) -> AsyncIterator[None]:
-    """An engine has the request under way, in its turn where it is a suspect."""
+async def asking(address: str, engines: Callable[[], str]) -> AsyncIterator[None]:
+    """An engine has the request under way, in its turn where it is a suspect. `engines`: what its model's are known by;
+    for each of them there is one turn.
+    """
     request = current.get() or Request()
     if request.level():
-        await request.take_turn(address)
+        await request.take_turn(address, engines())
     request.since, request.shown, request.is_dead = time.monotonic(), False, False
     _count(address, 1)
     try:

@@ -13,7 +13,6 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from operations.node.door import drained
 from operations.paths import (
     ADDRESS,
     ADMIN,
@@ -30,18 +29,14 @@ from operations.plan.cluster.addresses import is_local
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.services.address import to_be_told
 from operations.plan.services.litellm import behind
-from operations.plan.services.litellm_service import config_of, litellm_service, pulse, server
-from operations.plan.services.proxy_service import ANSWER_S
+from operations.plan.services.litellm_service import litellm_service, server
 from operations.plan.services.service import Service
-from operations.runner import client_keys, units
+from operations.runner import client_keys, successors, units
 from operations.runner.managed_files import put_secrets_right
-from operations.runner.patience import beat, python_step
-from operations.runner.remote import ask
+from operations.runner.patience import python_step
 from operations.runner.run import Run, step
 from operations.wire.look import Look
 
-#: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
-START_S = 120
 _ASIDE, _OWNER = f"{PROXY_KEY}.part", f"{PROXY_USER}:{PROXY_USER}"
 #: Makes the owner's key, with its folder, of standard input.
 TAKE_KEY = (
@@ -150,16 +145,23 @@ def _served(run: Run, proxy: Service, behind: Sequence[Service]) -> Iterator[Pyi
     for service in (*behind, proxy):
         yield from units.place_service(service, run.look(host)["files"])
     found = run.look(host)
-    # One that does not run comes first: it takes what comes while the other one is drained.
-    first, *rest = sorted(behind, key=lambda each: units.is_running(found, each.unit))
+    # One that serves nobody comes first: it takes what comes while the other one is drained.
+    first, *rest = sorted(behind, key=lambda each: _serves(found, each.unit))
     yield from _renewed(run, [first], behind)
     # HAProxy of an older plan may not find the new LiteLLM: it is renewed while it still has one.
     is_older = units.is_stale(found, proxy) and units.is_running(found, PROXY)
+    # Those that its successor finds.
+    new = [*(each for each in rest if not units.is_stale(found, each)), first]
     if is_older:
-        yield from _before(run, proxy, first)
+        yield from _before(run, proxy, new)
     yield from _renewed(run, rest, behind)
     if not is_older:
-        yield from _before(run, proxy, first)
+        yield from _before(run, proxy, new)
+
+
+def _serves(found: Look, unit: str) -> tuple[bool, bool]:
+    """Whether a LiteLLM runs, and whether it has said so itself."""
+    return units.is_running(found, unit), bool(found["proxy"]["engines"].get(unit))
 
 
 def _renewed(run: Run, some: Sequence[Service], behind: Sequence[Service]) -> Iterator[PyinfraCommand]:
@@ -171,12 +173,12 @@ def _renewed(run: Run, some: Sequence[Service], behind: Sequence[Service]) -> It
         if not is_stale and units.has_container(found, service.unit) and not _has_its_engines(found, service):
             # It takes them up by itself.
             taken: list[str] = []
-            yield python_step(partial(_take_up, service, taken))
+            yield python_step(partial(successors.take_up, service, taken))
             found = run.look(host)
             is_stale = state.is_executing and not taken
         if is_stale and units.has_container(found, service.unit):
-            others = [each.unit for each in behind if each is not service and units.is_running(found, each.unit)]
-            yield python_step(partial(_drain, _pulses(found), service.unit, others))
+            others = [each.unit for each in behind if each is not service]
+            yield python_step(partial(successors.drain, run, successors.pulses(found), service.unit, others))
         if is_stale:
             yield units.stop(service.unit)
         elif units.is_up(found, service.unit):
@@ -189,13 +191,13 @@ def _renewed(run: Run, some: Sequence[Service], behind: Sequence[Service]) -> It
         yield from units.start(service.unit)
 
 
-def _before(run: Run, proxy: Service, first: Service) -> Iterator[PyinfraCommand]:
-    """HAProxy, as planned; `first`: the LiteLLM that it finds."""
+def _before(run: Run, proxy: Service, new: Sequence[Service]) -> Iterator[PyinfraCommand]:
+    """HAProxy, as planned; `new`: the LiteLLM that it finds, the one that may still start last."""
     found = run.look(host)
     if units.is_stale(found, proxy):
         if units.is_running(found, PROXY):
             # What serves, goes on until there is somebody behind its successor.
-            yield python_step(partial(_answers, first))
+            yield python_step(partial(successors.answers, run, new))
         yield units.stop(PROXY)
     elif units.is_up(found, PROXY):
         # One that waits for its start will read what lies there.
@@ -224,57 +226,4 @@ def _at_its_address(run: Run, address: Service | None) -> Iterator[PyinfraComman
 
 
 def _has_its_engines(found: Look, service: Service) -> bool:
-    return bool(found["proxy"]["engines"].get(service.unit) == _config(service))
-
-
-def _config(service: Service) -> str:
-    """The hash of a LiteLLM's configuration."""
-    return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
-
-
-def _answers(service: Service, _state: State, where: Host) -> bool:
-    """Wait until a LiteLLM takes requests, and say where it does not; a proxy without one says so to its clients."""
-    if not _is_taken(service, where):
-        where.log(f"{service.unit} takes no requests after {START_S} s: sudo journalctl -u {service.unit}")
-    return True
-
-
-def _take_up(service: Service, taken: list[str], _state: State, where: Host) -> bool:
-    """Wait until a LiteLLM has the engines of its file, and say so in `taken`; else it is renewed."""
-    if _is_taken(service, where):
-        taken.append(service.unit)
-    else:
-        where.log(f"{service.unit} has not taken up its engines; it is renewed")
-    return True
-
-
-def _is_taken(service: Service, where: Host) -> bool:
-    here = f"unix:{pulse(service.unit)}"
-    return bool(ask(where, drained.main, pulse=here, wanted=_config(service), patience_s=START_S)["taken"])
-
-
-def _pulses(found: Look) -> dict[str, list[str]]:
-    """Where each LiteLLM says that it runs: as planned, and where one of an older plan still does so elsewhere."""
-    return {
-        each: list(dict.fromkeys([f"unix:{pulse(each)}", *filter(None, [units.unit_state(found, each).get("pulse")])]))
-        for each in LITELLM
-    }
-
-
-def _drain(pulses: dict[str, list[str]], unit: str, others: Sequence[str], _state: State, where: Host) -> bool:
-    """Let what is under way in a LiteLLM end, while another one takes what comes."""
-    with beat(where, f"{unit} is renewed when its requests have ended"):
-        left = ask(
-            where,
-            drained.main,
-            admin=ADMIN,
-            server=server(unit),
-            # It runs as it was started.
-            pulse=pulses[unit][-1],
-            others=[url for each in others for url in pulses[each]],
-            patience_s=START_S,
-            drain_s=ANSWER_S,
-        )["left"]
-    if left:
-        where.log(f"{unit}: {left} requests have not ended in {ANSWER_S} s and are broken off")
-    return True
+    return bool(found["proxy"]["engines"].get(service.unit) == successors.config_hash(service))

@@ -104,11 +104,12 @@ class Journal(TypedDict):
 
 
 class Drained(TypedDict, total=False):
-    """What is left of a LiteLLM's requests, or whether it has `taken` a configuration
+    """What is left of a LiteLLM's requests, or whether it is `alone` and goes on, or has `taken` a configuration
     (operations/node/door/drained.py).
     """
 
     left: int
+    alone: int
     taken: int
 
 

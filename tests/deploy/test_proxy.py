@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
-from tests.deploy.fake import NAMES, deploy, look, planned
+from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 SOLO = ["--data", "topology=solo"]
 
@@ -168,3 +168,60 @@ def test_a_proxy_of_an_older_plan_is_renewed_while_it_still_has_a_litellm_that_i
     stops = [command for command in of_proxies(outcome.commands) if command.startswith("systemctl stop")]
     assert stops == [f"systemctl stop {unit}.service" for unit in (a, PROXY, b)]
     assert '"pulse": "http://127.0.0.1:8010"' in outcome.text and '"pulse": "http://127.0.0.1:8011"' in outcome.text
+
+
+def older_everywhere() -> list[dict[str, Any]]:
+    """A head whose proxies are all of an older plan, and run."""
+    before = states()
+    for unit in (*LITELLM, PROXY):
+        before[0]["services"]["units"][unit]["spec"] = "older"
+    return before
+
+
+def stops(outcome: Outcome) -> list[str]:
+    """Units of the proxies that were stopped on the head, in order."""
+    found = [command.split() for command in of_proxies(outcome.commands)]
+    return [words[-1].removesuffix(".service") for words in found if words[:2] == ["systemctl", "stop"]]
+
+
+def test_a_proxy_of_an_older_plan_goes_on_where_no_new_litellm_comes_up(tmp_path: Path) -> None:
+    a, _ = LITELLM
+    outcome = deploy(tmp_path, older_everywhere(), "-y", *SOLO, programs={"door.drained": {"taken": 0, "left": 0}})
+    assert outcome.refused and "Traceback" not in outcome.text
+    assert (
+        f"{a} took no requests for 120 s (sudo journalctl -u {a}); {PROXY} and what is behind it were" in outcome.text
+    )
+    # It can be drained, since the other one serves.
+    assert stops(outcome) == [a]
+
+
+def test_a_litellm_that_alone_serves_goes_on(tmp_path: Path) -> None:
+    a, b = LITELLM
+    before = states()
+    before[0]["services"]["units"][a]["spec"] = "older"
+    outcome = deploy(tmp_path, before, "-y", *SOLO, programs={"door.drained": {"taken": 1, "left": 0, "alone": 1}})
+    assert outcome.refused and "Traceback" not in outcome.text
+    assert f"{b} took no requests for 120 s (sudo journalctl -u {b}); {PROXY} and {a} were not touched" in outcome.text
+    assert stops(outcome) == []
+
+
+def test_one_that_runs_and_serves_nobody_is_renewed_first(tmp_path: Path) -> None:
+    a, b = LITELLM
+    before = older_everywhere()
+    before[0]["proxy"]["engines"] = {**ENGINES, b: ""}
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    assert stops(outcome) == [b, PROXY, a]
+
+
+def test_another_litellm_that_is_as_planned_is_enough_for_a_new_proxy(tmp_path: Path) -> None:
+    """Which one is asked comes first, and for no time: it need not be waited for."""
+    a, b = LITELLM
+    before = older_everywhere()
+    del before[0]["services"]["units"][b]["spec"]
+    before[0]["services"]["units"][b] = look(planned(topology="solo"), NAMES[0])["services"]["units"][b]
+    outcome = deploy(tmp_path, before, "-y", *SOLO)
+    assert outcome.code == 0, outcome.text
+    assert stops(outcome) == [a, PROXY]
+    asked = outcome.text.index('"patience_s": 0')
+    assert asked < outcome.text.index(f"systemctl stop {PROXY}.service")

@@ -71,6 +71,11 @@ BODIES = [
     Row("bodies", "768 KiB, then nothing, no key", _stalls("", _LONG), (UNKNOWN,)),
     Row("bodies", "768 KiB in chunks, then drops, no key", _stalls("", _CHUNKED, by_drops=True), (UNKNOWN,)),
     _body("100,000 lists in one another", "[" * 100_000 + "]" * 100_000, (ODD,)),
+    _body(
+        "240,000 names",
+        '{"model":"double","metadata":{' + ",".join(f'"{at}":1' for at in range(240_000)) + "}}",
+        (LARGE,),
+    ),
     _body("600,000 empty lists", '{"model":"double","messages":[' + "[]," * 600_000 + "[]]}", (LARGE,)),
     _body("no JSON", "hello", (ODD,)),
     _body("no object", "[1]", (ODD,)),
@@ -83,6 +88,9 @@ BODIES = [
     _body("another engine", chat(api_base="http://10.0.0.1"), (ODD,)),
     _body("a configuration of its own", chat(user_config={"model_list": []}), (ODD,)),
     _body("fallbacks", chat(fallbacks=["x"]), (ODD,)),
+    _body("counts within counts", chat(guided_regex="(.{0,30}x){30}"), (ODD,)),
+    _body("a schema in a text, 400 deep", chat(guided_json='{"a":' * 400 + "1" + "}" * 400), (ODD,)),
+    _body("how large pictures are made", chat(mm_processor_kwargs={"max_pixels": 10**9}), (ODD,)),
 ]
 BODIES += [
     Row("bodies", f"{name}, for vectors", http("POST", "/v1/embeddings", "{client}", body), (ODD,))
@@ -93,6 +101,15 @@ BODIES += [
     )
 ]
 SMUGGLED = [
+    *(
+        Row(
+            "two meanings",
+            f"a chunk of {size}",
+            raw(f"POST {CHAT} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", body=f"{size}\r\nhello\r\n0\r\n\r\n"),
+            (ODD, UNKNOWN),
+        )
+        for size in ("+5", "0x5")
+    ),
     Row(
         "two meanings",
         "length and chunked",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from operations.steps import proxy
+from operations.runner import successors
 from tests.node.shipped import part
 
 
 def test_a_proxy_of_an_older_plan_is_renewed_before_it_is_killed() -> None:
     """A deploy waits for the LiteLLM before it, in which it is nowhere to be asked."""
-    assert part("canary", "proxy").START_S > proxy.START_S + 30
+    assert part("canary", "proxy").START_S > successors.START_S + 30

@@ -268,3 +268,24 @@ def test_litellm_may_break_over_a_body_that_ends(setup: Setup, monkeypatch: pyte
 
     setup.door.application = breaks
     assert setup.once("sk-owner", chunks=[b"xx"]).status == 413
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (b'{"a":1,"b" : 2,"c"\n:3}', 3),
+        (rb'{"a\\":1}', 1),
+        (rb'["{\"a\":1,\"b\":2}"]', 0),
+        (b'["10:30, http://a:8000"]', 0),
+        (b"[1,2,3]", 0),
+    ],
+)
+def test_names_of_objects_are_told_apart_from_what_stands_in_a_text(text: bytes, names: int) -> None:
+    size = sys.modules["door_size"]
+    whole = size.Size({"type": "http", "path": "/v1/completions"}, None)
+    assert whole._names(text) == names
+    # Wherever its parts end, but within what is escaped.
+    if b"\\" not in text:
+        for at in range(len(text)):
+            of = size.Size({"type": "http", "path": "/v1/completions"}, None)
+            assert of._names(text[:at]) + of._names(text[at:]) == names

@@ -169,6 +169,8 @@ def test_what_explains_a_tool_to_a_model_is_no_grammar() -> None:
         ({"allowed_token_ids": [1] * 4_097}, "`allowed_token_ids`: 4097 are too many"),
         ({"chat_template": "{% for a in range(9) %}{% endfor %}"}, "`chat_template`: a request brings no template"),
         ({"chat_template_kwargs": {"chat_template": "x"}}, "`chat_template_kwargs.chat_template`: a request brings no"),
+        ({"mm_processor_kwargs": {"max_pixels": 10**9}}, "`mm_processor_kwargs`: how pictures, films and sounds"),
+        ({"media_io_kwargs": {"video": {"num_frames": -1}}}, "`media_io_kwargs`: how pictures, films and sounds"),
         ({"tools": [{"type": "mcp", "server_url": "http://127.0.0.1:2375/"}]}, "`server_url`: send it as a data: URL"),
     ],
 )
@@ -185,3 +187,74 @@ def test_words_of_clients_that_ask_for_little_pass() -> None:
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
     }
     assert bounds.wrong(asked) == ""
+
+
+NESTED = "(.{0,30}x){30}"
+#: Its counts multiply; one of a list of patterns that are each small enough.
+MUCH = "a{4000}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"guided_regex": NESTED},
+        {"regex": NESTED},
+        {"structured_outputs": {"regex": "a{9}{9}{9}"}},
+        {"structured_outputs": {"json": '{"type": "string", "pattern": "(.{0,30}x){30}"}'}},
+        {"guided_grammar": 'root ::= ( ")" [a-z]{100} "(" ){100}'},
+        {"ebnf": '# a " quote\nroot ::= ((a{ 1, 9 } b){,9} c){9,}'},
+        {"guided_grammar": "start: (WORD~1..30 NUMBER)~30"},
+        form({"type": "string", "pattern": f"^{NESTED}$"}),
+        form({"type": "object", "patternProperties": {NESTED: {}}}),
+        {"tools": [{"function": {"parameters": {"properties": {"a": {"pattern": NESTED}}}}}]},
+        {"tools": [{"name": "x", "input_schema": {"properties": {"a": {"pattern": NESTED}}}}]},
+        {"text": {"format": {"type": "json_schema", "schema": {"pattern": NESTED}}}},
+        {"guided_regex": "(a{1,99999999999999999999}){2}"},
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_counts_within_counts_are_refused(asked: dict[str, Any]) -> None:
+    words = bounds.wrong(asked)
+    assert "multiply to" in words and "500 are the most: use `*` or `+`" in words
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (form({"anyOf": [{"pattern": MUCH}, {"pattern": MUCH}, {"pattern": MUCH}]}), "are 12000 characters"),
+        ({"regex": "a{1,10001}"}, "are 10001 characters with their counts written out, 10000 are the most"),
+        (form({"enum": ["a{1}" * 1_000 for _ in range(5)]}), "more than 16384 characters together"),
+        ({"guided_json": '{"a":' * 400 + "1" + "}" * 400}, "more than 64 deep"),
+        ({"guided_json": '{"a":' + "[" * 3_000 + "]" * 3_000 + "}"}, "more than 64 deep"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_much_when_it_is_written_out_is_refused(asked: dict[str, Any], words: str) -> None:
+    assert words in bounds.wrong(asked)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4})$",
+        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$",
+        r"^.{1,5000}$",
+        r"^\+?[1-9]\d{1,14}$",
+        r"([a-z]{2,20},)*[a-z]{2,20}",
+        r"[(){9}]{100}\({100}",
+        '{"a": {"b": 1}}',
+        "~" * 100,
+    ],
+)
+def test_patterns_of_people_pass(pattern: str) -> None:
+    assert bounds.wrong(form({"type": "string", "pattern": pattern, "maxLength": 100_000})) == ""
+
+
+@pytest.mark.parametrize("text", ["a{1}", "(", "[", '"', "\\", "{ ", "{9", "#", "'", "{9,", "~ ", "({9}"])
+def test_no_pattern_keeps_the_loop(text: str) -> None:
+    """Each of these is looked through once, whatever does not end in it."""
+    long = (text * 16_384)[:16_380] + "{9}"
+    began = time.process_time()
+    bounds.wrong({"regex": long})
+    # 0.05 s; a machine that does more.
+    assert time.process_time() - began < 0.5

@@ -217,6 +217,17 @@ def test_the_other_one_is_not_drained_before_haproxy_sends_anything_to_the_first
     assert proxy.stream(1) == "a0 "
 
 
+def test_one_that_alone_serves_is_not_drained(proxy: Proxy) -> None:
+    proxy.doubles["a"].kill()
+    until(6, lambda: proxy.state("a").startswith("DOWN"))
+    asked = (proxy.admin, "litellm/litellm-b", proxy.pulse("b"), [proxy.pulse("a")], 1, 5)
+    assert drained.main(*asked) == {"left": 0, "alone": 1}
+    assert proxy.stream(1) == "b0 " and drained.kept_out(proxy.admin) == []
+    # Where it serves nobody either nothing is waited for.
+    proxy.doubles["b"].kill()
+    until(6, lambda: drained.main(*asked) == {"left": 0})
+
+
 def test_a_drain_ends_with_what_is_left_and_needs_no_proxy(proxy: Proxy, tmp_path: Path) -> None:
     streams = Streams(proxy, 2, 30)
     until(5, lambda: drained.under_way(proxy.pulse("a")) == 1)

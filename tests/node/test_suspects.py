@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,8 +18,8 @@ _numbers = count()
 class Asked:
     """A request that is under way in a task of its own."""
 
-    def __init__(self, suspects: Any, body: bytes, address: str, level: int = 0) -> None:
-        self.suspects, self.address = suspects, address
+    def __init__(self, suspects: Any, body: bytes, address: str, level: int = 0, engines: str = "all") -> None:
+        self.suspects, self.address, self.engines = suspects, address, engines
         self.request = suspects.Request(body)
         if level:
             self.request.remember(level)
@@ -28,7 +29,7 @@ class Asked:
 
     async def _run(self) -> None:
         self.suspects.current.set(self.request)
-        async with self.suspects.asking(self.address):
+        async with self.suspects.asking(self.address, lambda: self.engines):
             self.is_asked = True
             (await self.words.get())()
 
@@ -50,6 +51,8 @@ def suspects(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = part("litellm", "suspects")
     monkeypatch.setattr(module, "TURN_S", 0.2)
     monkeypatch.setattr(module, "LOOK_S", 0.01)
+    # Each test has an event loop of its own.
+    module._queues.clear()
     return module
 
 
@@ -61,6 +64,10 @@ def bodies(*names: str) -> tuple[bytes, ...]:
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.01)
+
+
+def is_any_asked(some: list[Asked]) -> bool:
+    return any(each.is_asked for each in some)
 
 
 def run(events: Coroutine[Any, Any, None]) -> None:
@@ -120,5 +127,67 @@ def test_an_engine_that_has_started_anew_is_another_one(suspects: Any) -> None:
         later = Asked(suspects, fresh, "four")
         await until(lambda: later.is_asked)
         assert await later.breaks() == suspects.ONCE and later.request.deaths == 1
+
+    run(events())
+
+
+def test_turns_are_first_come_first_served(suspects: Any) -> None:
+    async def events() -> None:
+        asked = [Asked(suspects, body, "five", suspects.TWICE) for body in bodies(*"abcdefgh")]
+        for number in range(12):
+            first = asked[number]
+            await until(partial(is_any_asked, asked[number:]))
+            assert [each.is_asked for each in asked[number:]] == [True] + [False] * (len(asked) - number - 1)
+            # Whoever comes anew, comes last.
+            if len(asked) < 12:
+                asked.append(Asked(suspects, bodies("more")[0], "five", suspects.TWICE))
+                await asyncio.sleep(0.02)
+            await first.ends()
+
+    run(events())
+
+
+def test_one_that_leaves_while_it_waits_holds_up_nobody(suspects: Any) -> None:
+    async def events() -> None:
+        first, leaves, last = (Asked(suspects, body, "six", suspects.TWICE) for body in bodies(*"abc"))
+        await until(lambda: first.is_asked)
+        leaves.task.cancel()
+        await first.ends()
+        await until(lambda: last.is_asked)
+        await last.ends()
+
+    run(events())
+
+
+def test_models_have_turns_of_their_own(suspects: Any) -> None:
+    async def events() -> None:
+        one, other = bodies("one", "other")
+        first = Asked(suspects, one, "seven", suspects.TWICE, engines="a")
+        await until(lambda: first.is_asked)
+        second = Asked(suspects, other, "eight", suspects.TWICE, engines="b")
+        await until(lambda: second.is_asked)
+        for each in (first, second):
+            await each.ends()
+
+    run(events())
+
+
+def test_one_that_came_earlier_to_the_other_litellm_comes_first(suspects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that does not take its turn there waits for nothing longer than a second."""
+    there = {"waits here": 1}
+    monkeypatch.setattr(suspects.shared.counts, "each", lambda name: [there.get(name, 0)])
+
+    async def events() -> None:
+        asked = Asked(suspects, bodies("late")[0], "nine", suspects.TWICE, engines="here")
+        await asyncio.sleep(0.2)
+        assert not asked.is_asked
+        del there["waits here"]
+        await until(lambda: asked.is_asked)
+        await asked.ends()
+        there["waits here"] = 1
+        monkeypatch.setattr(suspects, "HANGS_S", 0.1)
+        hung = Asked(suspects, bodies("hung")[0], "nine", suspects.TWICE, engines="here")
+        await until(lambda: hung.is_asked)
+        await hung.ends()
 
     run(events())

@@ -22,6 +22,7 @@ from tests.bench.routing import doors
 from tests.node.confined import IS_ROOT, contained, place
 from tests.node.doubles.mortal_double import DIGITS
 from tests.node.litellm_proxy import CHAT, DOUBLES, free_port
+from tests.node.shipped import part
 from tests.node.strangers import request
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
@@ -178,9 +179,13 @@ def test_an_engine_that_is_killed_over_a_request_makes_nobody_guilty(engines: En
     assert engines.ask(f"well, and alone {stream}", CHAT, stream)[0] == 200
 
 
-def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(engines: Engines) -> None:
+def test_copies_of_one_that_wait_for_their_turn_are_not_asked_when_it_is_known(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On engines that are left: each has been given one already when the first of them dies."""
-    before, turn = engines.deaths(), engines.shared / "turn"
+    monkeypatch.setenv("TANDEM_SHARED", str(engines.shared))
+    before = engines.deaths()
+    turn = part("litellm", "suspects").turn_file(min(f"http://127.0.0.1:{port}/v1" for port in engines.ports))
     with turn.open("a") as held, ThreadPoolExecutor(4) as pool:
         if IS_ROOT:
             os.chown(turn, PROXY_USER, PROXY_USER)

@@ -36,13 +36,19 @@ def main(
     `left`: requests that are still under way after `drain_s`; 0: none, or it does not say (it hangs or is dead).
 
     It waits at first for up to `patience_s` until one of the `others` (pulses) takes requests and HAProxy has seen so,
-    which asks twice before it sends any: else none would get one.
+    which asks twice before it sends any: else none would get one. Where none does it goes on, undrained: `alone`.
     """
     if wanted:
         return {"taken": int(taken(pulse, wanted, patience_s))}
     deadline = time.monotonic() + patience_s
-    while others and not _somebody_else(admin, server, others) and time.monotonic() < deadline:
-        time.sleep(LOOK_S)
+    while others and not _somebody_else(admin, server, others):
+        if time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        elif _servers(admin) and under_way(pulse) is not None:
+            return {"left": 0, "alone": 1}
+        else:
+            # It serves nobody either.
+            break
     if not say(admin, f"set server {server} state drain"):
         # No proxy runs: nobody is sent anywhere.
         return {"left": 0}

@@ -17,7 +17,7 @@ _CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "
 #: The last one: what is loaded last stands before all others (files/litellm/door.py).
 _DOOR = "door"
 #: Modules that it consists of beside itself.
-_DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "size", "usage")
+_DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "repeats", "size", "usage")
 #: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
 _PARTS = (
     *("shared", "attempts", "avoided", "chats", "comes_back", "events", "forms", "models", "plain", "protocols"),
