@@ -24,7 +24,9 @@ NOT_UNDERSTOOD = 2
 SSH_PORT = 22
 _PAIR = re.compile(r"[^\s=]+=(?!\s)", re.DOTALL)
 #: Verbs that help where the declared knobs are wrong: for these only what was given for the run has to be right.
-_WHATEVER_IS_DECLARED = ("status.py", "endpoint.py", "down.py", "logs.py", "keys.py", "key.py", "key_revoke.py")
+_WHATEVER_IS_DECLARED = (
+    *("status.py", "endpoint.py", "way.py", "down.py", "logs.py", "keys.py", "key.py", "key_revoke.py"),
+)
 
 
 def check_words(argv: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def test_a_head_on_no_branch_and_files_that_are_edited_are_told(clone: Path) -> 
 def test_a_merge_that_is_not_settled_is_refused(clone: Path) -> None:
     commit(clone, "a = 3\n")
     git(clone, "pull", "-q", "--no-rebase", code=1)
-    with pytest.raises(Refusal, match="group_data/all.py in .* has both sides of a merge"):
+    with pytest.raises(Refusal, match=r"group_data/all.py in .* has both sides of a merge"):
         origin.check(clone)
 
 
