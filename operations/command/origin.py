@@ -70,7 +70,8 @@ def _remarks(clone: Path, said: list[str]) -> Iterator[str]:
         yield f"{clone} lacks {commits} fetched already: `git -C {clone} pull`"
     if edited:
         verb = "is" if len(edited) == 1 else "are"
-        yield f"{_several(edited)} in {clone} {verb} edited: `git pull` leaves that alone, or refuses"
+        keeping = "`git stash`, `git pull`, `git stash pop`"
+        yield f"{_several(edited)} in {clone} {verb} edited: where `git pull` refuses, {keeping}"
 
 
 def _several(names: list[str]) -> str:

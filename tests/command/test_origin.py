@@ -78,7 +78,7 @@ def test_a_head_on_no_branch_and_files_that_are_edited_are_told(clone: Path) -> 
     assert "on no branch: `git switch main` there, before `git pull`" in detached
     assert edited == (
         f"config.py, deploy.py, group_data/all.py and 1 more in {clone} are edited: "
-        "`git pull` leaves that alone, or refuses"
+        "where `git pull` refuses, `git stash`, `git pull`, `git stash pop`"
     )
 
 
