@@ -34,8 +34,8 @@ def test_limits_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "NAME= is empty"),
-        ("Alice", "NAME='Alice' is no name for a key"),
+        ("", "the name is empty"),
+        ("Alice", "'Alice' is no name for a key"),
         ("alice smith", "no name for a key"),
         ("-alice", "no name for a key"),
         ("../../etc/passwd", "no name for a key"),
@@ -62,7 +62,7 @@ def test_an_end_that_is_none_is_refused(expires: str) -> None:
     with pytest.raises(Refusal) as refused:
         wish("alice", expires, "", "")
     (finding,) = refused.value.findings
-    assert "EXPIRES=" in finding.problem
+    assert "--expires" in finding.problem
 
 
 @pytest.mark.parametrize("word", ["REQUESTS", "TOKENS"])
