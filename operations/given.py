@@ -80,11 +80,12 @@ def _twice(hosts: Sequence[Host]) -> Iterator[Finding]:
     seen: dict[tuple[str, str], str] = {}
     once = "name each Spark once, the head first"
     for host in hosts:
-        # A group of the inventory is there once for each line of it that has the name.
-        if len(host.groups) > len(set(host.groups)):
-            yield Finding("inventory", f"`{host.name}` is there twice", once)
+        # pyinfra tells groups of a connector's nodes twice itself.
         if host.name.startswith("@"):
             continue
+        # A group of the inventory is told once for each line of it that has the name.
+        if len(host.groups) > len(set(host.groups)):
+            yield Finding("inventory", f"`{host.name}` is there twice", once)
         at = str(host.data.get("ssh_hostname") or host.name).lower(), str(host.data.get("ssh_port") or SSH_PORT)
         if at in seen:
             yield Finding("inventory", f"`{seen[at]}` and `{host.name}` have one address, {at[0]}", once)

@@ -16,11 +16,14 @@ from operations.plan.refusal import Finding, Refusal
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """0: written, and where is said. 1: it can't be written. 2: no such run, or not one that this can be done with."""
+    """0: written, and where is said. 1: it can't be, in one line. 2: a word was not understood, or names no folder."""
+    code = 2
     try:
         names = chosen(environment.get("FIGURES", ""))
-        run = measured(_run(environment))
-        against = measured(Path(environment["AGAINST"])) if environment.get("AGAINST") else None
+        places = [_run(environment), *([Path(environment["AGAINST"])] if environment.get("AGAINST") else [])]
+        code = 1 if all(each.is_dir() for each in places) else 2
+        run = measured(places[0])
+        against = measured(places[1]) if len(places) > 1 else None
         if against:
             same_kind(run, against)
         recipe = environment.get("RECIPE")
@@ -32,7 +35,7 @@ def main(environment: Mapping[str, str]) -> int:
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"report: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
-        return 2
+        return code
     except OSError as error:
         print(f"report: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1

@@ -147,7 +147,7 @@ def test_a_run_of_another_recipe_and_a_cut_one_are_left_out(tmp_path: Path) -> N
 )
 def test_bad_input_is_one_line(environment: dict[str, str], said: str) -> None:
     told = advise(**environment)
-    assert told.returncode == (1 if "nothing can be said" in said else 2) and not told.stdout
+    assert told.returncode == (1 if "ask for fewer users" in said else 2) and not told.stdout
     assert said in told.stderr and "Traceback" not in told.stderr
     assert len([line for line in told.stderr.splitlines() if "->" not in line and line != "advise:"]) == 1
 
