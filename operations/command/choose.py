@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from operations.command import running
-from operations.command.at import At
+from operations.command.at import ROOT, At
 from operations.command.groups import CHOOSE, verb
 from operations.plan.refusal import Finding, Refusal
 
@@ -77,7 +77,7 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
     if needs and importlib.util.find_spec(needs) is None:
         remedy = "in the clone: `uv tool install --force '.[bench]'`"
         if running.in_clone():
-            remedy = f"`{sys.executable} -m pip install --require-hashes -r {running.ROOT}/requirements-bench.lock`"
+            remedy = f"`{sys.executable} -m pip install --require-hashes -r {ROOT}/requirements-bench.lock`"
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
     words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
     return running.wait([sys.executable, "-u", "-m", module], more=words)

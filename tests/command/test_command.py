@@ -410,3 +410,22 @@ def test_the_help_of_each_verb_runs_and_has_its_examples(name: str, capsys: pyte
     assert len(examples := re.findall(r"Example: (.*)", command.epilog)) == told.count("Example: ") >= 1
     # As wide as the terminal: the words, whatever the lines.
     assert all(word in told for example in examples for word in example.split())
+
+
+def test_two_names_of_one_address_are_refused_before_the_first_ssh(tmp_path: Path) -> None:
+    done = tandem(tmp_path, "init", "new", "--nodes", "127.0.0.1,127.1", "--user", "me", "--yes")
+    said = "nodes: `127.0.0.1` and `127.1` have one address, 127.0.0.1; name each Spark once, the head first\n"
+    assert done.returncode == 2 and done.stderr == said
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_bench_without_its_packages_says_how_they_come(off: Path) -> None:
+    program = (
+        "import importlib.util, sys; find = importlib.util.find_spec; "
+        "importlib.util.find_spec = lambda name: None if name == 'aiohttp' else find(name); "
+        "from operations.command.app import main; sys.exit(main(['bench']))"
+    )
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=off, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and "the package aiohttp is not installed; `" in done.stderr
+    assert f"-r {ROOT}/requirements-bench.lock`" in done.stderr
