@@ -9,10 +9,12 @@ from types import FrameType
 
 from bench import asked, resuming
 from bench.running import Runner
+from bench.session import Ended
 from bench.show import Show
 from bench.summary import summary
 from operations.plan.config.refusal import Refusal
 
+FAILED, NOT_UNDERSTOOD = 1, 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -25,12 +27,14 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """0: everything was measured. 1: it can't be, in one line. 130: broken off, and goes on when it is run again."""
+    """0: everything was measured. 1: it can't be, in one line. 2: a word was not understood. 3: no node answers. 130:
+    broken off, and goes on when it is run again.
+    """
     try:
         wanted = asked.read(os.environ)
         folder = resuming.find(wanted)
     except Refusal as refusal:
-        return _told(refusal)
+        return _told(refusal, NOT_UNDERSTOOD)
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     code = 0
@@ -38,6 +42,9 @@ def main() -> int:
         runner = Runner(wanted, folder, show)
         try:
             runner.go()
+        except Ended as ended:
+            # Where nothing of it is measured, how the nodes were asked is how this ends.
+            code = _told(ended, ended.code if not folder.run.exists() else FAILED)
         except Refusal as refusal:
             code = _told(refusal)
         except Interrupted as interrupted:
@@ -59,10 +66,10 @@ def main() -> int:
     return code
 
 
-def _told(refusal: Refusal) -> int:
+def _told(refusal: Refusal, code: int = FAILED) -> int:
     for finding in refusal.findings:
         print(f"bench: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
-    return 1
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What the owner asks of `tandem bench`, read from the environment that make gives. Every fault is said at once."""
+"""What the owner asks of `tandem bench`, read from the environment: `--for` is FOR there, as make has it.
+
+Every fault is said at once, by the option's name.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from operations.plan.config.refusal import Finding, Refusal, nearest
 
 T = TypeVar("T")
 
-#: As it is given in TOPOLOGIES -> the knobs of that setup.
+#: As it is given in --topologies -> the knobs of that setup.
 _SETUPS = {
     "solo": {"topology": "solo", "pipeline_parallel": "1"},
     "cluster": {"topology": "cluster"},
@@ -54,7 +57,7 @@ class Asked:
 
     @property
     def identity(self) -> str:
-        """What must be equal where a run goes on; SEED= may be given, and is the folder's else."""
+        """What must be equal where a run goes on; --seed may be given, and is the folder's else."""
         profile = {name: value for name, value in vars(self.profile).items() if name != "about"}
         prompts = hashlib.sha256(json.dumps(self.prompts).encode()).hexdigest()[:16] if self.prompts else ""
         others = (self.inventory, self.data, self.topologies, self.targets, self.slo, self.client_from, prompts)
@@ -117,7 +120,7 @@ class _Reading:
         try:
             return reader((self._environment.get(name) or "").strip() or default)
         except Refusal as refusal:
-            self._findings += [replace(finding, where=name) for finding in refusal.findings]
+            self._findings += [replace(finding, where=f"--{name.lower()}") for finding in refusal.findings]
             return None
 
     def end(self) -> None:
@@ -163,13 +166,13 @@ def _one(known: tuple[str, ...], what: str) -> Callable[[str], str]:
 
 
 def duration(text: str) -> float | None:
-    """FOR=: `30m`, `90s`, `2h`, in seconds; None: nothing is given. Raises Refusal."""
+    """--for: `30m`, `90s`, `2h`, in seconds; None: nothing is given. Raises Refusal."""
     if not text:
         return None
     found = re.fullmatch(r"(\d{1,5})(s|m|min|h)", text, re.ASCII)
     value = int(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 30 <= value <= 86_400:
-        raise _no(f"`{text}` is no time to measure for", "30s to 24h, e.g. FOR=30m")
+        raise _no(f"`{text}` is no time to measure for", "30s to 24h, e.g. 30m")
     return value
 
 
@@ -227,17 +230,21 @@ def _fit(
     """Knobs that do not go together."""
     if wanted.name == "owner" and not prompts:
         raise Refusal(
-            Finding("PROMPTS", "the profile `owner` has no prompts of its own", "PROMPTS=FILE, a prompt a line")
+            Finding(
+                "--prompts", "the profile `owner` has no prompts of its own", "name a file with them, a prompt a line"
+            )
         )
     if wanted.name != "owner" and prompts:
-        raise Refusal(Finding("PROMPTS", f"the profile `{wanted.name}` makes its own prompts", "use PROFILE=owner"))
+        raise Refusal(Finding("--prompts", f"the profile `{wanted.name}` makes its own prompts", "use --profile owner"))
     if wanted.name == "owner" and lengths:
-        raise Refusal(Finding("PROMPT", "the prompts of a file have their own lengths", "leave PROMPT out"))
+        raise Refusal(Finding("--prompt", "the prompts of a file have their own lengths", "leave --prompt out"))
     if wanted.tool != "tandem" and time_s:
-        raise Refusal(Finding("FOR", f"all repeats are one run of {wanted.tool}", "use PROFILE=standard, or REPEATS="))
+        raise Refusal(
+            Finding("--for", f"all repeats are one run of {wanted.tool}", "use --profile standard, or --repeats")
+        )
     if wanted.tool != "tandem" and len(wanted.prompts) > 1:
-        raise Refusal(Finding("PROMPT", "the articles have one length of prompt", "name one"))
+        raise Refusal(Finding("--prompt", "the articles have one length of prompt", "name one"))
     if wanted.tool != "tandem" and client_from == "head":
         raise Refusal(
-            Finding("FROM", f"{wanted.tool} runs on the controller", "leave FROM out, or use PROFILE=standard")
+            Finding("--from", f"{wanted.tool} runs on the controller", "leave --from out, or use --profile standard")
         )

@@ -45,7 +45,7 @@ def program(show: Show) -> Path:
 
 
 def tokenizer(measurement: Measurement) -> Path:
-    """A folder with the model's tokenizer: TOKENIZER, or what the head's copy of the model has."""
+    """A folder with the model's tokenizer: --tokenizer, or what the head's copy of the model has."""
     if measurement.asked.tokenizer:
         return measurement.asked.tokenizer
     folder = measurement.folder.path / "tokenizer"
@@ -53,7 +53,7 @@ def tokenizer(measurement: Measurement) -> Path:
         return folder
     if measurement.session.ssh is None:
         raise Refusal(
-            Finding("TOKENIZER", "the head is not reached over ssh", "TOKENIZER=FOLDER with the model's tokenizer")
+            Finding("--tokenizer", "the head is not reached over ssh", "name a folder with the model's tokenizer")
         )
     model = measurement.deployed.recipe.get("model") or {}
     store = str(measurement.deployed.knobs["model_store"])
@@ -66,7 +66,7 @@ def tokenizer(measurement: Measurement) -> Path:
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         problem = f"the model's tokenizer can't be read on the head: {' '.join(last)}"
-        raise Refusal(Finding("llama-benchy", problem, "TOKENIZER=FOLDER with the model's tokenizer"))
+        raise Refusal(Finding("--tokenizer", problem, "name a folder with the model's tokenizer"))
     folder.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")

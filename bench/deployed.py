@@ -47,7 +47,7 @@ def deployed(nodes: Mapping[str, Node], head: str, deploy_s: float | None = None
     knobs, recipe = first.served["knobs"], first.served["recipe"]
     if knobs["topology"] == "replicas" and int(knobs.get("nodes_per_replica", 1)) > 1:
         problem = "each engine lies on several nodes (nodes_per_replica), and figures tell apart one node and all"
-        raise Refusal(Finding("deployment", problem, 'TOPOLOGIES="cluster replicas" measures those'))
+        raise Refusal(Finding("deployment", problem, '`--topologies "cluster replicas"` measures those'))
     # A plan of an older Tandem does not know of stages.
     stages = int(knobs.get("pipeline_parallel", 1))
     name = setup_name(knobs["topology"], knobs["executor"], stages)

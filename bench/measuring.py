@@ -72,7 +72,7 @@ class Measurement:
                 problem = (
                     f"prompt {number} has {tokens:,} tokens, and the context has room for {room:,} before the answer"
                 )
-                raise Refusal(Finding("PROMPTS", problem, "shorten it, or give a smaller ANSWER="))
+                raise Refusal(Finding("--prompts", problem, "shorten it, or give a smaller --answer"))
 
     def go(self) -> None:
         """What is not there yet."""

@@ -116,5 +116,5 @@ def profile(name: str) -> Profile:
     """Raises Refusal for one that does not exist."""
     if name not in PROFILES:
         known = f"one of: {', '.join(PROFILES)}"
-        raise Refusal(Finding("PROFILE", f"no profile is named `{name}`", nearest(name, PROFILES, known)))
+        raise Refusal(Finding("--profile", f"no profile is named `{name}`", nearest(name, PROFILES, known)))
     return PROFILES[name]

@@ -26,11 +26,11 @@ def find(asked: Asked) -> Folder:
         found = Folder(asked.run)
         run = folder.read(asked.run)[0]
         if ENDED in run.environment:
-            raise _no(found, f"was over at {run.environment[ENDED]}", "leave RUN out for another run")
+            raise _no(found, f"was over at {run.environment[ENDED]}", "leave --run out for another one")
         if run.environment.get(ASKED) != asked.identity:
-            raise _no(found, "is a run of other parameters", "give those that it was begun with, or leave RUN out")
+            raise _no(found, "is a run of other parameters", "give those that it was begun with, or leave --run out")
         if asked.seed not in (None, run.seed):
-            raise _no(found, f"has the seed {run.seed}", "leave SEED out, or RUN")
+            raise _no(found, f"has the seed {run.seed}", "leave --seed out, or --run")
         return found
     for path in sorted(RUNS.glob("*/run.json"), reverse=True):
         begun = _readable(path.parent)

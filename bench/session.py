@@ -38,6 +38,14 @@ def data_words(data: str) -> list[str]:
     return [word for pair in data.split() for word in ("--data", pair)]
 
 
+class Ended(Refusal):
+    """The run of pyinfra has ended by itself; `code`: how, as the command documents it."""
+
+    def __init__(self, code: int, problem: str) -> None:
+        super().__init__(Finding("nodes", problem, "`tandem status` asks the same nodes"))
+        self.code = code
+
+
 class Session:
     """Holds the lock from its first word to its end. Raises Refusal where it can't be had, or is lost."""
 
@@ -127,9 +135,9 @@ class Session:
         raise self._ended()
 
     def _ended(self) -> Refusal:
-        self._process.wait()
+        code = self._process.wait()
         self._words.seek(0)
-        return _no(why(self._words.read()), "`tandem status` asks the same nodes")
+        return Ended(max(code, 1), why(self._words.read()))
 
 
 def _no(problem: str, remedy: str) -> Refusal:

@@ -11,7 +11,7 @@ from operations.plan.config.refusal import Finding, Refusal, nearest
 
 _PARTS = ("ttft", "tpot", "e2e")
 _UNITS = {"ms": 0.001, "s": 1.0}
-_WANTED = 'e.g. SLO="ttft=2s tpot=100ms": time to the first token, seconds a token behind it, and e2e in all'
+_WANTED = 'e.g. "ttft=2s tpot=100ms": time to the first token, seconds a token behind it, and e2e in all'
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,4 @@ class Slo:
 
 
 def _no(problem: str, remedy: str) -> Refusal:
-    return Refusal(Finding("SLO", problem, remedy))
+    return Refusal(Finding("--slo", problem, remedy))

@@ -66,11 +66,11 @@ def lengths(profile: Profile, context: int) -> Iterator[tuple[int | None, str]]:
     for wanted in profile.prompts:
         if wanted <= 1 and not context:
             problem = "the engine does not say how long its context is"
-            raise Refusal(Finding("PROMPT", problem, 'name lengths: PROMPT="4096 32768"'))
+            raise Refusal(Finding("--prompt", problem, 'name lengths: --prompt "4096 32768"'))
         prompt = int(room * wanted) if wanted <= 1 else int(wanted)
         longest = profile.shared + (prompt + profile.answer) * profile.turns - profile.answer
         if context and longest > room:
             whole = f"a prompt of {longest:,} tokens and an answer of {profile.answer:,}"
             problem = f"{whole} are longer than the context of {context:,}"
-            raise Refusal(Finding("PROMPT", problem, f"PROMPT= and ANSWER= of together at most {context:,}"))
+            raise Refusal(Finding("--prompt", problem, f"--prompt and --answer of together at most {context:,}"))
         yield prompt, f"p{prompt}" if len(profile.prompts) > 1 else ""

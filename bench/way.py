@@ -77,7 +77,7 @@ def way(deployed: Deployed, ssh: Mapping[str, Any] | None, client_from: str) -> 
     with ExitStack() as stack:
         if client_from == "head":
             if ssh is None:
-                raise Refusal(Finding("FROM", "the head is not reached over ssh", "use FROM=controller"))
+                raise Refusal(Finding("--from", "the head is not reached over ssh", "use --from controller"))
             client = stack.enter_context(on_head(login(ssh), deployed.proxy_image))
         else:
             client = stack.enter_context(here())

@@ -16,8 +16,8 @@ class Group:
 
 BEFORE = Group(
     "Before the first change",
-    "A deploy, `make plan` and `make check` say all of them at once, under `nothing was changed; this has to be put "
-    "right first`. Each line names the node, the file or `data` for a knob; behind the arrow is what helps. Put it "
+    "A deploy, `tandem plan` and `tandem check` say all of them at once, under `nothing was changed; this has to be "
+    "put right first`. Each line names the node, the file or `data` for a knob; behind the arrow is what helps. Put it "
     "right and run the same again.",
     {
         "Reaching the nodes": (

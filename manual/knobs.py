@@ -14,7 +14,7 @@ HEAD = """# Knobs
 
 Made of `operations/plan/config/knob_fields.py` by `make manual-pages`.
 
-Set them in `group_data/all.py`, or give them for one run: `make apply DATA="topology=solo"`. What you do not set has
+Set them in `group_data/all.py`, or give them for one run: `tandem apply topology=solo`. What you do not set has
 its default. A name that is no knob, and a value that a knob does not take, are refused before the first change. So are
 some that don't go together: [below](#refused-together).
 """
@@ -32,7 +32,7 @@ TYPES = {
     dict[str, str]: "a dictionary of texts",
     dict[str, dict[str, Any]]: "a dictionary of dictionaries",
     tuple[dict[str, Any], ...]: "a list of dictionaries",
-    tuple[str, ...]: "a list of texts; with `DATA` words with a comma between them",
+    tuple[str, ...]: "a list of texts; for one run words with a comma between them",
 }
 #: How wide a line of group_data/all.py is.
 COLUMNS = 118

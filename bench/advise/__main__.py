@@ -17,9 +17,11 @@ from operations.plan.config.refusal import Finding, Refusal
 
 
 def main() -> int:
-    """0: told. 1: it can't be, in one line a fault."""
+    """0: told. 1: nothing is known. 2: a word was not understood. Each fault is a line."""
+    code = 2
     try:
         told = asked(os.environ)
+        code = 1
         if len(told.questions) > 1:
             _print(several.lines(told))
         elif told.load.asks_how_many:
@@ -29,7 +31,7 @@ def main() -> int:
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"advise: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
-        return 1
+        return code
     return 0
 
 
@@ -39,7 +41,7 @@ def _one(told: Asked, question: Question) -> None:
     choice = choose(question, outlooks, load)
     if choice is None:
         reasons = "; ".join(f"{each.setup}: {each.why_not or 'nothing is known'}" for each in outlooks)
-        raise Refusal(Finding("LOAD", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
+        raise Refusal(Finding("load", f"nothing can be said of it: {reasons}", f"ask for fewer users, or {MEASURE}"))
     _print(answer(question, outlooks, choice, load, told.declared))
     _print(["", folded(title(question, load), "  "), ""])
     _print([(COLUMNS, [row(question, each, load) for each in ranked(outlooks, choice)])])

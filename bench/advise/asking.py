@@ -23,7 +23,7 @@ from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 
 MEASURE = 'measure it: tandem bench --topologies "solo cluster replicas"'
-#: RECIPE= of who wants the best of all.
+#: --recipe of who wants the best of all.
 ANY = "any"
 
 
@@ -61,14 +61,14 @@ def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: 
         problem = f"{load.prompt:,} tokens in and {load.answer:,} out are {load.prompt + load.answer:,}"
         flag = ENGINES[recipe.engine].CONTEXT
         remedy = f"{recipe.name} takes {longest:,} together ({flag}); shorten one, or choose another recipe"
-        raise Refusal(Finding("LOAD", problem, remedy))
+        raise Refusal(Finding("load", problem, remedy))
     estimated = Estimated(model, models.kv_bytes(recipe), drafts=drafts(recipe)) if model else None
     known = evidence(recipe, estimated, load, runs, _of(of_run, recipe, nodes) if of_run else None)
     if not known.sources and not known.estimated:
         problem = (
             f"nothing is known of {recipe.name}: no run in {runs.name}, no table, and not what its model is made of"
         )
-        raise Refusal(Finding("RECIPE", problem, MEASURE))
+        raise Refusal(Finding("--recipe", problem, MEASURE))
     return Question(recipe, model, nodes, known)
 
 
@@ -81,10 +81,12 @@ def _of(folder: Path, recipe: Recipe, nodes: int) -> Path:
     run = one_run(folder)
     if run.recipe != recipe.name:
         problem = f"{folder.name} is a run of {run.recipe}, and {recipe.name} is asked about"
-        raise Refusal(Finding("RUN", problem, f"leave RUN out, or ask with RECIPE={run.recipe}"))
+        raise Refusal(Finding("--run", problem, f"leave --run out, or ask with --recipe {run.recipe}"))
     most = max((each.nodes for each in run.setups), default=0)
     if most > nodes:
-        raise Refusal(Finding("RUN", f"{folder.name} is a run of {most} nodes, not {nodes}", f"ask with NODES={most}"))
+        raise Refusal(
+            Finding("--run", f"{folder.name} is a run of {most} nodes, not {nodes}", f"ask with --nodes {most}")
+        )
     return folder
 
 
@@ -92,7 +94,7 @@ def _any(load: Load, counts: list[int], runs: Path) -> Asked:
     questions, left_out = [], []
     nodes = counts[0] if counts else 2
     if len(counts) > 1:
-        raise Refusal(Finding("NODES", f"RECIPE={ANY} is of one number of nodes", "name one, e.g. NODES=2"))
+        raise Refusal(Finding("--nodes", f"--recipe {ANY} is of one number of nodes", "name one, e.g. --nodes 2"))
     for name in recipes():
         recipe = load_recipe(name)
         try:
@@ -114,7 +116,7 @@ def _recipe(name: str) -> Recipe:
         alike = [each for each in known if name.lower() in each]
         more = f"do you mean one of: {', '.join(alike[:4])}?" if len(alike) > 1 else ""
         more = more or f"did you mean `{alike[0]}`?" if alike else nearest(name, known, f"one of: {', '.join(known)}")
-        raise Refusal(Finding("RECIPE", f"no recipe is named `{name}`", more))
+        raise Refusal(Finding("--recipe", f"no recipe is named `{name}`", more))
     return load_recipe(name)
 
 
@@ -122,7 +124,9 @@ def _nodes(text: str) -> list[int]:
     words = text.replace(",", " ").split()
     for word in words:
         if not re.fullmatch(r"[1-9][0-9]?", word):
-            raise Refusal(Finding("NODES", f"`{word}` is no number of nodes", '1 to 99, e.g. NODES=2 or NODES="2 4"'))
+            raise Refusal(
+                Finding("--nodes", f"`{word}` is no number of nodes", "1 to 99, e.g. --nodes 2, or --nodes 2,4")
+            )
     return [int(word) for word in dict.fromkeys(words)]
 
 
@@ -131,5 +135,5 @@ def _enough(nodes: int, recipe: Recipe) -> int:
     if not nodes:
         return max(2, recipe.min_nodes)
     if "solo" not in recipe.topologies and nodes < recipe.min_nodes:
-        raise Refusal(Finding("NODES", f"{nodes} are too few", f"{recipe.name} needs {recipe.min_nodes}"))
+        raise Refusal(Finding("--nodes", f"{nodes} are too few", f"{recipe.name} needs {recipe.min_nodes}"))
     return nodes

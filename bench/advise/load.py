@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from bench.slo import Slo
 from operations.plan.config.refusal import Finding, Refusal, nearest
 
-EXAMPLE = 'e.g. LOAD="8 users chat" or LOAD="users=8 prompt=1024 answer=256 ttft=2s"'
+EXAMPLE = 'e.g. "8 users chat" or "users=8 prompt=1024 answer=256 ttft=2s"'
 _COUNTS = {"users": 4096, "prompt": 10_000_000, "answer": 1_000_000}
 _TIMES = ("ttft", "tpot", "e2e")
 #: What may matter most -> in words.
@@ -114,13 +114,13 @@ def read(text: str, environment: Mapping[str, str] | None = None) -> Load:
             times.append(word)
         seen.add(name)
         if problem:
-            findings.append(Finding("LOAD", problem, remedy))
+            findings.append(Finding("load", problem, remedy))
     if {"each", "tpot"} <= seen:
-        findings.append(Finding("LOAD", "`each` and `tpot` are the same target in two words", "say one of them"))
+        findings.append(Finding("load", "`each` and `tpot` are the same target in two words", "say one of them"))
     target = _target(times, values.pop("each", None), findings)
     asks = "users" not in seen and target is not None
     if "users" not in seen and not asks:
-        findings.append(Finding("LOAD", "says no number of users, and no target that limits them", EXAMPLE))
+        findings.append(Finding("load", "says no number of users, and no target that limits them", EXAMPLE))
     if findings:
         raise Refusal(*findings)
     return Load(
@@ -146,7 +146,7 @@ def _is_whole(environment: Mapping[str, str]) -> None:
     if lost:
         said = " ".join(f"{name}={environment[name]}" for name in lost)
         problem = f"was cut at its first space: `{said}` came beside it"
-        raise Refusal(Finding("LOAD", problem, f'put quotes round all of it: LOAD="users=8 {said}"'))
+        raise Refusal(Finding("load", problem, f'put quotes round all of it: LOAD="users=8 {said}"'))
 
 
 def _plain(text: str) -> tuple[list[str], str]:
@@ -206,7 +206,7 @@ def _target(times: list[str], each: float | None, findings: list[Finding]) -> Sl
         found = Slo.of(" ".join(times))
     except Refusal as refusal:
         findings += [
-            replace(fault, where="LOAD", remedy=f"a number above 0 with s or ms, {EXAMPLE}")
+            replace(fault, where="load", remedy=f"a number above 0 with s or ms, {EXAMPLE}")
             for fault in refusal.findings
         ]
         return None

@@ -20,7 +20,7 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     counts = {setup: question.most_in_target(setup, load) for setup in question.setups()}
     known = {setup: count for setup, count in counts.items() if count is not None}
     if not known:
-        raise Refusal(Finding("LOAD", f"nothing is known of {question.recipe.name} at such lengths", MEASURE))
+        raise Refusal(Finding("load", f"nothing is known of {question.recipe.name} at such lengths", MEASURE))
     best = max(known, key=lambda setup: known[setup])
     if not known[best]:
         alone = question.outlook(best, load.at(1))
@@ -67,7 +67,7 @@ def _recipes(told: Asked) -> Iterator[Line]:
     # Who is within the target comes first, then who has the whole answer soonest.
     found.sort(key=lambda each: ((each[2].missed or 0.0) > 1, each[2].whole or 0.0))
     if not found:
-        raise Refusal(Finding("LOAD", "of no recipe anything is known at this load", MEASURE))
+        raise Refusal(Finding("load", "of no recipe anything is known at this load", MEASURE))
     question, choice, best = found[0]
     yield folded(f"The fastest is {question.recipe.name}, {called(choice.setup, question.nodes)}:")
     yield f"  {command(question, choice.setup, told.declared, is_own(question, choice.setup))}"
@@ -92,7 +92,7 @@ def _nodes(told: Asked) -> Iterator[Line]:
     load = told.load
     found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     if not found:
-        raise Refusal(Finding("LOAD", "nothing is known at this load", MEASURE))
+        raise Refusal(Finding("load", "nothing is known at this load", MEASURE))
     (few, _, before), (many, choice, after) = found[0], found[-1]
     assert before.whole and after.whole
     gain, error = before.whole / after.whole - 1, error_between(before, after)

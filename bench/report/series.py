@@ -157,5 +157,5 @@ def chosen(text: str) -> list[str]:
     for name in names:
         if name not in FIGURES:
             known = f"they are: {', '.join(FIGURES)}"
-            raise Refusal(Finding("FIGURES", f"no figure is named `{name}`", nearest(name, FIGURES, known)))
+            raise Refusal(Finding("--figures", f"no figure is named `{name}`", nearest(name, FIGURES, known)))
     return list(dict.fromkeys(names)) or list(FIGURES)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from operations.command import running
-from operations.command.at import At
+from operations.command.at import ROOT, At
 from operations.command.groups import CHOOSE, verb
 from operations.plan.config.refusal import Finding, Refusal
 
@@ -44,11 +44,15 @@ def bench(
     seed: Annotated[str, typer.Option(help="What prompts are made from: the same seed, the same prompts.")] = "",
     client_from: Annotated[str, typer.Option("--from", help="Where it asks from: `controller` or `head`.")] = "",
     run: Annotated[str, typer.Option(help="The folder of a run that was broken off.")] = "",
+    book: Annotated[str, typer.Option(help="With `--profile articles`: a text in place of the fetched one.")] = "",
+    tokenizer: Annotated[
+        str, typer.Option(help="With `--profile articles`: a folder with the model's tokenizer.")
+    ] = "",
 ) -> int:
     """Measure what is deployed, or several topologies in turn."""
     words = {"TOPOLOGIES": topologies, "PROFILE": profile, "USERS": users, "FOR": seconds, "SLO": slo, "RUN": run}
     words |= {"REPEATS": repeats, "TARGETS": targets, "PROMPTS": prompts, "PROMPT": prompt, "ANSWER": answer}
-    words |= {"SEED": seed, "FROM": client_from}
+    words |= {"SEED": seed, "FROM": client_from, "BOOK": book, "TOKENIZER": tokenizer}
     return _bench(at, "bench", words, needs="aiohttp")
 
 
@@ -71,9 +75,9 @@ def _bench(at: At, module: str, words: dict[str, str], needs: str = "") -> int:
     needs is not installed.
     """
     if needs and importlib.util.find_spec(needs) is None:
-        remedy = (
-            "`uv tool install '.[bench]'`, or `make bench` in the clone" if not running.in_clone() else "`make bench`"
-        )
+        remedy = "in the clone: `uv tool install --force '.[bench]'`"
+        if running.in_clone():
+            remedy = f"`{sys.executable} -m pip install --require-hashes -r {ROOT}/requirements-bench.lock`"
         raise Refusal(Finding("bench", f"the package {needs} is not installed", remedy))
     words |= {"INVENTORY": str(at.inventory.absolute()), "DATA": " ".join(at.data)}
     return running.wait([sys.executable, "-u", "-m", module], more=words)

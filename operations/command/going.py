@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from bench.ssh import Tunnel, login
-from operations.command import running, talking
+from operations.command import origin, running, talking
 from operations.command.at import At
 from operations.command.version import version
 from operations.plan.config.refusal import Finding, Refusal
@@ -27,7 +27,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def upgrade(at: At, *, is_asking: bool) -> int:
     """Says what this Tandem would change on the nodes, asks, and does it."""
-    print(f"tandem {version()}: what it would change is looked at")
+    for remark in origin.check():
+        print(f"note: {remark}", file=sys.stderr)
+    print(f"tandem {version()}: what it would change is looked at", flush=True)
     code, last = running.last_line(running.argv(at, "deploy.py", "--dry", *at.data_words))
     if code:
         return code

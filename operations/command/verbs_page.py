@@ -22,7 +22,7 @@ tandem --install-completion # Tab completes verbs and options
 ```
 
 Verbs that ask nodes work in your folder: the one with `inventory.py` and `group_data`. It is the current directory, or
-`--folder` names it. `--inventory FILE` takes other nodes.
+`--folder` or `TANDEM_FOLDER` names it. `--inventory FILE` takes other nodes.
 
 [Knobs](knobs.md) for one run stand behind the verb: `tandem apply topology=solo`.
 They are checked before a node is asked.
@@ -34,8 +34,8 @@ FOOT = """
 ## With make, or pyinfra alone
 
 In the clone `make VERB` and `pyinfra inventory.py deploy.py` do the same. make takes `INVENTORY=`,
-`DATA="knob=value"` and `MODEL=`. Its other words stand in capital letters: `make key NAME=alice`, `make verify DEEP=1`.
-`make help` lists all of them.
+`DATA="knob=value"` and `MODEL=`. Its other words are the options in capital letters: `make key NAME=alice`,
+`make bench FOR=30m`, `make verify DEEP=1`. What is wrong is told by the option's name. `make help` lists all of them.
 """
 
 

@@ -76,7 +76,7 @@ def addressed(logins: Sequence[Login], heard: Iterable[Heard] = ()) -> list[Logi
     """With the address that mDNS knows where this machine itself can't make one of a name ending in .local: Linux
     without Avahi can't. `heard`: who has answered already.
     """
-    lost = {each.name for each in logins if each.host.endswith(".local") and not _resolves(each.host)}
+    lost = {each.name for each in logins if each.host.endswith(".local") and not address_of(each.host)}
     if lost and not {each.name for each in heard} & lost:
         try:
             heard = mdns.hear()
@@ -88,9 +88,10 @@ def addressed(logins: Sequence[Login], heard: Iterable[Heard] = ()) -> list[Logi
     ]
 
 
-def _resolves(name: str) -> bool:
+def address_of(name: str) -> str:
+    """The first address that this machine itself makes of a name; empty where it makes none."""
     try:
-        socket.getaddrinfo(name, 22, proto=socket.IPPROTO_TCP)
-    except OSError:
-        return False
-    return True
+        return str(socket.getaddrinfo(name, None, proto=socket.IPPROTO_TCP)[0][4][0])
+    # A label that is too long for DNS is a UnicodeError.
+    except (OSError, UnicodeError):
+        return ""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from operations.init.listed import listed
 from operations.init.login import Login, check_once, parse
 from operations.plan.config.refusal import Finding, Refusal
 
@@ -137,12 +138,11 @@ def _literals(file: Path, text: str) -> dict[str, Any]:
 
 
 def inventory(before: Owned, logins: Sequence[Login]) -> str:
-    """The text of inventory.py with these nodes; all else of it stays."""
+    """The text of inventory.py with these nodes; all else of it stays, comments in the list of nodes too."""
     if tuple(logins) == before.logins:
         return before.texts[INVENTORY]
-    lines = [_entry(*login.entry()) for login in logins]
-    value = "[\n" + "".join(f"    {line},\n" for line in lines) + "]"
     text = before.texts.get(INVENTORY, INVENTORY_HEAD)
+    value = listed(before.logins, logins, [_entry(*login.entry()) for login in logins], text)
     return _set(before.path / INVENTORY, text, "nodes", value, "")
 
 

@@ -74,6 +74,7 @@ def tried(
     asker: Asker, logins: Sequence[Login], is_user_given: bool, go_on: Callable[[list[Login]], None]
 ) -> list[Tried]:
     """Each node, tried and mended. `go_on` hears what is known so far, for whoever breaks off."""
+    _check_apart(logins)
     done: list[Tried] = []
     user = ""
     for place, login in enumerate(logins):
@@ -135,6 +136,17 @@ def _mended(asker: Asker, found: Knock) -> bool:
             asker.say("    it has failed; what it said is above")
             return False
     return bool(todo)
+
+
+def _check_apart(logins: Sequence[Login]) -> None:
+    """Raises Refusal where two names have one address: as far as that can be seen before the first is asked."""
+    seen: dict[tuple[str, int], str] = {}
+    for each in logins:
+        at = find.address_of(each.host), each.port
+        if at[0] and at in seen:
+            problem = f"`{seen[at]}` and `{each.name}` have one address, {at[0]}"
+            raise Refusal(Finding("nodes", problem, "name each Spark once, the head first"))
+        seen[at] = each.name
 
 
 def _check_different(done: Sequence[Tried]) -> None:

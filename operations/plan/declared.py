@@ -76,7 +76,7 @@ class Declared:
 
 
 def chosen(of: Declared, name: Any) -> tuple[DeclaredModel, ...]:
-    """The model that a verb was told by its name (`MODEL=`), or all of them. Raises Refusal."""
+    """The model that a verb was told by its name (`--model`), or all of them. Raises Refusal."""
     if not name:
         return of.models
     found = tuple(each for each in of.models if each.name == str(name))

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import NoReturn
 
 from pyinfra import logger
+from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations.plan.config.knobs import CONNECTOR_PREFIXES, read_knobs
@@ -19,9 +20,13 @@ from operations.plan.wanted import wanted
 
 #: The exit code of what was not understood.
 NOT_UNDERSTOOD = 2
+#: ssh's own.
+SSH_PORT = 22
 _PAIR = re.compile(r"[^\s=]+=(?!\s)", re.DOTALL)
 #: Verbs that help where the declared knobs are wrong: for these only what was given for the run has to be right.
-_WHATEVER_IS_DECLARED = ("status.py", "endpoint.py", "down.py", "logs.py", "keys.py", "key.py", "key_revoke.py")
+_WHATEVER_IS_DECLARED = (
+    *("status.py", "endpoint.py", "way.py", "down.py", "logs.py", "keys.py", "key.py", "key_revoke.py"),
+)
 
 
 def check_words(argv: Sequence[str]) -> None:
@@ -33,7 +38,7 @@ def check_words(argv: Sequence[str]) -> None:
 def check_knobs(state: State) -> None:
     """Names of nodes, and knobs: those that are given for this run, and for a deploy those that are declared too."""
     hosts = list(state.inventory)
-    findings = [each for host in hosts for each in _name(host.name)]
+    findings = [each for host in hosts for each in _name(host.name)] + list(_twice(hosts))
     try:
         if findings:
             raise Refusal(*findings)
@@ -68,6 +73,23 @@ def _name(name: str) -> Iterator[Finding]:
     user, at, address = name.partition("@")
     if at and user and not name.startswith("@"):
         yield Finding("inventory", f"`{name}` is no name of a node", f'write ("{address}", {{"ssh_user": "{user}"}})')
+
+
+def _twice(hosts: Sequence[Host]) -> Iterator[Finding]:
+    """Nodes that are one: pyinfra keeps the last of those with the same name, and a machine would be asked as two."""
+    seen: dict[tuple[str, str], str] = {}
+    once = "name each Spark once, the head first"
+    for host in hosts:
+        # pyinfra tells groups of a connector's nodes twice itself.
+        if host.name.startswith("@"):
+            continue
+        # A group of the inventory is told once for each line of it that has the name.
+        if len(host.groups) > len(set(host.groups)):
+            yield Finding("inventory", f"`{host.name}` is there twice", once)
+        at = str(host.data.get("ssh_hostname") or host.name).lower(), str(host.data.get("ssh_port") or SSH_PORT)
+        if at in seen:
+            yield Finding("inventory", f"`{seen[at]}` and `{host.name}` have one address, {at[0]}", once)
+        seen[at] = host.name
 
 
 def _is_not_a_knob(key: str) -> bool:

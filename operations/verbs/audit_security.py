@@ -41,7 +41,7 @@ if run.speaks(host):
     for model in models:
         by_role = {role: inside[local] for role, local in advisories.roles(*model.pair).items() if local in inside}
         verdicts.append(advisories.judge(*model.pair, inside=advisories.by_role(by_role), nodes=nodes))
-    # With MODEL= the others are not judged: which of the owner's words they need is not known.
+    # With --model the others are not judged: which of the owner's words they need is not known.
     stale = advisories.stale_in_all(verdicts) if models == declared.models else ()
     for model, verdict in zip(models, verdicts, strict=True):
         if model.name:

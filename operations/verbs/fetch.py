@@ -80,13 +80,16 @@ def _refused(problem: str, remedy: str) -> Refusal:
 
 
 def main(wanted: str) -> int:
-    """Says where it lies; 1 when it could not be fetched."""
+    """Says where it lies; 1 when it could not be fetched, 2 for what is no URL@COMMIT."""
+    code = 2
     try:
+        _parts(wanted)
+        code = 1
         print(f"{wanted} is in {fetch(wanted)}")
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"{finding.problem}; {finding.remedy}", file=sys.stderr)
-        return 1
+        return code
     except OSError as error:
         print(f"{error.filename} can't be written: {error.strerror}; XDG_CACHE_HOME= names another", file=sys.stderr)
         return 1

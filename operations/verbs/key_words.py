@@ -28,7 +28,7 @@ DEADLINE_S = 60
 
 
 def given(name: str) -> str:
-    """What stands behind NAME= and its like: `make` hands them on in the environment, where they stay what they are."""
+    """A word of the verb, from the environment, where it stays what it is: --expires is EXPIRES there."""
     return os.environ.get(name, "")
 
 

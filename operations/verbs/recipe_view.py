@@ -113,7 +113,9 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
         "at once": f"{_at_once(recipe)} requests on each engine",
-        "token": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(token(recipe), "not known"),
+        "token": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
+            token(recipe), "not known whether the Hub wants one"
+        ),
         "published": "; ".join(published(recipe.figures)) or "nothing",
         "first start": f"up to {lasting(recipe.load_minutes)} behind the download",
         "source": recipe.source,

@@ -1,4 +1,4 @@
-"""`tandem recipes`, `tandem recipes [--dir ...] [RECIPE=...]`: Tandem's own for who chooses one, without a node.
+"""`tandem recipes`, `tandem recipes [NAME] [--dir FOLDER]`: Tandem's own for who chooses one, without a node.
 
 Of another folder what the lint says of each.
 """

@@ -29,7 +29,7 @@ if run.speaks(host):
     try:
         names = [each.name for each in inventory]
         want = wanted(dict(host.data.dict()))
-        # With MODEL= its engines alone, and whether they are there.
+        # With --model its engines alone, and whether they are there.
         models = chosen(want, host.data.get("_model"))
         only = [unit_of(each.name) for each in models] if host.data.get("_model") else []
         for each in models if want.knobs.models else ():

@@ -39,21 +39,21 @@ def test_bad_input_is_one_line_that_names_it(name: str, value: str, told: str) -
     with pytest.raises(Refusal) as refused:
         read({name: value})
     [finding] = refused.value.findings
-    assert finding.where == name and told in f"{finding.problem}; {finding.remedy}"
+    assert finding.where == f"--{name.lower()}" and told in f"{finding.problem}; {finding.remedy}"
 
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(Refusal) as refused:
         read({"USERS": "0", "SLO": "x", "PROFILE": "no"})
-    assert {finding.where for finding in refused.value.findings} == {"USERS", "SLO", "PROFILE"}
+    assert {finding.where for finding in refused.value.findings} == {"--users", "--slo", "--profile"}
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"PROFILE": "owner"}, "PROMPTS=FILE"),
-        ({"PROFILE": "quick", "PROMPTS": __file__}, "use PROFILE=owner"),
-        ({"PROFILE": "owner", "PROMPTS": __file__, "PROMPT": "64"}, "leave PROMPT out"),
+        ({"PROFILE": "owner"}, "name a file with them"),
+        ({"PROFILE": "quick", "PROMPTS": __file__}, "use --profile owner"),
+        ({"PROFILE": "owner", "PROMPTS": __file__, "PROMPT": "64"}, "leave --prompt out"),
         ({"PROFILE": "articles", "PROMPT": "64 128"}, "one length"),
         ({"PROFILE": "articles", "FROM": "head"}, "runs on the controller"),
     ],

@@ -92,7 +92,7 @@ def test_engines_of_several_nodes_side_by_side_are_no_setup_that_figures_know() 
     knobs = {**SERVED["knobs"], "topology": "replicas", "nodes_per_replica": 2}
     with pytest.raises(Refusal, match="each engine lies on several nodes") as refused:
         deployed(said | {"a": replace(said["a"], served={**SERVED, "knobs": knobs})}, "a")
-    assert refused.value.findings[0].remedy == 'TOPOLOGIES="cluster replicas" measures those'
+    assert refused.value.findings[0].remedy == '`--topologies "cluster replicas"` measures those'
 
 
 def test_what_is_not_whole_is_refused() -> None:

@@ -171,10 +171,10 @@ def test_a_node_that_does_not_answer_while_it_is_measured_is_named(two: Nodes) -
     assert "spark-1" not in str(refusal.value)
 
 
-def refused(two: Nodes, told: str, **asked: str) -> None:
+def refused(two: Nodes, told: str, code: int = 1, **asked: str) -> None:
     """One line, and nothing else happens."""
     done = two.bench(**asked)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
+    assert done.returncode == code and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -188,23 +188,23 @@ def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     path = only(two.runs)
-    refused(two, "is a run of other parameters", **{**asked, "USERS": "2"}, RUN=str(path))
-    refused(two, "has the seed", **asked, SEED="5", RUN=str(path))
-    refused(two, "there is no such folder", **asked, RUN="/nowhere")
+    refused(two, "is a run of other parameters", 2, **{**asked, "USERS": "2"}, RUN=str(path))
+    refused(two, "has the seed", 2, **asked, SEED="5", RUN=str(path))
+    refused(two, "there is no such folder", 2, **asked, RUN="/nowhere")
     run = (path / "run.json").read_text()
     (path / "run.json").write_text(run.replace("nemotron-3-super-nvfp4-auto", "gpt-oss-120b-mxfp4"))
     refused(two, "is a run of another recipe: its recipe is 'gpt-oss-120b-mxfp4'", **asked, RUN=str(path))
     (path / "run.json").write_text(run)
     requests = (path / "requests.jsonl").read_text()
     (path / "requests.jsonl").write_text(requests[requests.index("\n") + 1 :])
-    refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", **asked, RUN=str(path))
+    refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", 2, **asked, RUN=str(path))
 
 
 def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:
     refused(two, "are longer than the context of 4,096", **{**TINY, "PROMPT": "4095"})
     two.faults(served="gpt-9")
     refused(two, "nemotron is not served; there is gpt-9", **TINY)
-    refused(two, "no knob is named `topolgy`", **TINY, DATA="topolgy=solo")
+    refused(two, "no knob is named `topolgy`", 2, **TINY, DATA="topolgy=solo")
     answers = json.loads((two.folder / "answers.json").read_text())
     for node in answers["replicas"].values():
         node["look.bench_facts"] = node["look.bench_facts"].replace('"url": "http', '"gone": "http')

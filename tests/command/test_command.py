@@ -25,7 +25,7 @@ from tests.plan.samples import ROOT
 
 HELP = Path(__file__).with_name("help.txt")
 OFF = 'nodes = [("spark-1", {"ssh_hostname": "127.0.0.1", "ssh_port": 1}), '
-OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 1})]\n'
+OFF += '("spark-2", {"ssh_hostname": "127.0.0.1", "ssh_port": 2})]\n'
 PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
 
 
@@ -131,7 +131,8 @@ def test_a_wrong_declaration_keeps_nobody_from_asking_how_the_nodes_are(off: Pat
     (off / "group_data").mkdir()
     (off / "group_data/all.py").write_text('topology = "sollo"\n')
     assert tandem(off, "plan").returncode == 2
-    assert tandem(off, "status").returncode == 3
+    for verb in ("status", "endpoint", "chat", "open", "logs", "keys"):
+        assert tandem(off, verb).returncode == 3, verb
     assert tandem(off, "status", "--data", "topolgy=solo").returncode == 2
 
 
@@ -148,6 +149,12 @@ def test_nodes_that_are_off_have_a_line_each_and_one_says_what_that_is(off: Path
     [
         ("inventory.py", "nodes = [(spark-1.local, {})]\n", "inventory.py line 1: SyntaxError: "),
         ("inventory.py", "nodes = []\n", "inventory  names no node"),
+        ("inventory.py", 'nodes = [("spark-1", {}), "spark-1"]\n', "`spark-1` is there twice"),
+        (
+            "inventory.py",
+            'nodes = [("spark-1", {"ssh_hostname": "10.0.0.9"}), "10.0.0.9"]\n',
+            "`spark-1` and `10.0.0.9` have one address, 10.0.0.9",
+        ),
         ("inventory.py", 'nodes = [("me@spark-1", {})]\n', 'write ("spark-1", {"ssh_user": "me"})'),
         ("group_data/all.py", "\ntopology = solo\n", "all.py line 2: NameError: name 'solo' is not defined"),
         ("group_data/all.py", "\ntopology = = 1\n", "all.py line 2: SyntaxError: invalid syntax"),
@@ -347,3 +354,78 @@ def test_without_a_verb_the_help_is_all(tmp_path: Path) -> None:
     done = tandem(tmp_path)
     assert done.returncode == 2 and "apply" in done.stdout + done.stderr
     assert "tandem: ;" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        (["bench", "--for", "soon"], 2, "bench: --for: `soon` is no time to measure for; 30s to 24h, e.g. 30m"),
+        (["bench", "--from", "moon"], 2, "bench: --from: no place is named `moon`; one of: controller, head"),
+        (["bench", "--run", "nowhere"], 2, "bench: nowhere: there is no such folder"),
+        (["bench", "topolgy=solo"], 2, "no knob is named `topolgy`"),
+        (["bench"], 3, "bench: nodes: spark-1 does not answer"),
+        (["advise", "users=0"], 2, "advise: load: users=`0` is no number of users"),
+        (
+            ["advise", "8 users", "--nodes", "none"],
+            2,
+            "advise: --nodes: `none` is no number of nodes; 1 to 99, e.g. --nodes 2",
+        ),
+        (["advise", "8 users", "--recipe", "gpt-os"], 2, "advise: --recipe: no recipe is named `gpt-os`"),
+        (["report", "nowhere"], 2, "report: nowhere: there is no such folder"),
+        (["report", "--figures", "decod"], 2, "report: --figures: no figure is named `decod`"),
+        (["key", "Alice"], 2, "tandem: key: 'Alice' is no name for a key"),
+        (["key", "alice", "--expires", "soon"], 2, "tandem: key: --expires 'soon' is no time"),
+        (["key", "alice", "--tokens", "0"], 2, "tandem: key: --tokens '0' is no limit"),
+        (["key-revoke", "owner"], 2, "tandem: key: 'owner' is what the log calls somebody else"),
+        (["key", "alice"], 3, "no node answers"),
+        (["keys"], 3, "no node answers"),
+        (["key-revoke", "alice"], 3, "no node answers"),
+        (["recipes", "gpt-os"], 2, "no recipe is named `gpt-os`"),
+        (["recipes", "--dir", "nowhere"], 2, "nowhere is no folder"),
+        (["recipes", "--fetch", "https://example.com/x"], 2, "that is no public repository at a commit"),
+        (["recipes", "--fetch", f"file:///nowhere@{'0' * 40}"], 1, "/nowhere"),
+    ],
+)
+def test_what_ends_badly_names_what_was_typed_and_how_is_documented(
+    off: Path, typed: list[str], code: int, said: str
+) -> None:
+    done = tandem(off, *typed)
+    assert done.returncode == code and said in done.stderr and done.stdout == "", done.stderr
+    assert "Traceback" not in done.stderr and not re.search(r"\b[A-Z]{3,}=", done.stderr)
+
+
+@pytest.mark.parametrize("typed", [["advise", "8 users chat"], ["recipes"], ["recipes", "gpt-oss-120b-mxfp4"]])
+def test_what_needs_no_node_ends_well_where_all_are_off(off: Path, typed: list[str]) -> None:
+    done = tandem(off, *typed)
+    assert done.returncode == 0 and done.stdout and done.stderr == ""
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_the_help_of_each_verb_runs_and_has_its_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from operations.command.app import main
+
+    assert main([name, "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert len(examples := re.findall(r"Example: (.*)", command.epilog)) == told.count("Example: ") >= 1
+    # As wide as the terminal: the words, whatever the lines.
+    assert all(word in told for example in examples for word in example.split())
+
+
+def test_two_names_of_one_address_are_refused_before_the_first_ssh(tmp_path: Path) -> None:
+    done = tandem(tmp_path, "init", "new", "--nodes", "127.0.0.1,127.1", "--user", "me", "--yes")
+    said = "nodes: `127.0.0.1` and `127.1` have one address, 127.0.0.1; name each Spark once, the head first\n"
+    assert done.returncode == 2 and done.stderr == said
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_bench_without_its_packages_says_how_they_come(off: Path) -> None:
+    program = (
+        "import importlib.util, sys; find = importlib.util.find_spec; "
+        "importlib.util.find_spec = lambda name: None if name == 'aiohttp' else find(name); "
+        "from operations.command.app import main; sys.exit(main(['bench']))"
+    )
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=off, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and "the package aiohttp is not installed; `" in done.stderr
+    assert f"-r {ROOT}/requirements-bench.lock`" in done.stderr

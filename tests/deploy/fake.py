@@ -184,7 +184,8 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
     answers: dict[str, dict[str, Any]] = {}
     for name, state in zip(FOUR[: len(states)], states, strict=True):
         if "ssh_hostname" in state:
-            answers[name.removeprefix("@fake/")] = state
+            # One address is one node.
+            answers[name.removeprefix("@fake/")] = {**state, "ssh_port": state["ssh_port"] + len(answers)}
             continue
         said = surveys["only"] if "only" in surveys else survey(state=state, **surveys)
         answers[name] = {

@@ -74,11 +74,11 @@ def test_two_keys_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "NAME= is empty: say whose key it is: NAME=alice"),
-        ({"NAME": "a b; reboot"}, "NAME='a b; reboot' is no name for a key"),
-        ({"NAME": "alice", "EXPIRES": "soon"}, "EXPIRES='soon' is no time"),
-        ({"NAME": "alice", "REQUESTS": "0"}, "REQUESTS='0' is no limit: a number of requests at once, 1 or more"),
-        ({"NAME": "alice", "TOKENS": "-5"}, "TOKENS='-5' is no limit: a number of tokens a minute, 1 or more"),
+        ({}, "the name is empty: say whose key it is: `tandem key alice`"),
+        ({"NAME": "a b; reboot"}, "'a b; reboot' is no name for a key"),
+        ({"NAME": "alice", "EXPIRES": "soon"}, "--expires 'soon' is no time"),
+        ({"NAME": "alice", "REQUESTS": "0"}, "--requests '0' is no limit: a number of requests at once, 1 or more"),
+        ({"NAME": "alice", "TOKENS": "-5"}, "--tokens '-5' is no limit: a number of tokens a minute, 1 or more"),
     ],
 )
 def test_what_is_wrong_is_one_line(

@@ -229,3 +229,59 @@ def test_what_others_may_not_read_stays_so(tmp_path: Path) -> None:
     before = owned(path)
     write(before, texts(before, parse_all("me@a b c")))
     assert (path / folders.INVENTORY).stat().st_mode & 0o777 == 0o600
+
+
+COMMENTED = """# Mine.
+nodes = [  # the head first
+    # In the cellar:
+    ("a", {}),  # the quiet one
+    ("b", {
+        "ssh_user": "me",  # its own login
+    }),  # the "loud" one
+    # In the attic, to come: c
+]  # behind
+other = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            "a b c",
+            COMMENTED.replace("    # In the attic", '    ("c", {}),\n    # In the attic'),
+        ),
+        (
+            "b",
+            COMMENTED.replace('    ("a", {}),  # the quiet one\n', "    # a: the quiet one\n"),
+        ),
+        (
+            "a",
+            '# Mine.\nnodes = [  # the head first\n    # In the cellar:\n    ("a", {}),  # the quiet one\n'
+            '    # b: its own login\n    # b: the "loud" one\n    # In the attic, to come: c\n]  # behind\nother = 1\n',
+        ),
+        (
+            "a you@b",
+            '# Mine.\nnodes = [  # the head first\n    # In the cellar:\n    ("a", {}),  # the quiet one\n'
+            '    # its own login\n    ("b", {"ssh_user": "you"}),  # the "loud" one\n'
+            "    # In the attic, to come: c\n]  # behind\nother = 1\n",
+        ),
+    ],
+)
+def test_no_comment_among_the_nodes_is_lost(tmp_path: Path, names: str, said: str) -> None:
+    path = made(tmp_path / "sparks")
+    (path / folders.INVENTORY).write_text(COMMENTED)
+    before = owned(path)
+    known = {each.name: each for each in before.logins}
+    logins = [each if each.user else known.get(each.name, each) for each in parse_all(names)]
+    assert folders.inventory(before, logins) == said
+
+
+def test_two_nodes_of_one_line_and_a_list_that_is_empty(tmp_path: Path) -> None:
+    path = made(tmp_path / "sparks")
+    (path / folders.INVENTORY).write_text('nodes = ["a", "b",  # both\n]\n')
+    before = owned(path)
+    said = folders.inventory(before, [*before.logins, Login("c")])
+    assert said == 'nodes = [\n    ("a", {}),\n    ("b", {}),  # both\n    ("c", {}),\n]\n'
+    (path / folders.INVENTORY).write_text("nodes = [\n    # None yet.\n]\n")
+    assert folders.inventory(owned(path), [Login("c")]) == 'nodes = [\n    ("c", {}),\n    # None yet.\n]\n'

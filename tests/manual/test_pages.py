@@ -120,7 +120,7 @@ def test_every_file_with_messages_has_its_heading_and_every_heading_its_messages
         "does not serve: `<why>`. From its log",
         "Remark: the image `<image>` is not pinned by a digest",
         "MemAvailable is `<available>` MiB",
-        "NAME= is empty<br>→ say whose key it is: NAME=alice",
+        "the name is empty<br>→ say whose key it is: `tandem key alice`",
         "It means: nothing goes over it<br>→ plug the cable in at both ends",
     ],
 )

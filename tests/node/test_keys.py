@@ -87,7 +87,7 @@ def test_a_name_that_exists_is_refused_and_its_key_stays(folder: Path) -> None:
 
 
 def test_an_end_in_the_past_is_refused(folder: Path) -> None:
-    assert "EXPIRES= is in the past" in keys.main(make=wanted("alice", until=time.time() - 1))["problem"]
+    assert "--expires is in the past" in keys.main(make=wanted("alice", until=time.time() - 1))["problem"]
     assert not keys.KEYS.exists()
 
 

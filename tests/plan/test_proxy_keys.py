@@ -34,8 +34,8 @@ def test_limits_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "NAME= is empty"),
-        ("Alice", "NAME='Alice' is no name for a key"),
+        ("", "the name is empty"),
+        ("Alice", "'Alice' is no name for a key"),
         ("alice smith", "no name for a key"),
         ("-alice", "no name for a key"),
         ("../../etc/passwd", "no name for a key"),
@@ -62,7 +62,7 @@ def test_an_end_that_is_none_is_refused(expires: str) -> None:
     with pytest.raises(Refusal) as refused:
         wish("alice", expires, "", "")
     (finding,) = refused.value.findings
-    assert "EXPIRES=" in finding.problem
+    assert "--expires" in finding.problem
 
 
 @pytest.mark.parametrize("word", ["REQUESTS", "TOKENS"])
@@ -71,10 +71,15 @@ def test_a_limit_below_one_or_none_at_all_is_refused(word: str, said: str) -> No
     with pytest.raises(Refusal) as refused:
         wish("alice", "", **{"requests": "", "tokens": "", word.lower(): said})
     (finding,) = refused.value.findings
-    assert f"{word}={said!r} is no limit" in finding.problem and "1 or more" in finding.remedy
+    assert f"--{word.lower()} {said!r} is no limit" in finding.problem and "1 or more" in finding.remedy
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(Refusal) as refused:
         wish("", "never", "0", "0")
-    assert [finding.where for finding in refused.value.findings] == ["NAME", "EXPIRES", "REQUESTS", "TOKENS"]
+    assert [finding.problem.split()[:2] for finding in refused.value.findings] == [
+        ["the", "name"],
+        ["--expires", "'never'"],
+        ["--requests", "'0'"],
+        ["--tokens", "'0'"],
+    ]

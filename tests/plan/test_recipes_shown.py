@@ -38,8 +38,8 @@ def test_four_picks_are_on_top_then_all_but_the_lab_s(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("recipe", SHIPPED, ids=lambda recipe: recipe.name)
 def test_a_row_says_all_that_a_choice_wants(recipe: Recipe) -> None:
     row = [next(iter(column.cells)) for column in table([recipe]).columns]
-    assert len(row) == 9 and all(row) and "?" not in row
-    assert row[6] == "no"
+    assert len(row) == 9 and all(row) and "?" not in (*row[:6], *row[7:])
+    assert row[6] == {None: "?", False: "no"}[recipe.gated]
 
 
 def test_the_table_has_the_figures_of_the_recipe() -> None:

@@ -87,7 +87,7 @@ def _made(
         return {"problem": f"there are {MOST} keys, which is as many as there can be: `tandem keys` lists them"}
     if until is not None and until <= now:
         today = time.strftime("%Y-%m-%d %H:%M", time.gmtime(now))
-        return {"problem": f"EXPIRES= is in the past: on the head it is {today} UTC"}
+        return {"problem": f"--expires is in the past: on the head it is {today} UTC"}
     ends = now + within_s if within_s is not None else until
     keys[name] = {"hash": hash, "made": now, "expires": ends, "requests": requests, "tokens": tokens}
     return {"made": keys[name]}

@@ -29,8 +29,8 @@ def wish(name: str, expires: str, requests: str, tokens: str) -> Wish:
     for parse, wanted in (
         (lambda: {"name": named(name)}, True),
         (lambda: _end(expires.strip()), bool(expires.strip())),
-        (lambda: {"requests": _limit("REQUESTS", requests, "of requests at once")}, True),
-        (lambda: {"tokens": _limit("TOKENS", tokens, "of tokens a minute")}, True),
+        (lambda: {"requests": _limit("--requests", requests, "of requests at once")}, True),
+        (lambda: {"tokens": _limit("--tokens", tokens, "of tokens a minute")}, True),
     ):
         try:
             read |= parse() if wanted else {}
@@ -44,12 +44,12 @@ def wish(name: str, expires: str, requests: str, tokens: str) -> Wish:
 def named(name: str) -> str:
     """The name of a key; raises Refusal."""
     if not name:
-        raise _refused("NAME", "NAME= is empty", "say whose key it is: NAME=alice")
+        raise _refused("the name is empty", "say whose key it is: `tandem key alice`")
     if not _NAME.fullmatch(name):
         wanted = "up to 32 of a-z, 0-9, `.`, `_` and `-`, the first a letter or a digit"
-        raise _refused("NAME", f"NAME={name!r} is no name for a key", wanted)
+        raise _refused(f"{name!r} is no name for a key", wanted)
     if name in RESERVED:
-        raise _refused("NAME", f"NAME={name!r} is what the log calls somebody else", "choose another name")
+        raise _refused(f"{name!r} is what the log calls somebody else", "choose another name")
     return name
 
 
@@ -57,9 +57,7 @@ def _end(expires: str) -> dict[str, float]:
     if found := re.fullmatch(r"([0-9]{1,9})([mhdw])", expires):
         seconds = int(found[1]) * _UNITS[found[2]]
         if not 1 <= seconds <= _LONGEST_S:
-            raise _refused(
-                "EXPIRES", f"EXPIRES={expires!r} is not between 1m and ten years", "without it it has no end"
-            )
+            raise _refused(f"--expires {expires!r} is not between 1m and ten years", "without it it has no end")
         return {"within_s": float(seconds)}
     try:
         if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", expires):
@@ -67,7 +65,7 @@ def _end(expires: str) -> dict[str, float]:
     except ValueError:
         pass
     wanted = "a time from now (45m, 12h, 30d, 8w) or the day on which it ends, in UTC (2027-01-31)"
-    raise _refused("EXPIRES", f"EXPIRES={expires!r} is no time", wanted)
+    raise _refused(f"--expires {expires!r} is no time", wanted)
 
 
 def _limit(word: str, said: str, of: str) -> int | None:
@@ -76,9 +74,9 @@ def _limit(word: str, said: str, of: str) -> int | None:
         return None
     if not re.fullmatch(r"[0-9]{1,13}", said) or not 1 <= int(said) <= _LARGEST:
         wanted = f"a number {of}, 1 or more; without it there is no limit"
-        raise _refused(word, f"{word}={said!r} is no limit", wanted)
+        raise _refused(f"{word} {said!r} is no limit", wanted)
     return int(said)
 
 
-def _refused(where: str, problem: str, remedy: str) -> Refusal:
-    return Refusal(Finding(where, problem, remedy))
+def _refused(problem: str, remedy: str) -> Refusal:
+    return Refusal(Finding("key", problem, remedy))

@@ -1,0 +1,88 @@
+"""Where this Tandem is from: the clone that it runs from or was installed from, and what stands in an upgrade's way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from operations.command.at import ROOT
+from operations.command.version import DISTRIBUTION
+from operations.plan.refusal import Finding, Refusal
+
+#: What a node can notice of a newer Tandem: the parts of the package, but for an owner's own files.
+_PARTS = ("operations", "bench", "files", "config.py", "deploy.py", "requirements.lock")
+#: Seconds for git, which reads this machine alone.
+_GIT_S = 20
+#: Names of files that are listed.
+_MOST = 3
+
+
+def check(root: Path = ROOT) -> list[str]:
+    """Remarks about the clone, a line each; none where there is no clone. Raises Refusal where it is in the midst of a
+    merge, or where another Tandem than its own is installed.
+    """
+    clone = root if (root / "pyproject.toml").is_file() else installed_from()
+    if clone is None:
+        return []
+    said = _status(clone)
+    if torn := [line.split(" ", 10)[-1] for line in said if line.startswith("u ")]:
+        problem = f"{_several(torn)} in {clone} has both sides of a merge"
+        raise Refusal(Finding("upgrade", problem, f"`git -C {clone} status` says how to settle it, or to go back"))
+    if clone != root and _differs(clone, root):
+        problem = f"{clone} has another Tandem than the one that is installed"
+        remedy = f"`uv tool install --force {clone}` (or `pipx install --force {clone}`), then say it again"
+        raise Refusal(Finding("upgrade", problem, remedy))
+    return list(_remarks(clone, said))
+
+
+def installed_from() -> Path | None:
+    """The clone of which the package was made (PEP 610); None where that is not known, or is not there any more."""
+    try:
+        told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return None
+    url = urlsplit(str(told.get("url", "")))
+    place = Path(unquote(url.path))
+    return place if url.scheme == "file" and (place / "operations").is_dir() else None
+
+
+def _status(clone: Path) -> list[str]:
+    """What git says of the clone in lines for programs; nothing where it is no repository, or git is not here."""
+    argv = ["git", "-C", str(clone), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=_GIT_S).stdout.splitlines()
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+
+
+def _remarks(clone: Path, said: list[str]) -> Iterator[str]:
+    about = {words[1]: words[2] for line in said if len(words := line.split(" ", 2)) == 3 and words[0] == "#"}
+    edited = [line.split(" ", 8)[-1].split("\t")[0] for line in said if line.startswith(("1 ", "2 "))]
+    if about.get("branch.head") == "(detached)":
+        yield f"{clone} stands at {about['branch.oid'][:12]}, on no branch: `git switch main` there, before `git pull`"
+    behind = about.get("branch.ab", "").partition("-")[2]
+    if behind not in ("", "0"):
+        commits = "a commit that is" if behind == "1" else f"{behind} commits that are"
+        yield f"{clone} lacks {commits} fetched already: `git -C {clone} pull`"
+    if edited:
+        verb = "is" if len(edited) == 1 else "are"
+        keeping = "`git stash`, `git pull`, `git stash pop`"
+        yield f"{_several(edited)} in {clone} {verb} edited: where `git pull` refuses, {keeping}"
+
+
+def _several(names: list[str]) -> str:
+    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+
+
+def _differs(one: Path, other: Path) -> bool:
+    return any(_bytes(one / part) != _bytes(other / part) for part in _PARTS)
+
+
+def _bytes(place: Path) -> dict[str, bytes]:
+    """What lies there by name, without what Python keeps for itself."""
+    files = [place] if place.is_file() else [each for each in place.rglob("*") if each.is_file()]
+    return {str(each.relative_to(place)): each.read_bytes() for each in files if "__pycache__" not in each.parts}
