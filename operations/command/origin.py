@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from operations.command.at import ROOT
 from operations.command.version import DISTRIBUTION
-from operations.plan.refusal import Finding, Refusal
+from operations.plan.config.refusal import Finding, Refusal
 
 #: What a node can notice of a newer Tandem: the parts of the package, but for an owner's own files.
 _PARTS = ("operations", "bench", "files", "config.py", "deploy.py", "requirements.lock")

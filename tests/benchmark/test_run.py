@@ -171,7 +171,7 @@ def test_a_node_that_does_not_answer_while_it_is_measured_is_named(two: Nodes) -
     assert "spark-1" not in str(refusal.value)
 
 
-def refused(two: Nodes, told: str, code: int = 1, **asked: str) -> None:
+def refused(two: Nodes, told: str, code: int = 1, /, **asked: str) -> None:
     """One line, and nothing else happens."""
     done = two.bench(**asked)
     assert done.returncode == code and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr

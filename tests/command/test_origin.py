@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from operations.command import origin
-from operations.plan.refusal import Refusal
+from operations.plan.config.refusal import Refusal
 from tests.command.test_command import off as off
 from tests.command.test_command import tandem
 
