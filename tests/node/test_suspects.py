@@ -140,7 +140,7 @@ def test_turns_are_first_come_first_served(suspects: Any) -> None:
             assert [each.is_asked for each in asked[number:]] == [True] + [False] * (len(asked) - number - 1)
             # Whoever comes anew, comes last.
             if len(asked) < 12:
-                asked.append(Asked(suspects, *bodies("more"), "five", suspects.TWICE))
+                asked.append(Asked(suspects, bodies("more")[0], "five", suspects.TWICE))
                 await asyncio.sleep(0.02)
             await first.ends()
 
@@ -178,7 +178,7 @@ def test_one_that_came_earlier_to_the_other_litellm_comes_first(suspects: Any, m
     monkeypatch.setattr(suspects.shared.counts, "each", lambda name: [there.get(name, 0)])
 
     async def events() -> None:
-        asked = Asked(suspects, *bodies("late"), "nine", suspects.TWICE, engines="here")
+        asked = Asked(suspects, bodies("late")[0], "nine", suspects.TWICE, engines="here")
         await asyncio.sleep(0.2)
         assert not asked.is_asked
         del there["waits here"]
@@ -186,7 +186,7 @@ def test_one_that_came_earlier_to_the_other_litellm_comes_first(suspects: Any, m
         await asked.ends()
         there["waits here"] = 1
         monkeypatch.setattr(suspects, "HANGS_S", 0.1)
-        hung = Asked(suspects, *bodies("hung"), "nine", suspects.TWICE, engines="here")
+        hung = Asked(suspects, bodies("hung")[0], "nine", suspects.TWICE, engines="here")
         await until(lambda: hung.is_asked)
         await hung.ends()
 
