@@ -35,12 +35,14 @@ _EXPLAINED = ("description", "title", "$comment")
 #: Values of the fields that are read: messages, inputs, documents, and what stands in them.
 VALUES = 200_000
 #: What makes answers fit a schema, a grammar or a pattern, by protocol, engine and age.
-_FORMS = (
-    *("response_format", "structured_outputs", "json_schema", "regex", "ebnf", "output_config", "output_format"),
-    *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
+_FORMS = frozenset(
+    (
+        *("response_format", "structured_outputs", "json_schema", "regex", "ebnf", "output_config", "output_format"),
+        *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
+    )
 )
 #: What an engine reads, where pictures and sound may stand at any depth.
-_READ = ("messages", "input", "documents", "query", "text_1", "text_2", "system", "items", "queries")
+_READ = frozenset(("messages", "input", "documents", "query", "text_1", "text_2", "system", "items", "queries"))
 #: Hosts from which an engine may fetch pictures and sound.
 MEDIA_DOMAINS = frozenset(filter(None, os.environ.get("TANDEM_MEDIA_DOMAINS", "").split(",")))
 
@@ -49,7 +51,7 @@ def wrong(asked: dict[str, Any]) -> str:
     """What a body has too much of, or where a picture may not lie, in words for its client; empty: nothing."""
     return (
         _messages(asked.get("messages"))
-        or next(filter(None, (_count(name, asked.get(name), most) for name, most in _MOST.items())), "")
+        or next(filter(None, (_count(name, said, _MOST[name]) for name, said in asked.items() if name in _MOST)), "")
         or _read(asked)
         or _programs(asked)
         or _forms(asked)
@@ -87,7 +89,7 @@ def _count(name: str, said: Any, most: int) -> str:
 
 def _read(asked: dict[str, Any]) -> str:
     """Each object of what an engine reads, at any depth: none of them names a place that the owner has not named."""
-    left = [asked[name] for name in _READ if isinstance(asked.get(name), list | dict)]
+    left = [said for name, said in asked.items() if name in _READ and isinstance(said, list | dict)]
     values = 0
     while left:
         value = left.pop()
@@ -144,7 +146,7 @@ def _programs(asked: dict[str, Any]) -> str:
 
 def _forms(asked: dict[str, Any]) -> str:
     tools = asked.get("tools")
-    found: list[Any] = [asked[name] for name in _FORMS if name in asked]
+    found: list[Any] = [said for name, said in asked.items() if name in _FORMS]
     # A tool's parameters are a schema; so is the form of a response's text.
     found += tools if isinstance(tools, list) else []
     found += [asked["text"]] if isinstance(asked.get("text"), dict) else []

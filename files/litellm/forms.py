@@ -20,10 +20,16 @@ _TRUE = ("true", "1", "yes", "on", "t", "y")
 _FORM = "a form (multipart/form-data) with `model` and `file` is wanted"
 
 
-def content(body: bytes, kind: bytes) -> bytes:
+def pieces(body: bytes, kind: bytes) -> list[memoryview]:
     """A form without its boundary, which is another one each time that a client sends the same."""
-    found = _BOUNDARY.fullmatch(kind.strip())
-    return body.replace(b"--" + found[2], b"--") if found else body
+    found, whole, at = _BOUNDARY.fullmatch(kind.strip()), memoryview(body), 0
+    between = list[memoryview]()
+    if found:
+        mark = b"--" + found[2]
+        while (end := body.find(mark if not at else b"\r\n" + mark, at)) >= 0 and len(between) <= PARTS:
+            between.append(whole[at:end])
+            at = body.index(mark, end) + len(mark)
+    return [*between, whole[at:]]
 
 
 def read(body: bytes, kind: bytes) -> dict[str, Any] | str:

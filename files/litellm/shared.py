@@ -36,7 +36,8 @@ class Counts:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._own: dict[str, int] = {}
+        #: Where each name is, and its hash.
+        self._own: dict[str, tuple[int, bytes]] = {}
         self._others: dict[str, _Other] = {}
         self._looked = float("-inf")
         self._file = secrets.token_hex(8) + ".counts"
@@ -52,9 +53,11 @@ class Counts:
 
     def set(self, name: str, number: int) -> None:
         """What this process has of it now. More names than there is room for are its own secret."""
-        index = self._own.setdefault(name, len(self._own))
-        if self._map and index < SLOTS:
-            _SLOT.pack_into(self._map, index * _SLOT.size, _hash(name.encode()), number)
+        slot = self._own.get(name)
+        if slot is None:
+            slot = self._own[name] = (len(self._own), _hash(name.encode()))
+        if self._map and slot[0] < SLOTS:
+            _SLOT.pack_into(self._map, slot[0] * _SLOT.size, slot[1], number)
 
     def others(self, name: str) -> int:
         """What all other processes that live have of it."""

@@ -21,8 +21,9 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 SEEN = f"A picture of {len(PNG)} bytes."
-#: Seconds for an agent to do its work, to end when it is told to, and for an engine to know that its client has gone.
-WORK_S, ENDS_S, GONE_S = 90, 3, 10
+#: Seconds for an agent to do its work on a machine with much else to do, to end when it is told to, and for an engine
+#: to know that its client has gone.
+WORK_S, ENDS_S, GONE_S = 300, 3, 10
 
 
 @dataclass
