@@ -131,7 +131,7 @@ def test_a_wrong_declaration_keeps_nobody_from_asking_how_the_nodes_are(off: Pat
     (off / "group_data").mkdir()
     (off / "group_data/all.py").write_text('topology = "sollo"\n')
     assert tandem(off, "plan").returncode == 2
-    for verb in ("status", "endpoint", "chat", "open", "logs", "keys"):
+    for verb in ("status", "chat"):
         assert tandem(off, verb).returncode == 3, verb
     assert tandem(off, "status", "--data", "topolgy=solo").returncode == 2
 
