@@ -151,6 +151,8 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
         print(f"\n{line}")
     for name, answer in answers.items():
         for row in answer["rows"]:
+            if row.get("start"):
+                print(f"\n{name} {row['unit']}: {row['start']}")
             if row.get("why"):
                 print(f"\n{name} {row['unit']}: {row['why']}")
     for name, answer in answers.items():

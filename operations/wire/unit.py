@@ -113,7 +113,7 @@ class Drained(TypedDict, total=False):
 
 
 class StatusRow(TypedDict, total=False):
-    """A unit, in words for people (operations/node/look/status.py)."""
+    """A unit, in words for people (operations/node/look/status.py). `start`: how far an engine's start is."""
 
     unit: str
     state: str
@@ -122,6 +122,7 @@ class StatusRow(TypedDict, total=False):
     image: str
     model: str
     health: str
+    start: str
     why: str
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from operations.plan.addresses import model_path
+from operations.plan.engines import sglang_starts
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
@@ -189,6 +190,9 @@ class SgLang:
             source="srt/layers/deep_gemm_wrapper/compile_utils.py: compiled kernels, no collective",
         ),
     )
+    STARTS = sglang_starts.STARTS
+    LOADERS = sglang_starts.LOADERS
+    LOADS = sglang_starts.LOADS
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

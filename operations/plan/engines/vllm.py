@@ -8,7 +8,7 @@ from typing import Any
 
 from operations.plan import environment, ray
 from operations.plan.addresses import model_path
-from operations.plan.engines import vllm_caches, vllm_flags
+from operations.plan.engines import vllm_caches, vllm_flags, vllm_loaders, vllm_starts
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
@@ -139,6 +139,9 @@ class Vllm:
         "preemptions": ("vllm:num_preemptions",),
     }
     CACHES = vllm_caches.CACHES
+    STARTS = vllm_starts.STARTS
+    LOADERS = vllm_loaders.LOADERS
+    LOADS = vllm_loaders.LOADS
     VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
