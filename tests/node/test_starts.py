@@ -180,7 +180,6 @@ SPEC: Any = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "url": "", "ma
 
 def shipped() -> Any:
     """files/engine/starts.py, with phases.py beside it as on a node."""
-    sys.modules["phases"] = phases
     return part("engine", "starts")
 
 

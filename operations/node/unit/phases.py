@@ -1,7 +1,7 @@
 """What a start of an engine is at, and what starts have taken: read in its log by marks, kept on the node as JSON.
 
 The marks are the engine's class's (operations/plan/engines/starts.py); this knows no engine. It lands beside the
-engine too (files/engine/starts.py), so it imports nothing of Tandem's.
+engine too, where starts.py imports it by its name, so it imports nothing of Tandem's.
 """
 
 from __future__ import annotations
