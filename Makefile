@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ rollback: $(VENV)/.deploy ## back to the plan that served before the declared on
 
 status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 	$(call ask,status)
+
+starts: $(VENV)/.deploy ## how long the last starts of the engines took, phase by phase, and how far one is
+	$(call ask,starts)
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)

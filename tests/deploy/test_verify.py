@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from operations import readiness, rollback, waiting, watching
+from operations.plan.engines import starts
 from operations.plan.recipe import Flag, Forbidden, Proof
 from operations.remote import called, named
 from operations.run import Run
@@ -262,3 +264,19 @@ def test_a_start_is_waited_for_as_long_as_the_last_ones_of_the_same_plan_say() -
     assert readiness._patience_s(run, model, where) == 20 * 60
     run.looks.starts = {"spark-1": {specs["spark-1"]: 300.0}, "spark-2": {specs["spark-2"]: 1000.0, "other": 9e9}}
     assert readiness._patience_s(run, model, where) == 2000
+
+
+def test_a_loader_that_has_failed_is_told_once_and_the_engine_goes_on(
+    nodes: ScriptedNodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = started(made_run(topology="solo", loader="auto"))
+    why = "fastsafetensors failed on 2026-11-27 00:12: ImportError: no parallel_loader"
+    line = f"tandem: the weights are loaded by engine, its own way: {why}"
+    assert re.search(starts.FALLS_BACK, line)
+    seen = {"joined": "joined", starts.FALLS_BACK: line}
+    nodes.answers["engine.probe"] = [down(), down(), OK]
+    nodes.answers["unit.journal"] = [{"seen": seen, "invocation": "i", "cursor": "c"}]
+    with caplog.at_level("WARNING"):
+        assert awaited(nodes, run) == ""
+    told = [each for each in caplog.messages if why in each]
+    assert len(told) == 1 and "by its own way now" in told[0]

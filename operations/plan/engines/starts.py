@@ -14,6 +14,8 @@ from operations.wire.starts import Mark as Told
 
 #: What start.sh says when the container runs, and the loader's program when it has chosen (files/engine/loader.py).
 RUNS, LOADS_BY = "tandem: the container runs", "tandem: the weights are loaded by"
+#: How it says that one has failed, and that the engine's own way is taken.
+FALLS_BACK = rf"^{LOADS_BY} engine, its own way: [\w-]+ failed on "
 #: Times the longest of the last starts that a deploy waits, and seconds that it waits at least.
 TIMES, LEAST_S = 2, 120.0
 
