@@ -1,7 +1,7 @@
 """By which lines of an engine's log its start is known: marks as data, which each engine's class has (`STARTS`).
 
-A start has the phases `container` (made, with the mods that run in it), `meeting` (it waits for other ranks or for its
-turn), `imports` (programs, devices, the ranks' communication), `weights`, `compile`, `autotune`, `graphs`, `warm-up`
+A start has the phases `container` (it is made), `meeting` (it waits for other ranks or for its turn), `imports` (mods,
+programs, devices, the ranks' communication), `weights`, `compile`, `autotune`, `graphs`, `warm-up`
 (memory measured, KV cache, what is left) and `server`. operations/node/unit/phases.py says how marks are read.
 """
 

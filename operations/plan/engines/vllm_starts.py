@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from operations.plan.engines.starts import AUTOTUNER, Mark
 
-#: In the order in which they come. `Model loading took` is the GPU's runner's, behind `Loading weights took`.
+#: In the order in which they come. `Model loading took` is the GPU's runner's, behind `Loading weights took`: what lies
+#: between, where weights are put in order for kernels, is loading too.
 STARTS: tuple[Mark, ...] = (
     Mark(r"Starting to load model |Loading drafter model", then="weights"),
-    Mark(r"Loading weights took (?:[\d.]+) seconds", was="weights", then="weights"),
+    Mark(r"Loading weights took [\d.]+ seconds", was="weights", then="warm-up"),
     Mark(r"Model loading took (?P<gib>[\d.]+) GiB memory and [\d.]+ seconds", was="weights", then="warm-up"),
-    # The CPU's runner says nothing behind the weights but this.
-    Mark(r"(?:CPU|GPU) KV cache size: |Available KV cache memory: ", then="warm-up"),
     Mark(r"Dynamo bytecode transform time: (?P<s>[\d.]+) s", was="compile", then="compile"),
     Mark(r"Directly load(?:ing)? (?:AOT compilation|the compiled graph)", was="compile", then="compile"),
     Mark(r"torch\.compile (?:took|takes) [\d.]+ s", was="compile", then="warm-up"),
