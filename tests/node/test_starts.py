@@ -119,7 +119,9 @@ def test_the_wait_for_other_ranks_is_no_part_of_a_load() -> None:
 def start(spec: str = "s", *, took: float = 60, ended: str = "", **more: Any) -> Start:
     """One that is over."""
     made: Any = {"unit": "tandem-engine", "spec": spec, "recipe": "r", "when": 0.0, "phases": {"weights": took}}
-    return {**made, "gib": 0.0, "read_gib": 0.0, "loader": "", "ended": ended, "why": "", "blamed": "", **more}
+    made |= {"gib": 0.0, "read_gib": 0.0, "loader": "", "ended": ended, "why": "", "blamed": "", **more}
+    found: Start = made
+    return found
 
 
 def test_a_file_of_starts_is_bounded_and_never_forgets_the_longest_of_a_plan(tmp_path: Path) -> None:
@@ -137,6 +139,12 @@ def test_a_file_of_starts_is_bounded_and_never_forgets_the_longest_of_a_plan(tmp
 def test_a_broken_file_of_starts_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "starts.json").write_text(text)
     assert phases.kept(tmp_path / "starts.json") == []
+
+
+def test_an_entry_that_somebody_has_broken_is_left_out(tmp_path: Path) -> None:
+    bad = [{**start(), "phases": {"weights": "x"}}, {**start(), "phases": None}, start(took=7)]
+    (tmp_path / "starts.json").write_text(json.dumps(bad))
+    assert phases.longest(phases.kept(tmp_path / "starts.json")) == {"s": 7}
 
 
 def test_a_start_that_never_served_says_nothing_of_how_long_one_takes() -> None:

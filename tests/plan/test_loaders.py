@@ -20,7 +20,7 @@ from tests.node.shipped import part
 from tests.plan.samples import engine_of, knob_data, make_plan, nodes, plan
 
 VLLM = ENGINES["vllm"]
-SOLO = {"recipe": "gpt-oss-120b-mxfp4", "topology": "solo"}
+SOLO: dict[str, Any] = {"recipe": "gpt-oss-120b-mxfp4", "topology": "solo"}
 
 
 def planned(count: int = 1, **changes: Any) -> Plan:
@@ -46,7 +46,7 @@ def test_a_loader_that_is_named_is_the_engine_s_own_flag(name: str) -> None:
 
 
 def test_a_recipe_s_own_word_counts_before_the_knob() -> None:
-    recipe = {"recipe": "qwen3.6-35b-a3b-nvfp4-mtp", "topology": "solo"}
+    recipe: dict[str, Any] = {"recipe": "qwen3.6-35b-a3b-nvfp4-mtp", "topology": "solo"}
     for name in ("instanttensor", "auto", "eager"):
         found = files(planned(**recipe, loader=name))
         assert found["start.sh"].count("--load-format") == 1 and "--load-format fastsafetensors" in found["start.sh"]

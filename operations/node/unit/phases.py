@@ -25,6 +25,8 @@ OF_A_PLAN, IN_ALL = 8, 60
 JOURNAL_S = 30
 #: What an engine does not do in its load: it waits for other ranks, or for its turn.
 WAITS = "meeting"
+#: What an entry of the file has, or it is none.
+_WHOLE = {"unit", "spec", "recipe", "when", "phases", "gib", "read_gib", "loader", "ended", "why", "blamed"}
 #: Characters of a line that are looked at.
 LINE = 2_000
 
@@ -102,7 +104,7 @@ def kept(path: Path = KEPT) -> list[Start]:
     """The starts that are kept, the oldest first; none where there is no file, or a broken one."""
     try:
         found = json.loads(path.read_text())
-        return [each for each in found if {"unit", "spec", "when", "phases", "ended"} <= each.keys()]
+        return [each for each in found if _WHOLE <= each.keys() and _is_timed(each["phases"])]
     except (OSError, ValueError, TypeError, AttributeError):
         return []
 
@@ -127,6 +129,10 @@ def bounded(starts: Sequence[Start]) -> list[Start]:
         for each in [each for each in mine if each is not longest][: max(0, len(mine) - OF_A_PLAN)]:
             left.remove(each)
     return left[-IN_ALL:]
+
+
+def _is_timed(passed: object) -> bool:
+    return isinstance(passed, dict) and all(isinstance(each, int | float) for each in passed.values())
 
 
 def _took(start: Start) -> float:

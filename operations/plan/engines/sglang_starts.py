@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from operations.plan.engines.loaders import Loader
 from operations.plan.engines.starts import AUTOTUNER, Mark
 
@@ -17,8 +19,8 @@ STARTS: tuple[Mark, ...] = (
     Mark(r"Application startup complete|The server is fired up", then="server"),
 )
 #: Flags by which a recipe says its own; these two are words of 0.5.23.
-LOADS = ("load-format", "weight-loader-disable-mmap", "weight-loader-prefetch-checkpoints")
-LOADERS: dict[str, Loader] = {
+LOADS: tuple[str, ...] = ("load-format", "weight-loader-disable-mmap", "weight-loader-prefetch-checkpoints")
+LOADERS: Mapping[str, Loader] = {
     "eager": Loader(flags=("--weight-loader-disable-mmap",), source="files/vocabularies/sglang-0.5.23.json"),
     "prefetch": Loader(flags=("--weight-loader-prefetch-checkpoints",), source="files/vocabularies/sglang-0.5.23.json"),
 }

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from operations.plan.engines.loaders import Loader
 
 #: Flags by which a recipe says its own.
-LOADS = ("load-format", "safetensors-load-strategy", "model-loader-extra-config")
-LOADERS: dict[str, Loader] = {
+LOADS: tuple[str, ...] = ("load-format", "safetensors-load-strategy", "model-loader-extra-config")
+LOADERS: Mapping[str, Loader] = {
     "instanttensor": Loader(
         flags=("--load-format", "instanttensor"),
         package="instanttensor",
