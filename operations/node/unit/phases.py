@@ -104,7 +104,7 @@ def kept(path: Path = KEPT) -> list[Start]:
     """The starts that are kept, the oldest first; none where there is no file, or a broken one."""
     try:
         found = json.loads(path.read_text())
-        return [each for each in found if _WHOLE <= each.keys() and _is_timed(each["phases"])]
+        return [each for each in found if each.keys() >= _WHOLE and _is_timed(each["phases"])]
     except (OSError, ValueError, TypeError, AttributeError):
         return []
 
