@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ rollback: $(VENV)/.deploy ## back to the plan that served before the declared on
 
 status: $(VENV)/.deploy ## what runs on each node, and whether it answers
 	$(call ask,status)
+
+starts: $(VENV)/.deploy ## how long the last starts of the engines took, phase by phase, and how far one is
+	$(call ask,starts)
 
 endpoint: $(VENV)/.deploy ## the proxy's URL and key, for scripts: eval "$$(make -s endpoint)"
 	$(call ask,endpoint)
@@ -148,7 +151,7 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
 	@# Programs of files/ import their parts by name: each folder is looked at by itself.
 	@for each in files/*/; do ! ls $$each*.py >/dev/null 2>&1 || \
-		MYPYPATH=$$each:operations/node/door $(BIN)/mypy $$each*.py || exit 1; done
+		MYPYPATH=$$each:operations/node/door:operations/node/unit $(BIN)/mypy $$each*.py || exit 1; done
 
 chaos: lab-up ## every fault of a table, done to the lab under load: what was lost, how long it took (CHAOS="--help")
 	@$(BIN)/python -m tests.chaos $(CHAOS)
@@ -162,6 +165,9 @@ bench-models: ## the same with three models on four nodes, against one model on 
 
 bench-switch: lab-up ## what a switch of topology costs eight streaming clients on the lab: requests, seconds away, the engine's own start (ORDER="solo replicas ...")
 	@$(BIN)/python -m tests.bench.switching
+
+bench-start: $(VENV)/.dev ## how long a start takes, phase by phase, cold and warm, by loader, against O_DIRECT: ENGINE="vllm serve" (GIB= LOADERS= FLAGS= PLACE= TOKENIZER= ROUNDS=)
+	@$(BIN)/python -m tests.bench.start
 
 bench-watching: lab-up ## what monitoring costs on the lab: a deploy without changes, CPU and memory of its units (ROUNDS= SECONDS=)
 	@$(BIN)/python -m tests.bench.watching

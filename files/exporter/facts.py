@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import machine
+import phases
 from asked import Asked
 from text import Sample
 
@@ -73,6 +74,7 @@ def _parts(wanted: ExporterFacts) -> list[Callable[[], Iterator[Sample]]]:
         lambda: _plan(wanted),
         lambda: _units(wanted["units"], wanted["starts"], models_of(wanted["plans"])),
         lambda: _proven(wanted["units"], models_of(wanted["plans"])),
+        lambda: _starts(wanted["plans"]),
         _canary,
         _alone,
         _deploy,
@@ -136,6 +138,24 @@ def _proven(units: list[str], models: dict[str, str]) -> Iterator[Sample]:
         if file.exists() and (spec := _SPEC.search(file.read_text())):
             text = "Whether a unit is as the plan that served last has it."
             yield Sample("unit_proven", text, float(spec[1] in served), _labels(unit, models))
+
+
+def _starts(plans: list[PlanRow]) -> Iterator[Sample]:
+    """Of each engine the last start of its plan that came to serve, and the longest."""
+    kept = phases.kept()
+    for plan in plans:
+        labels = {"unit": plan["unit"], "model": plan["model"]}
+        if known := phases.served(kept, plan["unit"], plan["spec"]):
+            for name, seconds in known[-1]["phases"].items():
+                text = "How long a phase of the engine's last start took."
+                yield Sample("start_seconds", text, seconds, {**labels, "phase": name})
+            text = "How long the engine's last start took, without the wait for others."
+            yield Sample("start_last_seconds", text, phases.loading_s(known[-1]["phases"]), labels)
+            text = "How long the longest start took that is kept of this plan."
+            yield Sample("start_longest_seconds", text, max(phases.loading_s(each["phases"]) for each in known), labels)
+            if (rate := phases.rate(known[-1])) is not None:
+                text = "GiB a second at which the weights were loaded in the last start."
+                yield Sample("start_weights_gib_per_second", text, rate, labels)
 
 
 def _canary() -> Iterator[Sample]:

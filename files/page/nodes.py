@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
-#: An engine that loads for so many times its `load_minutes`, and so many minutes more, hangs.
+#: An engine that loads for so many times the minutes that it takes, and so many minutes more, hangs.
 FAR, FAR_MINUTES = 2.0, 10.0
 #: How the canary (files/canary/watch.py, engine.py) begins what it says of an engine that starts.
 WAITS, LOADS = "waits ", "has not answered yet "
@@ -92,11 +92,13 @@ class Watch:
         if waits:
             self._waited[key] = (start, time.monotonic())
         has_answered = key in self._answered and self._answered[key] == start
-        if has_answered or (since and not waits and self._is_far(key, start, since, model["load_minutes"])):
+        # What the last start of this plan took says more than its recipe.
+        last, longest = (said.one(f"tandem_start_{which}_seconds", unit=unit) for which in ("last", "longest"))
+        takes, most = round((last or 0) / 60, 1) or model["load_minutes"], (longest or 0) / 60 or model["load_minutes"]
+        if has_answered or (since and not waits and self._is_far(key, start, since, most)):
             return Engine(name, source, "silent", since, f"runs{at} and does not answer")
         if waits or not since:
             return Engine(name, source, "starts", since, waits or "starts")
-        takes = model["load_minutes"]
         return Engine(name, source, "starts", since, f"starts, {minutes(since, takes)}", share(since, takes))
 
     def _is_far(self, key: tuple[str, str], start: float | None, since: float, load_minutes: float) -> bool:

@@ -42,6 +42,12 @@ def status(at: At, model: Model = "", as_json: AsJson = False) -> int:
     return running.query(at, "status", model, json=as_json)
 
 
+@verb(DAILY, "tandem starts", "tandem starts --model coder", "tandem starts --json")
+def starts(at: At, model: Model = "", as_json: AsJson = False) -> int:
+    """How long the last starts of the engines took, phase by phase; and how far one is that is under way."""
+    return running.query(at, "starts", model, json=as_json)
+
+
 @verb(DAILY, "tandem logs", "tandem logs coder --follow", "tandem logs --lines 500 > engine.log")
 def logs(
     at: At,

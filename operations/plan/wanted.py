@@ -18,6 +18,7 @@ from operations.plan.declared import (
     knobs_of_models,
     of_models,
 )
+from operations.plan.engines import ENGINES, loaders
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.recipes.recipe import Recipe
 
@@ -99,4 +100,7 @@ def _recipe(knobs: Knobs) -> Recipe:
     model, *further = (
         each.model_copy(update={"revision": each.revision or revisions[each.repo][1] or None}) for each in recipe.models
     )
-    return recipe.model_copy(update={"model": model, "further_models": tuple(further)})
+    found = recipe.model_copy(update={"model": model, "further_models": tuple(further)})
+    runs = ENGINES[found.engine]
+    loaders.check(found, knobs, runs.LOADERS, runs.TITLE, runs.LOADS)
+    return loaders.told(found, knobs, runs.LOADERS, runs.LOADS)

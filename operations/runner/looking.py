@@ -56,6 +56,8 @@ class Looks:
 
     def __init__(self) -> None:
         self._by_node: dict[str, Look] = {}
+        #: By node what its engines' starts have taken, as it was seen last: spec -> seconds of the longest.
+        self.starts: dict[str, dict[str, float]] = {}
 
     def at(self, host: Host, plan: Plan) -> Look:
         """The state of a node; asked anew when something has been changed since."""
@@ -64,12 +66,13 @@ class Looks:
             archives = {image.local: image.archive if is_head else "" for image in images_at(plan, host.name)}
             # The head has all models' files: the others get them from there.
             models = plan.models if is_head else plan.on(host.name)
-            self._by_node[host.name] = ask(host, node_look.main, **arguments(plan.knobs, models, archives))
+            self.remember(host.name, ask(host, node_look.main, **arguments(plan.knobs, models, archives)))
         return self._by_node[host.name]
 
     def remember(self, name: str, state: Look) -> None:
         """A survey has looked already."""
         self._by_node[name] = state
+        self.starts[name] = state["starts"]
 
     def forget(self) -> None:
         """Something has been changed, or somebody else was at work."""

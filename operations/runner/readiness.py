@@ -16,7 +16,7 @@ from operations.node.engine import answer_quality, probe
 from operations.node.unit import brief
 from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, starts
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.proxy import shared_url
 from operations.runner import rollback, units
@@ -44,7 +44,7 @@ def await_engine(run: Run, model: ServedModel, where: Host) -> str:
     One that this run has started, or that has never served, is judged too, and stopped when it is not the one that was
     meant. Any other is only waited for: it may be busy with a long prompt, and its first lines are not kept for ever.
     """
-    url, patience_s = model.endpoints[where.name], model.recipe.load_minutes * 60
+    url, patience_s = model.endpoints[where.name], _patience_s(run, model, where)
     if run.started.has(model, where.name):
         proven = run.started.is_proven(model, where.name)
     else:
@@ -55,6 +55,14 @@ def await_engine(run: Run, model: ServedModel, where: Host) -> str:
         problem = _proof(model, where, watch)
         run.started.judged(model, where.name, is_meant=not problem)
     return problem
+
+
+def _patience_s(run: Run, model: ServedModel, where: Host) -> float:
+    """Seconds for a start: by the last ones of the same plan on its nodes, as they were seen when this run looked."""
+    ranks = model.ranks(model.on(where.name))
+    specs = [run.plan.of(each.name).engines[model.unit].spec for each in ranks]
+    longest = [run.looks.starts.get(each.name, {}) for each in ranks]
+    return starts.patience_s(model.recipe.load_minutes, specs, longest)
 
 
 def _proof(model: ServedModel, where: Host, watch: Watch) -> str:

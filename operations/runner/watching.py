@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyinfra import state
+from pyinfra import logger, state
 from pyinfra.api.host import Host
 
 from operations.node.unit import journal
 from operations.plan.cluster import nccl
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, loaders, starts
 from operations.runner.remote import ask
 from operations.wire.unit import Journal
 
@@ -31,6 +31,9 @@ class Watch:
         always = ENGINES[recipe.engine].FORBIDDEN if recipe.needs.gpu else ()
         by_rdma = (nccl.BY_SOCKETS,) if self.of_each else ()
         self.forbidden = {each.pattern: each for each in (*proof.forbid, *always, *by_rdma)}
+        #: By which a start says that the loader that was chosen has failed; empty: none is chosen here.
+        self.falls_back = starts.FALLS_BACK if knobs.loader == loaders.AUTO else ""
+        self._told = set[str]()
         #: Patterns that each node's log has matched since its engine's last start.
         self._seen: dict[str, set[str]] = {}
         self._places: dict[str, Journal] = {}
@@ -38,18 +41,27 @@ class Watch:
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to look for."""
-        return bool(self.forbidden or self.expected)
+        return bool(self.forbidden or self.expected or self.falls_back)
 
     def look(self) -> str:
         """Reads on; why the engine must not go on, or nothing."""
         for host in self.hosts if self.is_needed else []:
             for pattern, line in self._read(host).items():
-                if each := self.forbidden.get(pattern):
+                if pattern == self.falls_back:
+                    self._tell(host, line)
+                elif each := self.forbidden.get(pattern):
                     return f'{host.name}: its log says "{line[:200]}": {each.meaning}'
                 self._seen[host.name].add(pattern)
             if slow := self._places[host.name].get("slow"):
                 return f"{host.name}: the pattern `{slow[0]}` of the recipe's proof takes too long: write it simpler"
         return ""
+
+    def _tell(self, host: Host, line: str) -> None:
+        """Once: the engine starts all the same, by its own way to load."""
+        if host.name not in self._told:
+            self._told.add(host.name)
+            said = line.partition("its own way: ")[2][:200]
+            logger.warning(f'{host.name}: {said}. The engine loads by its own way now; `loader = "engine"` keeps it so')
 
     def missing(self) -> str:
         """Why it is not the engine that was meant, by what no line has said so far; or nothing."""
@@ -73,7 +85,10 @@ class Watch:
             host,
             journal.main,
             unit=self.unit,
-            patterns=[*self.forbidden, *self.expected, *{pattern for _, pattern in self.of_each.values()}],
+            patterns=[
+                *(*self.forbidden, *self.expected, *{pattern for _, pattern in self.of_each.values()}),
+                *([self.falls_back] if self.falls_back else []),
+            ],
             invocation=place["invocation"] if place else "",
             cursor=place["cursor"] if place else "",
         )

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from pyinfra.api.host import Host
 from rich.console import Console
 from rich.table import Table
 
-from operations.node.unit import served
+from operations.node.unit import phases, served
+from operations.node.unit import starts as starts_of
 from operations.plan import history
 from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
 from operations.plan.config.refusal import Refusal
@@ -26,6 +28,7 @@ from operations.runner.remote import ask_or_none
 from operations.runner.run import Run
 from operations.wire.model import Audit, ModelFile, Verified
 from operations.wire.plans import ServedTold
+from operations.wire.starts import Start, StartsTold
 from operations.wire.unit import Endpoint, OldImages, Status
 
 T = TypeVar("T")
@@ -151,12 +154,50 @@ def status_table(answers: dict[str, Status], absent: Sequence[str] = ()) -> None
         print(f"\n{line}")
     for name, answer in answers.items():
         for row in answer["rows"]:
+            if row.get("start"):
+                print(f"\n{name} {row['unit']}: {row['start']}")
             if row.get("why"):
                 print(f"\n{name} {row['unit']}: {row['why']}")
     for name, answer in answers.items():
         if old := answer["old_images"]:
             named = ", ".join(f"{image['name']} ({image['mb']:,} MB)" for image in old)
             print(f"\n{name}: neither the plan nor a unit needs {named}; `tandem prune` removes such images")
+
+
+def starts_table(answers: dict[str, StartsTold], absent: Sequence[str] = ()) -> None:
+    """One row for each start that is kept, a column for each phase that any of them had; under it what is under way,
+    and why a start did not come to serve.
+    """
+    starts = [(name, each) for name, answer in answers.items() for each in answer["starts"]]
+    known = [phase for phase in starts_of.WORDS if any(phase in each["phases"] for _, each in starts)]
+    table = Table("node", "unit", "began", "recipe", "served after", *known, "weights", box=None, pad_edge=False)
+    for name, each in starts:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each["when"]))
+        took = f"ended: {each['ended']}" if each["ended"] else starts_of.lasting(phases.loading_s(each["phases"]))
+        passed = (f"{each['phases'][phase]:.0f} s" if phase in each["phases"] else "" for phase in known)
+        table.add_row(name, each["unit"], when, each["recipe"], took, *passed, _weights(each))
+    if starts:
+        Console(width=None if sys.stdout.isatty() else 240).print(table)
+    else:
+        print("no start is kept yet: each that comes to serve from now on is")
+    for line in absent:
+        print(f"\n{line}")
+    for name, answer in answers.items():
+        for unit, text in answer["under_way"].items():
+            print(f"\n{name} {unit}: {text}")
+    for name, each in starts:
+        if each["ended"]:
+            blame = f" (held against the loader {each['blamed']})" if each["blamed"] else ""
+            print(f"\n{name} {each['unit']}: ended in {each['ended']}{blame}: {each['why']}")
+
+
+def _weights(start: Start) -> str:
+    """`69.5 GiB, 0.38 GiB/s, 70.1 GiB from disk, by fastsafetensors`, as far as it is known."""
+    rate = phases.rate(start)
+    said = [f"{start['gib']:.1f} GiB" if start["gib"] else "", f"{rate:.2f} GiB/s" if rate else ""]
+    said += [f"{start['read_gib']:.1f} GiB from disk" if start["read_gib"] else ""]
+    said += [f"by {start['loader']}" if start["loader"] else ""]
+    return ", ".join(filter(None, said))
 
 
 def verify_table(repos: Sequence[str], answers: dict[str, Verified], shown: bool = True) -> list[str]:

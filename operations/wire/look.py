@@ -100,8 +100,8 @@ class Look(TypedDict):
     """Tandem's own state on a node (operations/node/look/look.py).
 
     `images` by local name, `files` by path, `links` by netdev, `models` by their keys; `slots`: ports of models, by
-    name; `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `missing`: packages; `refused`:
-    apt was asked for them within a day.
+    name; `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `starts`: spec of an engine ->
+    seconds of its longest start; `missing`: packages; `refused`: apt was asked for them within a day.
     """
 
     services: Services
@@ -113,6 +113,7 @@ class Look(TypedDict):
     secrets: dict[str, str]
     modes: Modes
     served: str
+    starts: dict[str, float]
     walls: Standing
     proxy: ProxyState
     certificate: Certificate

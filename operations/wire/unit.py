@@ -114,7 +114,7 @@ class Drained(TypedDict, total=False):
 
 
 class StatusRow(TypedDict, total=False):
-    """A unit, in words for people (operations/node/look/status.py)."""
+    """A unit, in words for people (operations/node/look/status.py). `start`: how far an engine's start is."""
 
     unit: str
     state: str
@@ -123,6 +123,7 @@ class StatusRow(TypedDict, total=False):
     image: str
     model: str
     health: str
+    start: str
     why: str
 
 

@@ -127,6 +127,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
+        "starts": {},
         "walls": {"problem": "" if mine.walls else "no walls are here"},
         "proxy": {
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),

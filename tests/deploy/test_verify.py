@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from operations.plan.engines import starts
 from operations.plan.recipes.recipe import Flag, Forbidden, Proof
 from operations.runner import readiness, rollback, waiting, watching
 from operations.runner.remote import called, named
@@ -252,3 +254,29 @@ def test_the_virtual_address_has_to_give_a_token(nodes: ScriptedNodes) -> None:
     problem = readiness.await_address(wanted, head)
     assert problem.startswith("spark-1: http://10.0.0.50:8000 does not serve: no answer in 1 minutes (timed out)")
     assert "journalctl -u tandem-address" in problem
+
+
+def test_a_start_is_waited_for_as_long_as_the_last_ones_of_the_same_plan_say() -> None:
+    run = made_run(topology="cluster")
+    (model,) = run.plan.models
+    where: Any = SimpleNamespace(name="spark-1")
+    specs = {node.node.name: node.engines[model.unit].spec for node in run.plan.nodes}
+    assert readiness._patience_s(run, model, where) == 20 * 60
+    run.looks.starts = {"spark-1": {specs["spark-1"]: 300.0}, "spark-2": {specs["spark-2"]: 1000.0, "other": 9e9}}
+    assert readiness._patience_s(run, model, where) == 2000
+
+
+def test_a_loader_that_has_failed_is_told_once_and_the_engine_goes_on(
+    nodes: ScriptedNodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = started(made_run(topology="solo", loader="auto"))
+    why = "fastsafetensors failed on 2026-11-27 00:12: ImportError: no parallel_loader"
+    line = f"tandem: the weights are loaded by engine, its own way: {why}"
+    assert re.search(starts.FALLS_BACK, line)
+    seen = {"joined": "joined", starts.FALLS_BACK: line}
+    nodes.answers["engine.probe"] = [down(), down(), OK]
+    nodes.answers["unit.journal"] = [{"seen": seen, "invocation": "i", "cursor": "c"}]
+    with caplog.at_level("WARNING"):
+        assert awaited(nodes, run) == ""
+    told = [each for each in caplog.messages if why in each]
+    assert len(told) == 1 and "by its own way now" in told[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.node.door import speaking
+from operations.node.unit import phases
 
 FILES = Path(__file__).parents[2] / "files"
 
@@ -17,6 +18,7 @@ def part(folder: str, name: str) -> Any:
     """A module of a program that consists of several, `files/FOLDER/NAME.py`: they import each other by name."""
     # Of a deploy's own programs, this one lies beside those that ask by sockets.
     sys.modules.setdefault("speaking", speaking)
+    sys.modules.setdefault("phases", phases)
     if str(FILES / folder) not in sys.path:
         sys.path.insert(0, str(FILES / folder))
     return importlib.import_module(name)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from operations.node.unit import phases
 from operations.plan.history import record
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
@@ -289,7 +290,8 @@ def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.Monk
 
 
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
-    for source in [*(FILES / "exporter").glob("*.py"), FILES.parent / "operations/node/door/speaking.py"]:
+    beside = [FILES.parent / "operations/node" / each for each in ("door/speaking.py", "unit/phases.py")]
+    for source in [*(FILES / "exporter").glob("*.py"), *beside]:
         shutil.copy(source, tmp_path)
     mine = plan(monitoring="metrics").head.exporter
     assert mine
@@ -325,3 +327,23 @@ def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tu
     finally:
         process.kill()
         process.wait()
+
+
+def test_how_long_the_last_starts_of_the_plan_took_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(took: float, **more: Any) -> Any:
+        made = {"unit": "tandem-engine", "spec": "s", "phases": {"weights": took, "meeting": 99.0}, "ended": ""}
+        return {**made, "gib": 30.0, **more}
+
+    kept = [start(900), start(60), start(5, spec="another"), start(7, ended="weights")]
+    monkeypatch.setattr(phases, "kept", lambda: kept)
+    plans: Any = [{"unit": "tandem-engine", "spec": "s", "model": "m", "recipe": "r", "topology": "solo"}]
+    labels = 'unit="tandem-engine",model="m"'
+    assert said(facts._starts(plans)) == {
+        f'tandem_start_seconds{{{labels},phase="weights"}}': 60,
+        f'tandem_start_seconds{{{labels},phase="meeting"}}': 99,
+        f"tandem_start_last_seconds{{{labels}}}": 60,
+        f"tandem_start_longest_seconds{{{labels}}}": 900,
+        f"tandem_start_weights_gib_per_second{{{labels}}}": 0.5,
+    }
+    monkeypatch.setattr(phases, "kept", list)
+    assert said(facts._starts(plans)) == {}

@@ -74,7 +74,8 @@ def wanted(**changes: Any) -> Any:
 
 def test_whatever_hangs_a_scrape_takes_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real program; nvidia-smi, systemctl, two engines and the proxy all hang."""
-    for source in [*(FILES / "exporter").glob("*.py"), FILES.parent / "operations/node/door/speaking.py"]:
+    beside = [FILES.parent / "operations/node" / each for each in ("door/speaking.py", "unit/phases.py")]
+    for source in [*(FILES / "exporter").glob("*.py"), *beside]:
         shutil.copy(source, tmp_path)
     (tmp_path / "bin").mkdir()
     for name in ("nvidia-smi", "systemctl"):

@@ -269,3 +269,20 @@ def test_the_real_page_calls_an_engine_that_hung_long_ago_silent(lone: tuple[Pag
     time.sleep(2.2)
     node = page.told("state.json")["nodes"][1]
     assert node["state"] == "problem" and "starts" not in node["sentence"], node
+
+
+def test_how_far_a_start_is_goes_by_the_last_one_of_the_same_plan_and_not_by_the_recipe() -> None:
+    begun = {"tandem_unit_active": [({"unit": "tandem-engine"}, 1.0)]}
+    begun["tandem_unit_active_since_seconds"] = [({"unit": "tandem-engine"}, time.time() - 300)]
+
+    def engine(**starts: float) -> Any:
+        told = {f"tandem_start_{name}_seconds": [({"unit": "tandem-engine"}, value)] for name, value in starts.items()}
+        heard = asking.Heard("n", reading.Reading(time.time(), {**begun, **told}), None)
+        return nodes.Watch().engine(MODEL, heard)
+
+    assert (engine().does, engine().progress) == ("starts, 5 of about 4 minutes", 1.0)
+    known = engine(last=600.0, longest=900.0)
+    assert known.does == "starts, 5 of about 10 minutes" and known.progress == pytest.approx(0.5, abs=0.01)
+    begun["tandem_unit_active_since_seconds"] = [({"unit": "tandem-engine"}, time.time() - 1200)]
+    # Twice the longest start that is known, not twice the recipe's four minutes and ten.
+    assert engine().state == "silent" and engine(last=600.0, longest=900.0).state == "starts"

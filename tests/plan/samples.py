@@ -143,6 +143,7 @@ def survey(**changes: Any) -> Any:
             "secrets": {},
             "modes": {"wrong": [], "refused": []},
             "served": "",
+            "starts": {},
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
             "alone": {},

@@ -175,7 +175,8 @@ def test_the_node_drops_its_caches_while_the_unit_lives() -> None:
     recipe = load_recipe("lab-tiny-llama").model_copy(update={"drop_caches_s": 7})
     plan = make_plan(recipe, wanted, nodes(1, wanted))
     text = next(file.content for file in engine_of(plan.head).files if file.path.endswith("engine/run.sh"))
-    assert "while sleep 7; do\n    sync\n    echo 3 >/proc/sys/vm/drop_caches\ndone &\nexec /usr/bin/docker run" in text
+    drops = "while sleep 7; do\n    sync\n    echo 3 >/proc/sys/vm/drop_caches\ndone &\n"
+    assert drops in text and "\nexec /usr/bin/docker run" in text.partition(drops)[2]
     assert "drop_caches" not in render("run.sh.j2", docker=["docker"])
 
 

@@ -13,7 +13,7 @@ from operations.node.model import proof
 from operations.node.monitoring import monitors
 from operations.node.network import links, office, walls
 from operations.node.secret import modes, secrets
-from operations.node.unit import alone, served, services
+from operations.node.unit import alone, phases, served, services
 from operations.paths import folder_of, unit_file
 from operations.wire.look import Look, SecretFolder
 from operations.wire.model import ModelState, Place
@@ -62,6 +62,7 @@ def main(
             "secrets": secrets_.result(),
             "modes": modes_.result(),
             "served": served_.result(),
+            "starts": phases.longest(phases.kept()),
             "walls": walls_.result(),
             "proxy": proxy_.result(),
             "certificate": certificate_.result(),

@@ -12,7 +12,7 @@ from operations.node.door import certificate, drained
 from operations.node.engine import probe
 from operations.node.monitoring import monitors
 from operations.node.network import office, walls
-from operations.node.unit import alone, cause, old_images, services
+from operations.node.unit import alone, cause, old_images, services, starts
 from operations.paths import (
     ADDRESS,
     CANARY,
@@ -104,6 +104,9 @@ def _row(unit: str, state: UnitState) -> StatusRow:
         row["health"] = "a rank: the head answers"
     else:
         row["health"] = "no container"
+    starting = starts.under_way(unit) if unit.startswith(ENGINE) and state.get("ActiveState") == "active" else ""
+    if starting and not row["health"].startswith("answers"):
+        row["start"] = starting
     if state.get("ActiveState") != "active" or row["health"].startswith("no"):
         row["why"] = _why(unit, state)
     return row

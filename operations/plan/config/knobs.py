@@ -50,7 +50,7 @@ MODELS = 8
 
 #: Of a model among several, what it may say in the place of the general knobs.
 OF_A_MODEL = (
-    *("recipe", "topology", "executor", "pipeline_parallel", "nodes_per_replica", "canary_deadline"),
+    *("recipe", "topology", "executor", "pipeline_parallel", "nodes_per_replica", "canary_deadline", "loader"),
     *("engine_image_from", "model_from", "model_revision", "model_revisions"),
 )
 #: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.

@@ -11,7 +11,9 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.engines.kept import Cache
+from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Place
+from operations.plan.engines.starts import Mark
 from operations.plan.recipes.lint.subject import Subject
 from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
 
@@ -153,6 +155,11 @@ class Engine(Protocol):
     COUNTERS: Mapping[str, tuple[str, ...]]
     #: What it keeps for its next start, and whether the ranks of a cluster must have the same.
     CACHES: tuple[Cache, ...]
+    #: The lines of its log by which its start is known, in the order in which they come.
+    STARTS: tuple[Mark, ...]
+    #: What the knob `loader` can name, what `auto` likes best first; and flags by which a recipe says its own.
+    LOADERS: Mapping[str, Loader]
+    LOADS: tuple[str, ...]
     #: Programs of files/engine that read its words out of an image, the one that is run last; none: it can't be asked.
     VOCABULARY: tuple[str, ...]
 

@@ -15,6 +15,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.config.spark import MOST_SHARE
+from operations.plan.engines import sglang_starts
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
@@ -189,6 +190,9 @@ class SgLang:
             source="srt/layers/deep_gemm_wrapper/compile_utils.py: compiled kernels, no collective",
         ),
     )
+    STARTS = sglang_starts.STARTS
+    LOADERS = sglang_starts.LOADERS
+    LOADS = sglang_starts.LOADS
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

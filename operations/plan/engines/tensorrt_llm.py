@@ -15,7 +15,9 @@ from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark, nearest
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count
 from operations.plan.engines.kept import LIBRARIES, Cache
+from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Named, Place, place
+from operations.plan.engines.starts import AUTOTUNER, Mark
 from operations.plan.recipes.lint import room
 from operations.plan.recipes.lint.subject import Subject
 from operations.plan.recipes.recipe import MODEL, Answers, Flag, Forbidden, Kind, Recipe
@@ -112,6 +114,19 @@ class TensorRtLlm:
     COUNTERS: Mapping[str, tuple[str, ...]] = {}
     #: It has no ranks here.
     CACHES: tuple[Cache, ...] = LIBRARIES
+    #: Logs of 1.0 to 1.3 that others have published.
+    STARTS: tuple[Mark, ...] = (
+        Mark(
+            r"Use (?P<gib>[\d.]+) GB for model weights|Prefetching .* checkpoint files|Loading (?:\w+ )?weights",
+            then="weights",
+        ),
+        Mark(r"Model init total -- [\d.]+s", was="weights", then="warm-up"),
+        *AUTOTUNER,
+        Mark(r"Creating CUDA graph instances for", then="graphs"),
+        Mark(r"Application startup complete|Started server process", then="server"),
+    )
+    LOADERS: Mapping[str, Loader] = {}
+    LOADS: tuple[str, ...] = ()
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

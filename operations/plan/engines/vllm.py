@@ -11,7 +11,7 @@ from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
-from operations.plan.engines import vllm_caches, vllm_flags
+from operations.plan.engines import vllm_caches, vllm_flags, vllm_loaders, vllm_starts
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
@@ -139,6 +139,9 @@ class Vllm:
         "preemptions": ("vllm:num_preemptions",),
     }
     CACHES = vllm_caches.CACHES
+    STARTS = vllm_starts.STARTS
+    LOADERS = vllm_loaders.LOADERS
+    LOADS = vllm_loaders.LOADS
     VOCABULARY: tuple[str, ...] = ("annotations", "arguments", "vocabulary")
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+from collections.abc import Sequence
 from dataclasses import replace
 
 from operations.paths import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
@@ -12,12 +13,13 @@ from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node, rails_between
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, inside_quotes, node_program, render
-from operations.plan.engines import ENGINES, kept
+from operations.plan.engines import ENGINES, kept, loaders, starts
 from operations.plan.engines.named import ATTACHED
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services import demand
 from operations.plan.services.service import SPEC, Service, docker_run, lessened, seal
+from operations.wire.starts import LoaderChoice, StartSpec
 
 #: At most, in a container's own /dev/shm: what [E] in docs/sources.md gives it.
 SHARED_MEMORY = "16g"
@@ -30,8 +32,12 @@ _ROOT = ("DAC_OVERRIDE",)
 CDI_DEVICE = "nvidia.com/gpu=all"
 #: Variables of a recipe by which a container gets more or less of the driver.
 _GPU_ENV = ("NVIDIA_", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
+#: By which the program that chooses a loader is told that one has failed (files/engine/loader.py).
+_FAILED = "TANDEM_LOADER_FAILED"
 #: Where a model among several finds what all of them share.
 _SECRETS = "/tandem-secrets"
+#: What sees a start, and keeps how long it took.
+_STARTS = ("starts.py", "starts.json", "phases.py")
 _MODS = ("CHOWN", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
@@ -43,11 +49,16 @@ def engine_services(model: ServedModel) -> dict[str, Service]:
         return {name: service for each in model.engines for name, service in engine_services(each).items()}
     image, alone = model.image, replace(model, beside={})
     files = {node.name: _engine_files(model, node, image, model.folder) for node in model.nodes}
-    hashed = {node.name: _engine_files(alone, node, image, model.folder) for node in model.nodes}
+    hashed = {node.name: _but_starts(_engine_files(alone, node, image, model.folder)) for node in model.nodes}
     if model.knobs.topology != "cluster":
         return {name: seal(model.unit, image, own, hashed[name]) for name, own in files.items()}
     everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in hashed for file in hashed[name]]
     return {name: seal(model.unit, image, own, everything) for name, own in files.items()}
+
+
+def _but_starts(files: list[File]) -> list[File]:
+    """How a start is seen is no reason for one."""
+    return [file for file in files if posixpath.basename(file.path) not in _STARTS]
 
 
 def alone_files(model: ServedModel, node: Node) -> tuple[File, ...]:
@@ -57,7 +68,7 @@ def alone_files(model: ServedModel, node: Node) -> tuple[File, ...]:
     """
     knobs = model.knobs.model_copy(update={"topology": "replicas"})
     files = _engine_files(replace(model, knobs=knobs, nodes=(node,)), node, model.image, folder_of(FALLBACK), "solo")
-    return seal(model.unit, model.image, files, files).files
+    return seal(model.unit, model.image, files, _but_starts(files)).files
 
 
 def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, topology: str = "") -> list[File]:
@@ -71,6 +82,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
+    choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= recipe.env | nccl.variables(recipe, knobs, node)
     start = render(
@@ -80,14 +92,19 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         folders=recipe.folders,
         mods=recipe.start_mods,
         mount=environment.MOUNT,
-        commands=[*nccl.commands(recipe, knobs), *runs.commands(recipe, knobs, node, nodes)],
+        runs=starts.RUNS,
+        commands=[*nccl.commands(recipe, knobs), *_commands(model, node, choices)],
     )
     files = [
         File(f"{folder}/engine.env", "".join(f"{name}={value}\n" for name, value in env.items()), "600"),
         File(f"{folder}/start.sh", start, "755"),
         File(f"{folder}/ready.sh", _ready(model, node, image), "755"),
         File(f"{folder}/proof.py", as_is("engine/proof.py")),
+        *_start_files(model, node, folder),
     ]
+    if choices:
+        files.append(File(f"{folder}/loader.py", as_is("engine/loader.py")))
+        files.append(File(f"{folder}/loader.json", json.dumps(choices, indent=1) + "\n"))
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
         files.append(File(f"{folder}/on_gpu.py", node_program("machine/on_gpu.py")))
@@ -115,8 +132,14 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if model.shares(node):
         files.append(File(f"{folder}/turn.py", as_is("engine/turn.py")))
     role = f"rank {node.place} of {len(nodes)}" if is_cluster else knobs.topology
-    docker = _engine_docker(model, node, image, folder, topology or model.topology)
-    run = render("run.sh.j2", docker=docker, drop_caches_s=recipe.drop_caches_s, beside=_beside(model, node, folder))
+    docker = _engine_docker(model, node, image, folder, topology or model.topology, (_FAILED,) if choices else ())
+    run = render(
+        "run.sh.j2",
+        docker=docker,
+        drop_caches_s=recipe.drop_caches_s,
+        beside=_beside(model, node, folder),
+        failed=["python3", "-B", f"{folder}/starts.py", "failed"] if choices else [],
+    )
     files.append(File(f"{folder}/run.sh", run, "755"))
     if folder != model.folder:
         description = f"{recipe.name}, alone for a cluster"
@@ -132,6 +155,30 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         stop_s=runs.STOP_S,
     )
     return [*files, File(unit_file(model.unit), unit)]
+
+
+def _commands(model: ServedModel, node: Node, choices: list[LoaderChoice]) -> list[list[str]]:
+    """What runs in the container; the last one, by the program that chooses how weights are loaded where that may."""
+    *before, last = ENGINES[model.recipe.engine].commands(model.recipe, model.knobs, node, model.nodes)
+    return [*before, ["python3", f"{environment.MOUNT}/loader.py", *last] if choices else last]
+
+
+def _start_files(model: ServedModel, node: Node, folder: str) -> list[File]:
+    """What sees a start (files/engine/starts.py)."""
+    runs = ENGINES[model.recipe.engine]
+    wanted: StartSpec = {
+        "unit": model.unit,
+        "spec": SPEC,
+        "recipe": model.recipe.name,
+        "url": _loaded_at(model, node),
+        "marks": starts.told(runs.STARTS),
+        "faults": {name: each.fault for name, each in runs.LOADERS.items() if each.fault},
+    }
+    return [
+        File(f"{folder}/starts.json", json.dumps(wanted, indent=1) + "\n"),
+        File(f"{folder}/starts.py", as_is("engine/starts.py")),
+        File(f"{folder}/phases.py", node_program("unit/phases.py")),
+    ]
 
 
 def _ready(model: ServedModel, node: Node, image: Image) -> str:
@@ -176,7 +223,8 @@ def _demand(model: ServedModel) -> tuple[int, int]:
 def _beside(model: ServedModel, node: Node, folder: str) -> list[dict[str, object]]:
     """What runs on the node beside the container until the model is loaded, and why."""
     loaded_at, is_cluster = _loaded_at(model, node), model.knobs.topology == "cluster"
-    found: list[dict[str, object]] = []
+    argv = ["python3", "-B", f"{folder}/starts.py", "beside"]
+    found: list[dict[str, object]] = [{"why": "Sees the start, and keeps how long it took.", "argv": argv}]
     if is_cluster and model.shares(node):
         # It has a part: nothing is left beside it.
         argv = ["python3", "-B", f"{folder}/turn.py", model.unit, loaded_at, model.meeting, model.turn]
@@ -233,10 +281,14 @@ def _confined(model: ServedModel, node: Node) -> list[str]:
     return [*flags, *(("--cgroup-parent", node.engine_group) if node.engine_group else ())]
 
 
-def _engine_docker(model: ServedModel, node: Node, image: Image, folder: str, topology: str) -> list[str]:
+def _engine_docker(
+    model: ServedModel, node: Node, image: Image, folder: str, topology: str, handed: Sequence[str]
+) -> list[str]:
+    """`handed`: variables of run.sh that the container gets."""
     recipe, knobs = model.recipe, model.knobs
     # Not the host's: what a killed engine leaves in /dev/shm (vLLM's rings are 160 and 240 MB) goes with the container.
     argv = [*docker_run(model.unit), "--shm-size", SHARED_MEMORY, "--env-file", f"{folder}/engine.env"]
+    argv += [word for name in handed for word in ("--env", name)]
     argv += _confined(model, node)
     # The guard kills by it; and where the kernel has to choose, it shall choose the engine.
     argv += ["--cidfile", model.container_id, "--oom-score-adj", "500"]

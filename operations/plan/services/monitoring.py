@@ -73,6 +73,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
     files = [
         *(File(f"{folder}/{part}.py", as_is(f"exporter/{part}.py")) for part in _PARTS),
         File(f"{folder}/speaking.py", node_program("door/speaking.py")),
+        File(f"{folder}/phases.py", node_program("unit/phases.py")),
         File(f"{folder}/exporter.json", json.dumps(wanted, indent=1) + "\n"),
         File(unit_file(EXPORTER), unit),
     ]

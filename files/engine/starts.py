@@ -1,0 +1,176 @@
+"""Sees a start of this node's engine, and keeps what its phases have taken (phases.py beside this).
+
+`starts.py beside`: runs beside the container (run.sh) until the engine answers, and records the start.
+`starts.py ended`: when the unit has ended (ExecStopPost): records a start that never came to serve.
+`starts.py failed`: prints why a loader that was chosen is not taken again, or nothing (run.sh asks before a start).
+
+It reads the journal of this one start. starts.json says what to look for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import phases
+from memory import answers
+
+if TYPE_CHECKING:
+    from operations.wire.starts import Began, Phases, StartSpec
+
+RUN = Path("/run/tandem")
+VMSTAT = Path("/proc/vmstat")
+#: Between two looks.
+LOOK_S = 1.0
+#: A line in which something says that it has failed.
+_FAULT = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
+
+
+def main(argv: list[str]) -> int:
+    """See the module's words."""
+    wanted: StartSpec = json.loads(Path(__file__).with_name("starts.json").read_text())
+    if argv == ["beside"]:
+        beside(wanted)
+    elif argv == ["ended"]:
+        ended(wanted)
+    elif argv == ["failed"]:
+        print(failed(wanted), end="")
+    else:
+        print(f"{argv}: expected beside, ended or failed", file=sys.stderr)
+        return 2
+    return 0
+
+
+def beside(wanted: StartSpec) -> None:
+    """Mark that the start goes on, wait until the engine answers, record it."""
+    begun: Began = {
+        "unit": wanted["unit"],
+        "spec": wanted["spec"],
+        "recipe": wanted["recipe"],
+        "invocation": os.environ.get("INVOCATION_ID", ""),
+        "when": time.time(),
+    }
+    mark = _mark(wanted)
+    # This program may itself have been started anew in the midst of a start.
+    begun = _begun(mark, begun["invocation"]) or begun
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(json.dumps(begun))
+    counted = [(time.time(), paged_in_mib())]
+    # Of a cluster the head may still answer for the start before, until the ranks have met anew.
+    while not (answers(wanted["url"]) and has_met(wanted, begun)):
+        time.sleep(LOOK_S)
+        counted.append((time.time(), paged_in_mib()))
+    record(wanted, begun, time.time(), counted)
+    mark.unlink(missing_ok=True)
+
+
+def ended(wanted: StartSpec) -> None:
+    """A start that still goes on when its unit has ended did not come to serve."""
+    mark = _mark(wanted)
+    begun = _begun(mark)
+    # One that was asked to stop in its load is none that failed, and none that served.
+    if begun and not is_asked(wanted["unit"]):
+        record(wanted, begun, time.time(), [], is_over=True)
+    mark.unlink(missing_ok=True)
+
+
+def failed(wanted: StartSpec) -> str:
+    """Why this plan takes its engine's own way to load: what was held against a loader in a start of the same plan."""
+    for start in reversed(phases.kept()):
+        if start["unit"] == wanted["unit"] and start["spec"] == wanted["spec"] and start.get("blamed"):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(start["when"]))
+            return f"{start['blamed']} failed on {when}: {start['why']}"
+    return ""
+
+
+def record(
+    wanted: StartSpec, begun: Began, until: float, counted: list[tuple[float, int]], *, is_over: bool = False
+) -> None:
+    """Keep a start, as its log has it; `is_over`: it has ended, and never served."""
+    lines = phases.journal(begun["invocation"])
+    seen = phases.read(lines, wanted["marks"], begun["when"], until)
+    phases.keep(
+        {
+            "unit": begun["unit"],
+            "spec": begun["spec"],
+            "recipe": begun["recipe"],
+            "when": begun["when"],
+            "phases": {name: round(seconds, 2) for name, seconds in seen["phases"].items()},
+            "gib": seen["gib"],
+            "read_gib": round(read_mib(seen, counted) / 1024, 2),
+            "loader": seen["loader"],
+            "ended": seen["now"] if is_over else "",
+            "why": _why(lines) if is_over else "",
+            "blamed": blamed(seen, lines, wanted["faults"]) if is_over else "",
+        }
+    )
+
+
+def has_met(wanted: StartSpec, begun: Began) -> bool:
+    """Whether this start has come to its engine's own program."""
+    seen = phases.read(phases.journal(begun["invocation"]), wanted["marks"], begun["when"], time.time())
+    return seen["now"] not in ("container", phases.WAITS)
+
+
+def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str]) -> str:
+    """The chosen loader, where a start ended in the load of weights, or with words of that loader's; else nothing."""
+    loader = seen["loader"]
+    if not loader:
+        return ""
+    words = re.compile(faults.get(loader) or re.escape(loader))
+    behind = [line for when, line in lines if when >= seen["since"]]
+    # Its name stands in the arguments that the engine repeats: only an error's own line, or a frame of it, counts.
+    named = any(words.search(line) and (_FAULT.search(line) or 'File "' in line) for line in behind)
+    return loader if seen["now"] == "weights" or named else ""
+
+
+def read_mib(seen: Phases, counted: list[tuple[float, int]]) -> float:
+    """MiB that the node has read from disks while weights were loaded; whoever else reads there counts too."""
+
+    def at(when: float) -> int:
+        return min(counted, key=lambda each: abs(each[0] - when))[1]
+
+    spans = [(first, last) for name, first, last in seen["spans"] if name == "weights"] if counted else []
+    return sum(at(last) - at(first) for first, last in spans)
+
+
+def paged_in_mib() -> int:
+    """MiB that this kernel has read from block devices since it began (Documentation/filesystems/proc.rst)."""
+    found = re.search(r"^pgpgin (\d+)$", VMSTAT.read_text(), re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
+
+
+def is_asked(unit: str) -> bool:
+    """Whether somebody has asked systemd to stop or restart the unit: then a job of it is under way."""
+    argv = ["systemctl", "show", f"{unit}.service", "--property=Job", "--value"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+    return said not in ("", "0")
+
+
+def _why(lines: list[tuple[float, str]]) -> str:
+    telling = [line for _, line in lines if _FAULT.search(line)]
+    last = telling[-1] if telling else next((line for _, line in reversed(lines) if line.strip()), "no word in its log")
+    return last.strip()[:300]
+
+
+def _mark(wanted: StartSpec) -> Path:
+    return RUN / f"{wanted['unit'].removeprefix('tandem-')}.start.json"
+
+
+def _begun(mark: Path, invocation: str = "") -> Began | None:
+    """The start that goes on; None: none, or another one than the given."""
+    try:
+        found: Began = json.loads(mark.read_text())
+        return found if not invocation or found["invocation"] == invocation else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

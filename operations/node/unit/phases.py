@@ -1,0 +1,173 @@
+"""What a start of an engine is at, and what starts have taken: read in its log by marks, kept on the node as JSON.
+
+The marks are the engine's class's (operations/plan/engines/starts.py); this knows no engine. It lands beside the
+engine too, where starts.py imports it by its name, so it imports nothing of Tandem's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from operations.wire.starts import Mark, Phases, Start
+
+#: The last starts of all engines here, the newest last.
+KEPT = Path("/var/lib/tandem/starts.json")
+#: Starts that are kept of one plan, and in all. The longest of a plan is never one of those that go.
+OF_A_PLAN, IN_ALL = 8, 60
+#: Seconds for the journal.
+JOURNAL_S = 30
+#: What an engine does not do in its load: it waits for other ranks, or for its turn.
+WAITS = "meeting"
+#: What an entry of the file has, or it is none.
+_WHOLE = {"unit", "spec", "recipe", "when", "phases", "gib", "read_gib", "loader", "ended", "why", "blamed"}
+#: Characters of a line that are looked at.
+LINE = 2_000
+
+
+def read(lines: Iterable[tuple[float, str]], marks: Sequence[Mark], began: float, until: float) -> Phases:
+    """The phases of a start, from its lines with their times; all times are seconds since 1970.
+
+    A line that a mark finds ends a phase and begins another. A mark with `was` gives what has passed to that phase;
+    with a group `s` only so many seconds of it, since some lines tell what they took when it is over.
+    """
+    found: Phases = {"phases": {}, "now": "container", "since": began, "spans": [], "gib": 0.0, "loader": ""}
+    compiled = [(re.compile(mark["pattern"]), mark) for mark in marks]
+
+    def add(name: str, first: float, last: float) -> None:
+        if last > first:
+            found["phases"][name] = found["phases"].get(name, 0.0) + last - first
+            found["spans"].append((name, first, last))
+
+    cut = began
+    for when, line in lines:
+        said = next(((hit, mark) for pattern, mark in compiled if (hit := pattern.search(line[:LINE]))), None)
+        if said is None:
+            continue
+        hit, mark = said
+        # A clock that was set back says nothing of what has passed.
+        now, groups = min(max(when, cut), max(until, cut)), hit.groupdict()
+        was = mark.get("was") or found["now"]
+        took = min(float(groups["s"]), now - cut) if groups.get("s") else now - cut
+        add(found["now"], cut, now - took)
+        add(was, now - took, now)
+        then = mark.get("then") or found["now"]
+        if then != found["now"]:
+            found["since"] = now
+        cut, found["now"] = now, then
+        found["gib"] = max(found["gib"], float(groups.get("gib") or 0.0))
+        found["loader"] = groups.get("loader") or found["loader"]
+    add(found["now"], cut, until)
+    return found
+
+
+def loading_s(phases: Mapping[str, float]) -> float:
+    """Seconds of a start without those in which it waited for others."""
+    return sum(seconds for name, seconds in phases.items() if name != WAITS)
+
+
+def journal(invocation: str) -> list[tuple[float, str]]:
+    """What a start has logged, with times; nothing where the journal has none of it."""
+    argv = ["journalctl", f"_SYSTEMD_INVOCATION_ID={invocation}", "--no-pager", "--all", "--quiet", "--output=json"]
+    argv.append("--output-fields=MESSAGE")
+    try:
+        told = subprocess.run(argv, capture_output=True, timeout=JOURNAL_S, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return lines_of(told.decode(errors="replace").splitlines())
+
+
+def lines_of(entries: Iterable[str]) -> list[tuple[float, str]]:
+    """Lines with times from the journal's JSON. A progress bar comes as bytes, and overwrites itself: its last word
+    counts, and its first one, which says when it began.
+    """
+    found: list[tuple[float, str]] = []
+    for entry in entries:
+        try:
+            said = json.loads(entry)
+            when, text = int(said["__REALTIME_TIMESTAMP"]) / 1e6, said.get("MESSAGE")
+        except (ValueError, KeyError, TypeError):
+            continue
+        if isinstance(text, list):
+            text = bytes(text).decode(errors="replace")
+        found += [(when, part) for part in (text or "").split("\r") if part.strip()]
+    return found
+
+
+def kept(path: Path = KEPT) -> list[Start]:
+    """The starts that are kept, the oldest first; none where there is no file, or a broken one."""
+    try:
+        found = json.loads(path.read_text())
+        return [each for each in found if each.keys() >= _WHOLE and _is_timed(each["phases"])]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
+
+
+def keep(start: Start, path: Path = KEPT) -> None:
+    """One more start: the file is written aside and renamed, and engines that write at once wait for each other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starts = bounded([*kept(path), start])
+        aside = path.with_suffix(".part")
+        aside.write_text(json.dumps(starts, indent=1))
+        aside.rename(path)
+
+
+def bounded(starts: Sequence[Start]) -> list[Start]:
+    """Without the oldest where there are too many of one plan, or in all."""
+    left = list(starts)
+    for unit, spec in {(each["unit"], each["spec"]) for each in left}:
+        mine = [each for each in left if (each["unit"], each["spec"]) == (unit, spec)]
+        longest = max(mine, key=_took)
+        for each in [each for each in mine if each is not longest][: max(0, len(mine) - OF_A_PLAN)]:
+            left.remove(each)
+    return left[-IN_ALL:]
+
+
+def _is_timed(passed: object) -> bool:
+    return isinstance(passed, dict) and all(isinstance(each, int | float) for each in passed.values())
+
+
+def _took(start: Start) -> float:
+    return 0.0 if start["ended"] else loading_s(start["phases"])
+
+
+def served(starts: Iterable[Start], unit: str, spec: str) -> list[Start]:
+    """Those of one plan that have come to serve, the oldest first."""
+    return [each for each in starts if each["unit"] == unit and each["spec"] == spec and not each["ended"]]
+
+
+def longest(starts: Iterable[Start]) -> dict[str, float]:
+    """spec -> seconds of the longest start that has come to serve."""
+    found: dict[str, float] = {}
+    for each in starts:
+        if not each["ended"]:
+            found[each["spec"]] = max(found.get(each["spec"], 0.0), loading_s(each["phases"]))
+    return found
+
+
+def left(now: Phases, before: Sequence[Start]) -> float | None:
+    """Seconds until it serves, if it goes on as the last start of the same plan did; None: it takes longer already, or
+    none is known.
+    """
+    last = before[-1]["phases"] if before else {}
+    if now["now"] not in last:
+        return None
+    order = list(last)
+    # Phases can come several times (a draft's weights): what is left of each counts.
+    coming = order[order.index(now["now"]) :]
+    seconds = sum(max(last[name] - now["phases"].get(name, 0.0), 0.0) for name in coming if name != WAITS)
+    return seconds if seconds >= 1 else None
+
+
+def rate(start: Start) -> float | None:
+    """GiB a second at which the weights were loaded; None: it is not known."""
+    seconds = start["phases"].get("weights", 0.0)
+    return start["gib"] / seconds if start["gib"] and seconds else None

@@ -1,0 +1,191 @@
+"""How long a start takes, phase by phase: cold and warm, by loader, against reading the same files with O_DIRECT.
+
+    make bench-start ENGINE="vllm serve" [GIB=20] [LOADERS="engine fastsafetensors"] [FLAGS="--enforce-eager"]
+                     [PLACE=/fast/disk] [TOKENIZER=folder] [ROUNDS=1]
+
+ENGINE is a command that is followed by a model's folder and vLLM's flags; it runs on this machine, with a GPU or
+without one. The model has random weights (tests/bench/start_weights.py). Cold means that the kernel has dropped what it
+caches of its files. LOADERS are values of the knob `loader`. What the engine logs is kept beside the result.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from operations.node.unit import phases
+from operations.plan.engines import ENGINES, starts
+from tests.bench import start_weights
+from tests.node.shipped import load
+
+#: What says whether an engine has loaded, as on a node.
+ANSWERS = load("engine/memory.py").answers
+RESULT = Path(__file__).parents[2] / "bench-start.json"
+#: Reads of a disk that go on at once, and bytes of each: an NVMe is at its best with both.
+READERS, PIECE = 8, 8 << 20
+PATIENCE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """One start. `cold`: nothing of the files was in memory; `seconds` until it answered; `gib` of the files."""
+
+    loader: str
+    cold: bool
+    seconds: float
+    gib: float
+    phases: dict[str, float]
+    problem: str = ""
+
+    @property
+    def rate(self) -> float:
+        """GiB a second of the weights; 0: there was no such phase."""
+        took = self.phases.get("weights", 0.0)
+        return self.gib / took if took else 0.0
+
+
+def main() -> int:
+    """Measure, print a table, write bench-start.json."""
+    engine = shlex.split(os.environ.get("ENGINE", ""))
+    if not engine:
+        print('say what is to be started: make bench-start ENGINE="vllm serve"', file=sys.stderr)
+        return 2
+    loaders = os.environ.get("LOADERS", "engine").split()
+    known = ("engine", *ENGINES["vllm"].LOADERS)
+    if wrong := [each for each in loaders if each not in known]:
+        print(f"LOADERS: {', '.join(wrong)} is none; expected some of: {', '.join(known)}", file=sys.stderr)
+        return 2
+    tokenizer = os.environ.get("TOKENIZER")
+    place = Path(os.environ.get("PLACE", "/var/tmp/tandem-bench-start"))
+    model = start_weights.make(place, float(os.environ.get("GIB", "1")), Path(tokenizer) if tokenizer else None)
+    files = sorted(model.glob("*.safetensors"))
+    direct = read_direct(files)
+    flags = shlex.split(os.environ.get("FLAGS", ""))
+    found = []
+    for _ in range(int(os.environ.get("ROUNDS", "1"))):
+        for loader in loaders:
+            for cold in (True, False):
+                if cold:
+                    forget(files)
+                found.append(start(engine, model, loader, flags, cold=cold))
+    Console(width=200).print(table(found, direct))
+    told = {"direct_gib_s": direct, "starts": [{**asdict(each), "gib_s": each.rate} for each in found]}
+    RESULT.write_text(json.dumps(told, indent=1))
+    return 1 if any(each.problem for each in found) else 0
+
+
+def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold: bool) -> Started:
+    """Start the engine, wait for its answer, end it."""
+    port = _free_port()
+    chosen = ENGINES["vllm"].LOADERS[loader].flags if loader != "engine" else ()
+    argv = [*engine, str(model), "--host", "127.0.0.1", "--port", str(port), *chosen, *flags]
+    lines, began = list[tuple[float, str]](), time.time()
+    running = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    # No container is made here: what Tandem's start.sh says begins with the program.
+    lines.append((began, starts.RUNS))
+    reader = threading.Thread(target=_read, args=(running, lines), daemon=True)
+    reader.start()
+    problem = ""
+    try:
+        while not ANSWERS(f"http://127.0.0.1:{port}{ENGINES['vllm'].SIGNS.path}"):
+            if running.poll() is not None or time.time() - began > PATIENCE_S:
+                reader.join(5)
+                problem = next((line for _, line in reversed(lines) if line.strip()), "") or f"ended {running.poll()}"
+                break
+            time.sleep(0.1)
+        until = time.time()
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGTERM)
+        try:
+            running.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    reader.join(5)
+    seen = phases.read(list(lines), starts.told(ENGINES["vllm"].STARTS), began, until)
+    gib = sum(file.stat().st_size for file in model.glob("*.safetensors")) / start_weights.GIB
+    how = f"{loader}-{'cold' if cold else 'warm'}"
+    (model.parent / f"{how}.log").write_text("\n".join(f"{when - began:9.3f} {line}" for when, line in lines))
+    print(f"  {how}: {until - began:.1f} s {problem}", file=sys.stderr, flush=True)
+    return Started(loader, cold, until - began, gib, seen["phases"], problem)
+
+
+def _read(running: subprocess.Popen[bytes], lines: list[tuple[float, str]]) -> None:
+    assert running.stdout
+    for line in running.stdout:
+        lines += [(time.time(), part) for part in line.decode(errors="replace").rstrip("\n").split("\r") if part]
+
+
+def forget(files: list[Path]) -> None:
+    """The kernel keeps nothing of them in memory: what is on the disk can go."""
+    os.sync()
+    for file in files:
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_direct(files: list[Path]) -> float:
+    """GiB a second at which the files can be read past the page cache, by several readers at once; 0: this file system
+    can't.
+    """
+    pieces = [(file, at) for file in files for at in range(0, file.stat().st_size, PIECE)]
+    began = time.monotonic()
+    try:
+        with ThreadPoolExecutor(READERS) as pool:
+            count = sum(pool.map(lambda piece: _read_piece(*piece), pieces))
+    except OSError:
+        return 0.0
+    return count / start_weights.GIB / (time.monotonic() - began)
+
+
+def _read_piece(file: Path, at: int) -> int:
+    # O_DIRECT wants memory at whole pages, which a mapping is.
+    opened = os.open(file, os.O_RDONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, PIECE) as into:
+            return os.preadv(opened, [into], at)
+    finally:
+        os.close(opened)
+
+
+def table(found: list[Started], direct: float) -> Table:
+    """A row for each start; the last column: the whole start against reading its files at the disk's own speed."""
+    names = list(dict.fromkeys(name for each in found for name in each.phases))
+    made = Table("loader", "files", "start", *names, "GiB/s", "start / O_DIRECT", box=None, pad_edge=False)
+    for each in found:
+        ideal = each.gib / direct if direct else 0.0
+        passed = (f"{each.phases[name]:.1f} s" if name in each.phases else "" for name in names)
+        ratio = f"{each.seconds / ideal:.1f}" if ideal else "no O_DIRECT here"
+        made.add_row(
+            each.loader, "cold" if each.cold else "warm", f"{each.seconds:.1f} s", *passed, f"{each.rate:.2f}", ratio
+        )
+    made.caption = f"read past the page cache by {READERS} readers: {direct:.2f} GiB/s"
+    return made
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

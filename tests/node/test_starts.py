@@ -1,0 +1,320 @@
+"""What a start of an engine is at and has taken: a real log of vLLM's on the CPU, and lines as sources have them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.node.unit import phases
+from operations.node.unit import starts as node_starts
+from operations.plan.engines import ENGINES, starts
+from operations.wire.starts import Phases, Start
+from tests.node.shipped import FILES, part
+
+REAL = Path(__file__).parent / "starts/vllm-0.32.0-cpu.jsonl"
+MARKS = starts.told(ENGINES["vllm"].STARTS)
+#: What vLLM's sources (0.31) and FlashInfer's have the GPU's workers say, with seconds from the start.
+GPU = (
+    (2, "tandem: the container runs"),
+    (9, "(EngineCore pid=9) INFO 11-20 10:00:09 [core.py:133] Initializing a V1 LLM engine (v0.31.0) with config: x"),
+    (20, "(Worker pid=9) INFO 11-20 10:00:20 [gpu_model_runner.py:5040] Starting to load model /hub/m..."),
+    (21, "Loading safetensors checkpoint shards:   0% Completed | 0/17 [00:00<?, ?it/s]"),
+    (200, "(Worker pid=9) INFO 11-20 10:03:20 [default_loader.py:501] Loading weights took 178.20 seconds"),
+    (210, "(Worker) INFO [gpu_model_runner.py:5150] Model loading took 69.5 GiB memory and 189.123456 seconds"),
+    (222, "(Worker pid=9) INFO 11-20 [backends.py:1167] Dynamo bytecode transform time: 8.00 s"),
+    (252, "(Worker pid=9) INFO 11-20 [monitor.py:20] torch.compile took 38.00 s in total"),
+    (260, "(Worker pid=9) INFO 11-20 [gpu_worker.py:480] Available KV cache memory: 12.00 GiB"),
+    (
+        265,
+        "(Worker) 2026-11-20 - INFO - autotuner.py:829 - flashinfer.jit: [Autotuner]: Autotuning process starts ...",
+    ),
+    (
+        295,
+        "(Worker) 2026-11-20 - INFO - autotuner.py:852 - flashinfer.jit: [Autotuner]: Autotuning process ends",
+    ),
+    (296, "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):   0%|          | 0/51 [00:00<?, ?it/s]"),
+    (330, "(Worker pid=9) INFO 11-20 [gpu_model_runner.py:6582] Graph capturing finished in 34 secs, took 0.70 GiB"),
+    (335, "(EngineCore) INFO [core.py:386] init engine (profile, create kv cache, warmup model) took 125.0 s"),
+    (340, "INFO:     Application startup complete."),
+)
+
+
+def test_a_real_log_of_vllm_on_the_cpu_is_read() -> None:
+    lines = phases.lines_of(REAL.read_text().splitlines())
+    began, until = lines[0][0], lines[-1][0]
+    found = phases.read(lines, MARKS, began, until)
+    assert list(found["phases"]) == ["container", "imports", "weights", "warm-up", "server"]
+    assert sum(found["phases"].values()) == pytest.approx(until - began)
+    # Python's imports are nearly all of it: the model has some hundred kilobytes.
+    assert found["phases"]["imports"] > 0.7 * (until - began) and found["now"] == "server"
+
+
+def test_a_progress_bar_is_a_line_although_the_journal_has_it_as_bytes() -> None:
+    said = [line for _, line in phases.lines_of(REAL.read_text().splitlines())]
+    assert any(line.startswith("Loading safetensors checkpoint shards: 100%") for line in said)
+
+
+def test_what_the_gpu_s_workers_say_is_told_apart() -> None:
+    found = phases.read(GPU, MARKS, 0, 341)
+    assert found["phases"] == {
+        "container": 2, "imports": 18, "weights": 190, "warm-up": 4 + 8 + 5 + 1 + 5,
+        "compile": 38, "autotune": 30, "graphs": 34, "server": 6,
+    }  # fmt: skip
+    assert found["gib"] == 69.5 and sum(found["phases"].values()) == 341
+
+
+def test_sglang_and_tensorrt_llm_are_read_as_others_have_published_their_logs() -> None:
+    of_sglang = (
+        (1, "tandem: the container runs"),
+        (30, "[2026-02-26 05:20:09 TP0] Load weight begin. avail mem=111.97 GB"),
+        (
+            258,
+            "[2026-02-26 05:24:09 TP0] Load weight end. elapsed=228.09 s, avail mem=29.01 GB, mem usage=82.97 GB.",
+        ),
+        (270, "[2026-02-26 05:24:20 TP0] Capture target decode CUDA graph begin. This can take up to several minutes."),
+        (310, "[2026-02-26 05:25:00 TP0] Capture target decode CUDA graph end. elapsed=40.00 s"),
+        (315, "[2026-02-26 05:25:05] The server is fired up and ready to roll!"),
+    )
+    found = phases.read(of_sglang, starts.told(ENGINES["sglang"].STARTS), 0, 316)
+    assert found["phases"] == {"container": 1, "imports": 29, "weights": 228, "warm-up": 17, "graphs": 40, "server": 1}
+    assert found["gib"] == 82.97
+    of_trt = (
+        (1, "tandem: the container runs"),
+        (40, "[12/20/2025-04:20:21] [TRT-LLM] [I] Use 63.32 GB for model weights."),
+        (89, "Model init total -- 49.14s"),
+        (95, "[12/20/2025-04:21:10] [TRT-LLM] [I] [Autotuner] Autotuning process starts ..."),
+        (120, "[12/20/2025-04:21:37] [TRT-LLM] [I] [Autotuner] Autotuning process ends"),
+        (121, "[12/20/2025-04:21:37] [TRT-LLM] [I] Creating CUDA graph instances for 11 batch sizes."),
+        (140, "INFO:     Started server process [7]"),
+    )
+    found = phases.read(of_trt, starts.told(ENGINES["tensorrt-llm"].STARTS), 0, 141)
+    assert found["phases"] == {
+        "container": 1, "imports": 39, "weights": 49, "warm-up": 7, "autotune": 25, "graphs": 19, "server": 1,
+    }  # fmt: skip
+
+
+def test_a_clock_that_was_set_back_takes_no_time_from_a_phase() -> None:
+    found = phases.read(((5, "tandem: the container runs"), (3, "Starting to load model x")), MARKS, 0, 9)
+    assert found["phases"] == {"container": 5, "weights": 4}
+
+
+def test_the_wait_for_other_ranks_is_no_part_of_a_load() -> None:
+    found = phases.read(
+        ((1, "tandem: waiting for 1 more ranks"), (400, "tandem: all ranks are here: starting"), (401, GPU[0][1])),
+        MARKS, 0, 411,
+    )  # fmt: skip
+    assert found["phases"] == {"container": 1, "meeting": 400, "imports": 10}
+    assert phases.loading_s(found["phases"]) == 11
+
+
+def start(spec: str = "s", *, took: float = 60, ended: str = "", **more: Any) -> Start:
+    """One that is over."""
+    made: Any = {"unit": "tandem-engine", "spec": spec, "recipe": "r", "when": 0.0, "phases": {"weights": took}}
+    made |= {"gib": 0.0, "read_gib": 0.0, "loader": "", "ended": ended, "why": "", "blamed": "", **more}
+    found: Start = made
+    return found
+
+
+def test_a_file_of_starts_is_bounded_and_never_forgets_the_longest_of_a_plan(tmp_path: Path) -> None:
+    place = tmp_path / "starts.json"
+    for took in (900, *range(60, 80)):
+        phases.keep(start(took=took), place)
+    assert len(phases.kept(place)) == phases.OF_A_PLAN and phases.longest(phases.kept(place)) == {"s": 900}
+    for number in range(2 * phases.IN_ALL):
+        phases.keep(start(f"plan-{number}"), place)
+    assert len(phases.kept(place)) == phases.IN_ALL
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".part"] == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '[{"unit": "x"}]', "{}"])
+def test_a_broken_file_of_starts_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "starts.json").write_text(text)
+    assert phases.kept(tmp_path / "starts.json") == []
+
+
+def test_an_entry_that_somebody_has_broken_is_left_out(tmp_path: Path) -> None:
+    bad = [{**start(), "phases": {"weights": "x"}}, {**start(), "phases": None}, start(took=7)]
+    (tmp_path / "starts.json").write_text(json.dumps(bad))
+    assert phases.longest(phases.kept(tmp_path / "starts.json")) == {"s": 7}
+
+
+def test_a_start_that_never_served_says_nothing_of_how_long_one_takes() -> None:
+    assert phases.longest([start(took=5, ended="weights"), start(took=70)]) == {"s": 70}
+
+
+def test_what_is_left_is_told_by_the_last_start_of_the_same_plan() -> None:
+    last = start(phases={"container": 2, "imports": 18, "weights": 180, "warm-up": 40, "server": 10})
+    now = phases.read(GPU[:4], MARKS, 0, 80)
+    assert phases.left(now, [last]) == 120 + 40 + 10
+    assert phases.left(now, []) is None
+    text = node_starts.sentence(now, [last], 0, 80)
+    assert text == (
+        "starts since 1 min 20 s: the weights are loaded, since 1 min 0 s; "
+        "about 2 min 50 s left, as the last start took 4 min 10 s"
+    )
+    assert "is not known" in node_starts.sentence(now, [], 0, 80)
+    late = phases.read(GPU, MARKS, 0, 1000)
+    assert node_starts.sentence(late, [last], 0, 1000).endswith("; the last took 4 min 10 s")
+
+
+def test_status_tells_a_start_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine/starts.json").write_text(json.dumps({"marks": MARKS}))
+    begun = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "i", "when": time.time() - 30}
+    (tmp_path / "engine.start.json").write_text(json.dumps(begun))
+    monkeypatch.setattr(node_starts, "RUN", tmp_path)
+    monkeypatch.setattr(node_starts, "folder_of", lambda unit: f"{tmp_path}/{unit.removeprefix('tandem-')}")
+    monkeypatch.setattr(phases, "journal", lambda _invocation: [(time.time() - 10, "Starting to load model x")])
+    monkeypatch.setattr(phases, "kept", lambda: [start()])
+    assert node_starts.main()["under_way"]["tandem-engine"].startswith(
+        "starts since 30 s: the weights are loaded, since"
+    )
+    assert node_starts.main(["tandem-engine-other"]) == {"starts": [], "under_way": {}}
+    (tmp_path / "engine.start.json").write_text("{")
+    assert node_starts.under_way("tandem-engine") == ""
+
+
+SPEC: Any = {"unit": "tandem-engine", "spec": "s", "recipe": "r", "url": "", "marks": MARKS, "faults": {}}
+
+
+def shipped() -> Any:
+    """files/engine/starts.py, with phases.py beside it as on a node."""
+    return part("engine", "starts")
+
+
+def seen(*lines: str, loader: str = "fastsafetensors") -> tuple[Phases, list[tuple[float, str]]]:
+    of = [(1.0, GPU[0][1]), (2.0, f"{starts.LOADS_BY} {loader} 0.1.15, which the image has"), (9.0, GPU[2][1])]
+    of += [(10.0 + at, line) for at, line in enumerate(lines)]
+    return phases.read(of, MARKS, 0, 60), of
+
+
+FAULTS = {"fastsafetensors": "fastsafetensors"}
+
+
+def test_a_start_that_ends_in_its_load_is_held_against_the_loader_that_was_chosen() -> None:
+    program = shipped()
+    found, lines = seen("ImportError: cannot import name 'ParallelLoader'")
+    assert found["now"] == "weights" and program.blamed(found, lines, FAULTS) == "fastsafetensors"
+    # Nobody has chosen one: nothing is held against the engine's own way.
+    found, lines = seen("RuntimeError: x", loader="")
+    assert program.blamed({**found, "loader": ""}, lines, FAULTS) == ""
+
+
+def test_one_that_ends_later_is_not_unless_the_loader_s_own_words_are_in_the_error() -> None:
+    program = shipped()
+    found, lines = seen(
+        GPU[5][1], "non-default args: {'load_format': 'fastsafetensors'}", "torch.OutOfMemoryError: CUDA"
+    )
+    assert found["now"] == "warm-up" and program.blamed(found, lines, FAULTS) == ""
+    found, lines = seen(GPU[5][1], '  File "/opt/x/fastsafetensors/loader.py", line 3, in get', "RuntimeError: gone")
+    assert program.blamed(found, lines, FAULTS) == "fastsafetensors"
+
+
+def test_what_was_read_from_disk_is_counted_in_the_load_of_weights_alone() -> None:
+    found, _ = seen(GPU[5][1])
+    counted = [(0.0, 100), (8.9, 1000), (10.1, 5096), (60.0, 9000)]
+    assert shipped().read_mib(found, counted) == 4096
+    assert shipped().read_mib(found, []) == 0
+    assert shipped().paged_in_mib() > 0
+
+
+def answering() -> ThreadingHTTPServer:
+    """An engine that has loaded."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+#: `starts.py` as it lies on a node, with its places in a folder of a test's and a journal that tells what a file has.
+RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import phases, starts
+home = Path(sys.argv[2])
+starts.RUN, phases.KEPT, starts.LOOK_S = home / "run", home / "starts.json", 0.05
+phases.keep.__defaults__ = phases.kept.__defaults__ = (phases.KEPT,)
+phases.journal = lambda invocation: phases.lines_of((home / invocation).read_text().splitlines())
+starts.is_asked = lambda unit: (home / "asked").exists()
+sys.exit(starts.main(sys.argv[3:]))
+"""
+
+
+def told(home: Path, **changes: Any) -> None:
+    """What lies beside the engine."""
+    code = home / "engine"
+    code.mkdir(exist_ok=True)
+    (home / "run").mkdir(exist_ok=True)
+    for name in ("starts.py", "memory.py"):
+        (code / name).write_text((FILES / "engine" / name).read_text())
+    (code / "phases.py").write_text(Path(phases.__file__).read_text())
+    (code / "starts.json").write_text(json.dumps({**SPEC, **changes}))
+
+
+def on_node(home: Path, *argv: str) -> subprocess.Popen[str]:
+    code = home / "engine"
+    env = {**os.environ, "INVOCATION_ID": "journal", "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = (sys.executable, "-c", RUN, str(code), str(home), *argv)
+    return subprocess.Popen(argv, env=env, text=True, stdout=subprocess.PIPE)
+
+
+def log(home: Path, *lines: str) -> None:
+    now = time.time()
+    said = [json.dumps({"__REALTIME_TIMESTAMP": str(round(now * 1e6)), "MESSAGE": line}) for line in lines]
+    (home / "journal").write_text("\n".join(said))
+
+
+def test_the_program_on_the_node_keeps_a_start_that_came_to_serve(tmp_path: Path) -> None:
+    server = answering()
+    told(tmp_path, url=f"http://127.0.0.1:{server.server_port}/")
+    log(tmp_path, "tandem: waiting for 1 more ranks")
+    running, deadline = on_node(tmp_path, "beside"), time.monotonic() + 30
+    while not (tmp_path / "run/engine.start.json").exists():
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    # Whoever answers there is not of this start: its ranks have not met.
+    assert running.poll() is None and not (tmp_path / "starts.json").exists()
+    log(tmp_path, "tandem: waiting for 1 more ranks", "tandem: the container runs")
+    assert running.wait(30) == 0
+    (kept,) = phases.kept(tmp_path / "starts.json")
+    assert (kept["spec"], kept["ended"]) == ("s", "") and not (tmp_path / "run/engine.start.json").exists()
+    server.shutdown()
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["ended by itself", "asked to stop"])
+def test_a_start_that_ends_before_it_serves_is_kept_unless_it_was_asked_to(tmp_path: Path, asked: bool) -> None:
+    told(tmp_path, faults=FAULTS)
+    (tmp_path / "run/engine.start.json").write_text(
+        json.dumps({"unit": "tandem-engine", "spec": "s", "recipe": "r", "invocation": "journal", "when": time.time()})
+    )
+    if asked:
+        (tmp_path / "asked").touch()
+    log(tmp_path, GPU[0][1], f"{starts.LOADS_BY} fastsafetensors 0.1", GPU[2][1], "ImportError: no parallel_loader")
+    assert on_node(tmp_path, "ended").wait(30) == 0
+    ends = [(each["ended"], each["blamed"], each["why"]) for each in phases.kept(tmp_path / "starts.json")]
+    assert ends == ([] if asked else [("weights", "fastsafetensors", "ImportError: no parallel_loader")])
+    assert not (tmp_path / "run/engine.start.json").exists()
+    # The next start of the same plan is told so; that of another one is not.
+    said = on_node(tmp_path, "failed").communicate(timeout=30)[0]
+    assert said.endswith("ImportError: no parallel_loader") is not asked
+    told(tmp_path, spec="other")
+    assert on_node(tmp_path, "failed").communicate(timeout=30)[0] == ""
