@@ -1,4 +1,4 @@
-"""`tandem fit WHAT`: whether a model fits, by what the Hub says of it, before a byte of it is fetched. No node is asked."""
+"""`tandem fit WHAT`: whether a model fits, by what the Hub says of it, before it is fetched. No node is asked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from operations.verbs.recipe_table import shipped
 CONTEXT = 32_768
 
 
-def main(what: str, context: int = 0, users: int = 1, nodes: int = 4, kv: str = "", write: str = "", as_json: bool = False) -> int:
+def main(
+    what: str, context: int = 0, users: int = 1, nodes: int = 4, kv: str = "", write: str = "", as_json: bool = False
+) -> int:
     """0: there is room on so many nodes; 1: nowhere. Raises Refusal where it can't be said.
 
     `context`: tokens of each user, question and answer together; 0: the recipe's, else CONTEXT, and never more than the
@@ -47,7 +49,7 @@ def main(what: str, context: int = 0, users: int = 1, nodes: int = 4, kv: str = 
     model, asked = model_of(of, kv), Asked(_context(of, context), users)
     contexts = [each for each in CONTEXTS if each <= (of.shape.context or each)]
     found = rooms(model, nodes, [*contexts, asked.context])
-    change = list(changes(model, asked, nodes, of.parameters))
+    change = list(changes(model, asked, nodes, of.weights))
     # Where the KV cache can't be counted nobody knows that there is room.
     fits = any(each.holds(asked) for each in found)
     if as_json:
@@ -63,7 +65,9 @@ def main(what: str, context: int = 0, users: int = 1, nodes: int = 4, kv: str = 
 
 def _hub() -> Hub:
     """The owner's: as group_data here says it, else the Hub's client's own settings (HF_ENDPOINT, HF_TOKEN)."""
-    knobs = read_knobs({name: value for name, value in group_data().items() if name in ("hub_endpoint", "hub_token_file")})
+    knobs = read_knobs(
+        {name: value for name, value in group_data().items() if name in ("hub_endpoint", "hub_token_file")}
+    )
     is_default = knobs.hub_endpoint == type(knobs).model_fields["hub_endpoint"].default
     return Hub("" if is_default else knobs.hub_endpoint, knobs.hub_token_file)
 
@@ -78,8 +82,9 @@ def _context(of: Subject, asked: int) -> int:
 
 
 def model_of(of: Subject, kv: str = "") -> Model:
-    """What is to be served, as a recipe says it; without one with the most that an engine may take. Raises Refusal for a
-    type of KV cache whose bytes nobody knows.
+    """What is to be served, as a recipe says it; without one with the most that an engine may take.
+
+    Raises Refusal for a type of KV cache whose bytes nobody knows.
     """
     recipe = of.recipe
     said = ENGINES[recipe.engine].memory(recipe) if recipe else None
@@ -112,7 +117,7 @@ def document(
         "gated": of.gated,
         "weights_gib": round(of.weights_gib, 2),
         "disk_gib": round(of.disk_gib, 2),
-        "parameters": round(of.parameters),
+        "parameters": round(of.weights.total) if of.weights else None,
         "kv": {
             "type": model.cache_type,
             "bytes_per_token": of.shape.token(model.cache_type) if known else None,
@@ -137,7 +142,9 @@ def _show(of: Subject, model: Model, asked: Asked, found: Sequence[Room], change
     for each in found:
         counts = [f"{each.users[context]}" if context in each.users else "-" for context in contexts]
         left = f"{each.cache_gib:.1f}" if each.cache_gib > 0 else "-"
-        table.add_row(str(each.place), *counts, _tokens(each.longest) if each.longest else "-", f"{each.weights_gib:.1f}", left)
+        table.add_row(
+            str(each.place), *counts, _tokens(each.longest) if each.longest else "-", f"{each.weights_gib:.1f}", left
+        )
     console.print(table)
     console.print("Weights and room for the KV cache: GiB of each node.", soft_wrap=True)
     problems: dict[str, list[str]] = {}
@@ -157,8 +164,8 @@ def _head(of: Subject, model: Model) -> Iterator[str]:
     token = "; the Hub wants a token for it" if of.gated else ""
     yield f"  weights   {of.weights_gib:.1f} GiB in {files}, {of.disk_gib * GB:.0f} GB to fetch{token}"
     yield f"  KV cache  {_cache(shape, model.cache_type)}"
-    engine = f"{model.share:g} of {min(SPARK_GIB):g} GiB is an engine's on each node, {BESIDE_GIB:g} of it beside weights and KV"
-    yield f"  memory    {engine}"
+    engine = f"{model.share:g} of {min(SPARK_GIB):g} GiB is an engine's on each node"
+    yield f"  memory    {engine}, {BESIDE_GIB:g} of it beside weights and KV"
     yield from (f"  note      {each}" for each in of.notes)
 
 
@@ -179,7 +186,8 @@ def _tokens(count: int) -> str:
 def _verdict(of: Subject, asked: Asked, found: Sequence[Room], change: Sequence[str]) -> Iterator[str]:
     wish = f"{asked.users} user{'s' if asked.users > 1 else ''} at {asked.context:,} tokens"
     if of.shape.unknown:
-        yield f"{wish}: not known, as its KV cache is not; the weights fit {_where(each for each in found if not each.problem)}"
+        where = _where(each for each in found if not each.problem)
+        yield f"{wish}: not known, as its KV cache is not; the weights fit {where}"
     elif any(each.holds(asked) for each in found):
         yield f"{wish}: room in {_where(each for each in found if each.holds(asked))}"
     else:

@@ -1,4 +1,4 @@
-"""What `tandem fit` is asked about: a repository on the Hub, a GGUF file, or a recipe, with what its configuration tells."""
+"""What `tandem fit` is asked about: a repository on the Hub, a GGUF file, or a recipe, and what it is made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from operations.plan.fit import config, gguf, weights
+from operations.plan.fit import config, gguf
 from operations.plan.fit.shape import GIB, Shape
+from operations.plan.fit.weights import Weights, count
 from operations.plan.formats import find, load_file
 from operations.plan.recipe import REPOSITORY, Recipe
 from operations.plan.recipe import Model as OnHub
@@ -25,8 +26,8 @@ _ONLINE = ("fp8", "fp8_per_tensor", "fp8_per_block")
 
 @dataclass(frozen=True)
 class Subject:
-    """`files`: of weights; `weights_gib`: of all that is loaded; `disk_gib`: of all that is fetched; `parameters`: how
-    many weights, by the configuration; 0: it does not say. `recipe`: where one was asked about. `notes`: what an owner
+    """`files`: of weights; `weights_gib`: of all that is loaded; `disk_gib`: of all that is fetched; `weights`: as the
+    configuration makes them; None: it does not say enough. `recipe`: where one was asked about. `notes`: what an owner
     should know. `gguf`: it is a GGUF build.
     """
 
@@ -38,7 +39,7 @@ class Subject:
     weights_gib: float
     disk_gib: float
     gated: bool = False
-    parameters: float = 0.0
+    weights: Weights | None = None
     recipe: Recipe | None = None
     notes: tuple[str, ...] = ()
     gguf: bool = False
@@ -79,7 +80,7 @@ def _gguf(of: Repository, build: str, hub: Hub) -> Subject:
         problem = f"{of.repo} has no weights of a known format (safetensors, PyTorch, GGUF)"
         raise Refusal(Finding("fit", problem, "name a repository with one, e.g. its quantised build"))
     names = gguf.chosen(of.files, build, of.repo)
-    gib = sum(of.files[name] for name in names) / GIB
+    gib = _gib(of, names)
     shape = gguf.shape(hub.header(of, names[0]))
     title = f"{of.repo}, {names[0]}"
     return Subject(title, of.repo, of.revision, shape, len(names), gib, gib, of.gated, gguf=True)
@@ -89,9 +90,17 @@ def _model(of: Repository, hub: Hub, ignored: Sequence[str] = ()) -> Subject:
     said = configuration(of, hub)
     files = {name: size for name, size in of.files.items() if not any(fnmatch(name, each) for each in ignored)}
     names = _weights(of, files, hub)
-    gib, whole = sum(files[name] for name in names) / GIB, sum(files.values()) / GIB
+    gib, whole = _gib(of, names), sum(files.values()) / GIB
     shape = config.shape(said)
-    return Subject(of.repo, of.repo, of.revision, shape, len(names), gib, whole, of.gated, _parameters(said))
+    return Subject(of.repo, of.repo, of.revision, shape, len(names), gib, whole, of.gated, _counted(said))
+
+
+def _gib(of: Repository, names: Sequence[str]) -> float:
+    """GiB of these files. Raises Refusal where their sizes are not told."""
+    if unsaid := [name for name in names if not of.files[name]]:
+        remedy = "ask the Hub itself: hub_endpoint is a mirror's, or HF_ENDPOINT"
+        raise Refusal(Finding("fit", f"no size of {unsaid[0]} of {of.repo} is told", remedy))
+    return sum(of.files[name] for name in names) / GIB
 
 
 def configuration(of: Repository, hub: Hub) -> Json:
@@ -121,11 +130,11 @@ def _weights(of: Repository, files: Mapping[str, int], hub: Hub) -> list[str]:
     raise Refusal(Finding("fit", f"{of.repo} has no weights at its top", "name a model's repository, and no adapter's"))
 
 
-def _parameters(said: Json) -> float:
+def _counted(said: Json) -> Weights | None:
     try:
-        return weights.count(said).total
+        return count(said)
     except KeyError:
-        return 0.0
+        return None
 
 
 def _recipe(recipe: Recipe, hub: Hub) -> Subject:
@@ -145,7 +154,7 @@ def _recipe(recipe: Recipe, hub: Hub) -> Subject:
         notes.append(f"it names no revision: this is of {first.revision[:12]}")
     disk = first.disk_gib + sum(each.disk_gib for each in others)
     own = (recipe.name, first.repo, first.revision, first.shape, first.files, loaded, disk, first.gated)
-    return Subject(*own, first.parameters, recipe, tuple(notes))
+    return Subject(*own, first.weights, recipe, tuple(notes))
 
 
 def _loaded(of: OnHub, hub: Hub) -> Subject:

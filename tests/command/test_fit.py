@@ -1,4 +1,4 @@
-"""`tandem fit` against a small Hub that has real models' configurations, and files that are as long and have nothing."""
+"""`tandem fit` against a small Hub, whose weights are files as long as real ones that have nothing in them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,30 @@ DENSE: dict[str, Any] = {
 SHARDS = {f"model-0000{number}-of-00002.safetensors": 30.5 for number in (1, 2)}
 INDEX = {"weight_map": {f"layer.{name}": name for name in SHARDS}}
 
+#: What the small Hub was asked for: path, and range.
+ASKED: list[tuple[str, str]] = []
+
+
+class Listening(SmallHub):
+    """Says what it was asked for; `no_ranges`: as a mirror that always sends all of a file."""
+
+    no_ranges = False
+
+    def do_GET(self) -> None:  # noqa: N802 (as its base)
+        """Remembers, and answers."""
+        ASKED.append((self.path, self.headers.get("Range", "")))
+        if self.no_ranges:
+            del self.headers["Range"]
+        super().do_GET()
+
+
+class Server(ThreadingHTTPServer):
+    """Silent where somebody has read enough and goes."""
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
 Put = Callable[..., None]
 Say = Callable[..., tuple[int, str, str]]
 
@@ -75,7 +99,8 @@ def say(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
 
     def fit(*words: str, token: str = "", knobs: str = "") -> tuple[int, str, str]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SmallHub, tmp_path / "hub", token))
+        server = Server(("127.0.0.1", 0), partial(Listening, tmp_path / "hub", token))
+        ASKED.clear()
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         (tmp_path / "group_data").mkdir(exist_ok=True)
@@ -120,8 +145,8 @@ def test_what_has_no_room_is_told_with_what_would_have_to_change(put: Put, say: 
         "  a lower context: 23,552 tokens for 5 (solo)",
         "  more nodes: a cluster of 2",
         "  a KV cache in FP8 (kv-cache-dtype: fp8): solo",
-        "  a smaller build: 40 GiB of weights at most, this one has 61; 10.6 bits a weight, and one of 4 bits (NVFP4,"
-        " AWQ) has about 22",
+        "  a smaller build: 40 GiB of weights at most, this one has 61; that is 10.6 bits a weight, and one of 4 bits"
+        " (NVFP4, AWQ) has about 19 GiB",
     ]
     code, out, _ = say("Qwen/Qwen3-32B", "--nodes", "1", "--users", "5", "--context", "40960", "--kv", "fp8")
     assert code == 0 and "room in solo" in out
@@ -155,7 +180,9 @@ def test_a_recipe_is_written_that_loads_with_its_questions(put: Put, say: Say, t
     assert recipe.topologies == ("solo", "cluster", "replicas")
     assert recipe.flag("max-model-len") == "32768" and recipe.flag("max-num-seqs") == "3"
     for topology in recipe.topologies:
-        knobs = read_knobs({**group_data(), "hub_endpoint": "https://huggingface.co", "topology": topology, "executor": "mp"})
+        knobs = read_knobs(
+            {**group_data(), "hub_endpoint": "https://huggingface.co", "topology": topology, "executor": "mp"}
+        )
         assert [each for each in lint(recipe, knobs) if each.error] == []
     questions = [line for line in text.splitlines() if "# QUESTION:" in line]
     for about in ("serve Qwen3ForCausalLM?", "how long", "tool calls", "code of its own", "multi-token", "kernels"):
@@ -170,8 +197,10 @@ def test_a_recipe_of_tandem_s_is_fitted_by_its_own_words(put: Put, say: Say, tmp
     put("Qwen/Qwen3-32B", {"config.json": DENSE, "model.safetensors.index.json": INDEX, **SHARDS, "original.txt": 1})
     text = (
         f"name: mine\ndescription: x\nsource: x\nengine: vllm\nengine_version: 0.31.0\nimage: x@sha256:{'0' * 64}\n"
-        f"model: {{repo: Qwen/Qwen3-32B, revision: {COMMIT}, weights_gib: 40, ignore: ['original.*']}}\nserved_name: x\n"
-        "topologies: [solo]\nload_minutes: 5\nflags: {gpu-memory-utilization: SHARE, max-model-len: 16384, kv-cache-dtype: fp8}\n"
+        f"model: {{repo: Qwen/Qwen3-32B, revision: {COMMIT}, weights_gib: 40, ignore: ['original.*']}}\n"
+        "served_name: x\n"
+        "topologies: [solo]\nload_minutes: 5\n"
+        "flags: {gpu-memory-utilization: SHARE, max-model-len: 16384, kv-cache-dtype: fp8}\n"
     )
     (tmp_path / "mine.yaml").write_text(text.replace("SHARE", "0.7"))
     code, out, _ = say("mine.yaml", "--nodes", "1")
@@ -215,7 +244,7 @@ GGUF = {
 }
 
 
-def test_a_gguf_build_is_read_by_its_head(put: Put, say: Say, tmp_path: Path) -> None:
+def test_a_gguf_build_is_read_by_its_head(put: Put, say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = {"general.notes": ["x" * 100] * 20_000, **GGUF}
     files = {"m-Q4_K_M.gguf": header(many), "m-Q8_0-00001-of-00002.gguf": header(GGUF), "m-Q8_0-00002-of-00002.gguf": 5}
     put("org/m-GGUF", {**files, "mmproj-F16.gguf": 1})
@@ -225,6 +254,13 @@ def test_a_gguf_build_is_read_by_its_head(put: Put, say: Say, tmp_path: Path) ->
     assert (code, err) == (0, "")
     assert "org/m-GGUF, m-Q4_K_M.gguf at 0123456789ab: qwen3, 36 layers, context 40960" in out
     assert "147,456 bytes a token in BF16" in out
+    assert [asked for path, asked in ASKED if "resolve" in path] == [
+        "bytes=0-1048575",
+        "bytes=0-2097151",
+        "bytes=0-4194303",
+    ]
+    monkeypatch.setattr(Listening, "no_ranges", True)
+    assert say("org/m-GGUF:q4_k_m", "--nodes", "1") == (code, out, err)
     code, out, _ = say("org/m-GGUF:Q8_0", "--kv", "q8_0", "--json")
     told = json.loads(out)
     assert told["weights_gib"] == 5 and told["kv"]["bytes_per_token"] == 147456 / 2 * 1.0625
@@ -250,21 +286,50 @@ LACKING = {"m-00001-of-00003.gguf": header(GGUF), "m-00003-of-00003.gguf": 1}
     [
         (None, ["org/nobody"], "fit: the Hub has no org/nobody; is it written as on the Hub?"),
         ({"config.json": DENSE}, ["org/m@fff"], "fit: org/m has no revision fff; name a commit"),
-        ({"README.md": b"x"}, ["org/m"], "fit: org/m has no weights of a known format (safetensors, PyTorch, GGUF); name"),
-        ({"config.json": DENSE, "adapter_model.safetensors": 1}, ["org/m"], "fit: org/m has no weights at its top; name"),
+        (
+            {"README.md": b"x"},
+            ["org/m"],
+            "fit: org/m has no weights of a known format (safetensors, PyTorch, GGUF); name",
+        ),
+        (
+            {"config.json": DENSE, "adapter_model.safetensors": 1},
+            ["org/m"],
+            "fit: org/m has no weights at its top; name",
+        ),
         ({"model.safetensors": 1}, ["org/m"], "fit: org/m has no config.json; name the model's own repository"),
         ({"model.safetensors": 1, "config.json": b"{"}, ["org/m"], "fit: config.json of org/m is no JSON; name"),
-        ({"model.safetensors": 1, "config.json": {"architectures": ["SAM"]}}, ["org/m"], "no num_hidden_layers (SAM); name"),
+        (
+            {"model.safetensors": 1, "config.json": {"architectures": ["SAM"]}},
+            ["org/m"],
+            "no num_hidden_layers (SAM); name",
+        ),
         (
             {"config.json": DENSE, "model.safetensors.index.json": INDEX, "model-00001-of-00002.safetensors": 1},
             ["org/m"],
             "fit: org/m lacks 1 of 2 files that its index names: model-00002-of-00002.safetensors; name",
         ),
+        (
+            {"config.json": DENSE, "model.safetensors": 0},
+            ["org/m"],
+            "fit: no size of model.safetensors of org/m is told; ask",
+        ),
         (LACKING, ["org/m"], "fit: m has 3 parts, and lacks number 2; name another build"),
-        ({"m.gguf": b"PK\3\4" + b"0" * 99}, ["org/m"], "fit: it begins with b'PK\\x03\\x04', and a GGUF file with b'GGUF'"),
+        (
+            {"m.gguf": b"PK\3\4" + b"0" * 99},
+            ["org/m"],
+            "fit: it begins with b'PK\\x03\\x04', and a GGUF file with b'GGUF'",
+        ),
         ({"m.gguf": header(GGUF)[:90]}, ["org/m"], "fit: the header of m.gguf of org/m has no end; fetch it anew"),
-        ({"m.gguf": header({"general.architecture": "clip"})}, ["org/m"], "fit: its header says no block_count (clip);"),
-        ({"config.json": DENSE, "model.safetensors": 9}, ["org/m", "--kv", "tiny"], "type `tiny` is not known; --kv with"),
+        (
+            {"m.gguf": header({"general.architecture": "clip"})},
+            ["org/m"],
+            "fit: its header says no block_count (clip);",
+        ),
+        (
+            {"config.json": DENSE, "model.safetensors": 9},
+            ["org/m", "--kv", "tiny"],
+            "type `tiny` is not known; --kv with",
+        ),
         (
             {"config.json": DENSE, "model.safetensors": 9},
             ["org/m", "--context", "50000"],

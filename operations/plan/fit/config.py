@@ -14,12 +14,18 @@ from operations.wire import Json
 TEXT = ("thinker_config", "text_config", "llm_config", "language_config")
 #: Layer by layer: what configurations call them -> what they keep. Empty: nothing.
 _KINDS = {"full_attention": "full", "attention": "full", "*": "full", "sliding_attention": "near"}
-_KINDS |= {"chunked_attention": "chunk", "linear_attention": "linear", "mamba": "mamba", "mamba2": "mamba", "M": "mamba"}
+_KINDS |= {
+    "chunked_attention": "chunk",
+    "linear_attention": "linear",
+    "mamba": "mamba",
+    "mamba2": "mamba",
+    "M": "mamba",
+}
 _KINDS["deepseek_sparse_attention"] = "full"
 _KINDS |= dict.fromkeys(("moe", "mlp", "-", "E"), "")
 #: One layer of so many attends to all, where a family's configuration does not say it.
 _PERIODS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "llama4_text": 4}
-#: Sparse attention (DeepSeek 3.2 and its like) keeps an FP8 latent with its scales and a rope of 16 bits: bytes an entry.
+#: Bytes of an entry of sparse attention (DeepSeek 3.2 and its like): an FP8 latent, its scales, a rope of 16 bits.
 _SPARSE_FP8 = 656
 #: vLLM makes pages of both kinds equally large: with layers for multi-token prediction 1.7 times as much was seen.
 PADDING = "what the engine pads a hybrid's pages by"
@@ -29,8 +35,7 @@ _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "
 def shape(config: Json) -> Shape:
     """What the configuration tells. Raises Refusal where it is no language model's."""
     text = text_of(config)
-    listed = next((text[name] for name in ("layers_block_type", "layer_types") if isinstance(text.get(name), list)), [])
-    layers = number(text, "num_hidden_layers", "n_layer") or len(listed)
+    layers = layers_of(text)
     heads = number(text, "num_attention_heads", "n_head")
     named = config.get("architectures")
     architecture = str(named[0]) if isinstance(named, list) and named else str(text.get("model_type", ""))
@@ -55,7 +60,15 @@ def shape(config: Json) -> Shape:
     )
 
 
+def layers_of(text: Json) -> int:
+    """How many layers; 0: it is not said."""
+    listed = (text.get(name) for name in ("layers_block_type", "layer_types", "hybrid_override_pattern"))
+    said = number(text, "num_hidden_layers", "n_layer")
+    return said or next((len(each) for each in listed if isinstance(each, list | str)), 0)
+
+
 def text_of(config: Json) -> Json:
+    """The language model's part of a configuration, with what is said beside it."""
     found = config
     while inner := next((found[name] for name in TEXT if isinstance(found.get(name), dict)), None):
         found = {**found, **inner}
@@ -78,9 +91,7 @@ def _cache_type(quantised: Json) -> str:
     return "fp8" if bits == 8 or said.startswith("fp8") else "nvfp4" if bits == 4 or said.startswith("nvfp4") else ""
 
 
-def _kept(
-    config: Json, layers: int, heads: int
-) -> tuple[tuple[Cache, ...], tuple[State, ...], str, tuple[str, ...]]:
+def _kept(config: Json, layers: int, heads: int) -> tuple[tuple[Cache, ...], tuple[State, ...], str, tuple[str, ...]]:
     """Caches and states, why they can't be counted, and what is left out of them."""
     if ratios := config.get("compress_ratios"):
         return tuple(_compressed(config, ratios[:layers])), (), "", ()

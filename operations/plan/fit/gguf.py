@@ -1,4 +1,4 @@
-"""A GGUF file's metadata, by the format's specification (github.com/ggml-org/ggml, docs/gguf.md), as a configuration."""
+"""A GGUF file's metadata as a configuration, by the format's specification (ggml-org/ggml, docs/gguf.md)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ class _Reader:
 
 
 def metadata(data: bytes) -> Json:
-    """Names and values at the head of a file, up to its tokenizer's. Raises Short where more has to be read, and Refusal
-    for what is no GGUF file.
+    """Names and values at the head of a file, up to its tokenizer's.
+
+    Raises Short where more has to be read, and Refusal for what is no GGUF file.
     """
     reader = _Reader(data)
     if (magic := reader.take(4)) != MAGIC:
@@ -104,7 +105,6 @@ def _config(family: str, own: Json) -> Json:
     }
     if rank := own.get("attention.kv_lora_rank"):
         config |= {"kv_lora_rank": rank, "qk_rope_head_dim": own.get("rope.dimension_count")}
-        del config["sliding_window"]
     if "ssm.state_size" in own:
         config |= _states(own, layers, kv)
     elif config["sliding_window"]:

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from operations.plan.fit.shape import BYTES, GIB, Shape
+from operations.plan.fit.weights import Weights
 from operations.plan.knobs import Topology
 from operations.plan.lint.room import BESIDE_GIB
 from operations.plan.spark import FLOOR_GIB, IDLE_GIB, MOST_SHARE, SPARK_GIB
-
 
 #: Context lengths that a table has besides the one that was asked for.
 CONTEXTS = (8192, 32768, 131072)
 #: Nodes that are looked at for what would have to change.
 MOST_NODES = 8
-#: Bits of a weight in builds of 4 bits, scales included, with a tenth of all weights left in 16.
-SMALL_BITS = 4.5 * 0.9 + 16 * 0.1
+#: Bits of a weight in builds of 4 bits, scales included; the rest stays in 16.
+SMALL = {"experts": 4.5, "dense": 4.5, "mixers": 4.5}
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ class Place:
     def __str__(self) -> str:
         if self.topology == "solo":
             return "solo"
-        kind = f"pipeline of {self.nodes}" if self.stages > 1 else f"{self.topology} of {self.nodes}"
-        return kind
+        return f"pipeline of {self.nodes}" if self.stages > 1 else f"{self.topology} of {self.nodes}"
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,9 @@ def rooms(model: Model, most: int, contexts: Iterable[int]) -> list[Room]:
     return [room(model, place, asked) for place in places(most)]
 
 
-def changes(model: Model, asked: Asked, most: int, parameters: float = 0.0) -> Iterator[str]:
-    """What would have to change for what was asked, a line each; nothing where it fits on `most` nodes. `parameters`:
-    how many weights the model has; 0: it is not known.
+def changes(model: Model, asked: Asked, most: int, weights: Weights | None = None) -> Iterator[str]:
+    """What would have to change for what was asked, a line each; nothing where it fits on `most` nodes. `weights`:
+    as the configuration makes them; None: it does not say enough.
     """
     found = rooms(model, most, (asked.context,))
     if any(each.holds(asked) for each in found):
@@ -152,7 +151,7 @@ def changes(model: Model, asked: Asked, most: int, parameters: float = 0.0) -> I
         fp8 = replace(model, cache_type="fp8")
         if where := next((each for each in rooms(fp8, most, (asked.context,)) if each.holds(asked)), None):
             yield f"a KV cache in FP8 (kv-cache-dtype: fp8): {where.place}"
-    yield from _build(model, asked, most, parameters)
+    yield from _build(model, asked, most, weights)
 
 
 def _smaller(model: Model, asked: Asked, found: Sequence[Room]) -> Iterator[str]:
@@ -163,7 +162,9 @@ def _smaller(model: Model, asked: Asked, found: Sequence[Room]) -> Iterator[str]
     users, where = max(((each.users[asked.context], each.place) for each in fit), key=lambda each: each[0])
     if users:
         yield f"fewer users: {users} at {asked.context:,} tokens ({where})"
-    tokens, where = max(((_longest_for(model, each.place, asked.users), each.place) for each in fit), key=lambda e: e[0])
+    tokens, where = max(
+        ((_longest_for(model, each.place, asked.users), each.place) for each in fit), key=lambda e: e[0]
+    )
     if tokens:
         yield f"a lower context: {tokens:,} tokens for {asked.users} ({where})"
 
@@ -189,7 +190,7 @@ def _fewest(model: Model, asked: Asked, counts: Iterable[int]) -> Place | None:
     return None
 
 
-def _build(model: Model, asked: Asked, most: int, parameters: float) -> Iterator[str]:
+def _build(model: Model, asked: Asked, most: int, weights: Weights | None) -> Iterator[str]:
     """How small a build would have to be, and whether one of 4 bits is."""
     low, high = 0.0, model.weights_gib
     while high - low > 0.5:
@@ -202,9 +203,7 @@ def _build(model: Model, asked: Asked, most: int, parameters: float) -> Iterator
     if low < 1:
         return
     text = f"a smaller build: {math.floor(low)} GiB of weights at most, this one has {model.weights_gib:.0f}"
-    if not parameters:
-        yield text
-        return
-    four = parameters * SMALL_BITS / 8 / GIB
-    bits = low * GIB * 8 / parameters
-    yield f"{text}; {bits:.1f} bits a weight, and one of 4 bits (NVFP4, AWQ) has about {four:.0f}"
+    if weights:
+        bits, four = low * GIB * 8 / weights.total, weights.gib(SMALL)
+        text += f"; that is {bits:.1f} bits a weight, and one of 4 bits (NVFP4, AWQ) has about {four:.0f} GiB"
+    yield text

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 GIB = 2**30
-#: Bytes of a value in the KV cache. NVFP4: 4 bits and a scale of 8 for each 16; llama.cpp's blocks of 32: a scale of 16.
+#: Bytes of a value in the KV cache, with its part of a scale: NVFP4 has 8 bits for 16 values, llama.cpp 16 for 32.
 BYTES = {"bf16": 2.0, "f16": 2.0, "fp8": 1.0, "int8": 1.0, "nvfp4": 0.5625, "q8_0": 1.0625, "q5_1": 0.75}
 BYTES |= {"f32": 4.0, "q5_0": 0.6875, "q4_1": 0.625, "q4_0": 0.5625}
 _SAME = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "fp16": "f16", "float32": "f32"}

@@ -1,37 +1,38 @@
-"""How many weights a configuration makes: what a build of other bits has, and what a repository's files should sum to."""
+"""How many weights a configuration makes, and what builds of other bits would have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
-from operations.plan.fit.config import TEXT, kinds_of, number, text_of
+from operations.plan.fit.config import TEXT, kinds_of, layers_of, number, text_of
 from operations.plan.fit.shape import GIB
 from operations.wire import Json
 
 
-
-
 @dataclass(frozen=True)
 class Weights:
-    """Numbers of weights: `experts` in routed experts, `tables` in embeddings and the head, `mtp` in layers for
-    multi-token prediction, `others` in the rest. Norms and towers for pictures are not counted: a hundredth at most.
+    """Numbers of weights: in routed `experts`, in other feed-forward layers (`dense`), in attention and what stands in
+    its place (`mixers`), in embeddings and the head (`tables`), in layers for multi-token prediction (`mtp`), and in
+    `towers` for pictures. Norms are not counted.
     """
 
-    experts: float
-    tables: float
-    others: float
-    mtp: float
+    experts: float = 0.0
+    dense: float = 0.0
+    mixers: float = 0.0
+    tables: float = 0.0
+    mtp: float = 0.0
+    towers: float = 0.0
 
     @property
     def total(self) -> float:
         """All of them."""
-        return self.experts + self.tables + self.others + self.mtp
+        return self.experts + self.dense + self.mixers + self.tables + self.mtp + self.towers
 
-    def gib(self, experts: float, others: float, tables: float = 16.0, mtp: float = 16.0) -> float:
-        """GiB of a build, by the bits of a weight of each part, scales included."""
-        bits = self.experts * experts + self.others * others + self.tables * tables + self.mtp * mtp
-        return bits / 8 / GIB
+    def gib(self, bits: Mapping[str, float]) -> float:
+        """GiB of a build: `bits` of a weight by part, scales included; 16 where it does not say."""
+        parts: dict[str, float] = asdict(self)
+        return sum(count * bits.get(part, 16.0) for part, count in parts.items()) / 8 / GIB
 
 
 def count(config: Json) -> Weights:
@@ -40,24 +41,31 @@ def count(config: Json) -> Weights:
     if "block_configs" in text:
         raise KeyError("block_configs")
     hidden, vocabulary = _must(text, "hidden_size"), _must(text, "vocab_size")
-    layers = number(text, "num_hidden_layers") or len(text.get("layers_block_type") or text.get("layer_types") or ())
+    layers = layers_of(text)
     if any(isinstance(config.get(name), dict) and "tie_word_embeddings" in config[name] for name in TEXT):
         tied = bool(text.get("tie_word_embeddings"))
     else:
         tied = bool(config.get("tie_word_embeddings"))
     kinds = kinds_of(text, layers)
     sparse = _sparse(text, kinds)
-    others = sum(_mixer(text, kind, hidden) for kind in kinds)
-    experts = 0.0
-    for kind, is_sparse in zip(kinds, sparse, strict=True):
-        routed, beside = _feed_forward(text, kind, is_sparse, hidden)
-        experts, others = experts + routed, others + beside
+    mixers = sum(_mixer(text, kind, hidden) for kind in kinds)
+    forward = [_feed_forward(text, kind, is_sparse, hidden) for kind, is_sparse in zip(kinds, sparse, strict=True)]
+    experts, dense = (sum(each[part] for each in forward) for part in (0, 1))
     predicts = number(text, "num_nextn_predict_layers", "mtp_num_hidden_layers")
     mtp = 0.0
     if predicts:
-        routed, beside = _feed_forward(text, "", sparse[-1] or any(sparse), hidden)
+        routed, beside = _feed_forward(text, "", any(sparse), hidden)
         mtp = predicts * (_mixer(text, "full", hidden) + routed + beside + 2 * hidden * hidden)
-    return Weights(experts, vocabulary * hidden * (1 if tied else 2), others, mtp)
+    tables = vocabulary * hidden * (1 if tied else 2)
+    return Weights(experts, dense, mixers, tables, mtp, _tower(config.get("vision_config")))
+
+
+def _tower(config: object) -> float:
+    """Weights of a tower for pictures: its layers, where it says them."""
+    if not isinstance(config, dict):
+        return 0.0
+    hidden, layers = number(config, "hidden_size"), number(config, "depth", "num_hidden_layers")
+    return layers * hidden * (4.0 * hidden + 2.0 * number(config, "intermediate_size"))
 
 
 def _must(config: Json, name: str) -> int:
@@ -101,7 +109,9 @@ def _feed_forward(config: Json, kind: str, is_sparse: bool, hidden: int) -> tupl
         return 0.0, float(matrices * hidden * wide)
     own = number(config, "moe_intermediate_size", "expert_intermediate_size") or width
     latent = number(config, "moe_latent_size", "routed_expert_hidden_size")
-    shared = number(config, "moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", "share_expert_dim")
+    shared = number(
+        config, "moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", "share_expert_dim"
+    )
     shared = shared or number(config, "n_shared_experts", "num_shared_experts") * own
     if config.get("enable_moe_block") or config.get("model_type") == "llama4_text":
         shared = width
@@ -141,7 +151,11 @@ def _attention(config: Json, kind: str, hidden: int) -> float:
     if config.get("compress_ratios"):
         out = number(config, "o_lora_rank")
         return float(
-            hidden * low + low * heads * head + hidden * head + heads * head * out + number(config, "o_groups") * out * hidden
+            hidden * low
+            + low * heads * head
+            + hidden * head
+            + heads * head * out
+            + number(config, "o_groups") * out * hidden
         )
     kv = number(config, "num_key_value_heads", "num_attention_groups") or heads
     keys = 2

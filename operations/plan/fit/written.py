@@ -92,8 +92,6 @@ def _flags(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
         yield "# trust-remote-code: true"
     if shape.mtp:
         yield f"{QUESTION} it has layers for multi-token prediction; how many tokens shall they draft?"
-        yield '# speculative-config: {method: mtp, num_speculative_tokens: 2}'
+        yield "# speculative-config: {method: mtp, num_speculative_tokens: 2}"
     if shape.states:
         yield f"{QUESTION} do its states want another type or block? (mamba-ssm-cache-dtype, mamba-block-size)"
-
-
