@@ -65,7 +65,7 @@ def fit(
     write: Annotated[str, typer.Option(metavar="FILE", help="Write a recipe, with questions where none knows.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Whether a model fits, before it is fetched: weights, KV cache, users, for each topology."""
+    """Whether a model fits, before it is fetched, and how many users; writes a recipe."""
     from operations.verbs import fit as fitting
 
     return fitting.main(what, context, users, nodes, kv, write, as_json)

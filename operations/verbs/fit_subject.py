@@ -76,7 +76,11 @@ def _file(path: Path) -> Subject:
 
 
 def _gguf(of: Repository, build: str, hub: Hub) -> Subject:
-    if not any(name.endswith(".gguf") for name in of.files):
+    has_some = any(name.endswith(".gguf") for name in of.files)
+    if build and not has_some:
+        problem = f"{of.repo} has no GGUF files, and so no build `{build}`"
+        raise Refusal(Finding("fit", problem, f"write {of.repo} alone"))
+    if not has_some:
         problem = f"{of.repo} has no weights of a known format (safetensors, PyTorch, GGUF)"
         raise Refusal(Finding("fit", problem, "name a repository with one, e.g. its quantised build"))
     names = gguf.chosen(of.files, build, of.repo)
@@ -110,14 +114,19 @@ def configuration(of: Repository, hub: Hub) -> Json:
         raise Refusal(Finding("fit", f"{of.repo} has no config.json", remedy))
     said = hub.json(of, "config.json")
     if not said.get("quantization_config") and "hf_quant_config.json" in of.files:
-        said["quantization_config"] = hub.json(of, "hf_quant_config.json").get("quantization") or {}
+        said["quantization_config"] = hub.json(of, "hf_quant_config.json").get("quantization")
     return said
 
 
 def _weights(of: Repository, files: Mapping[str, int], hub: Hub) -> list[str]:
     """The files that an engine loads: those that the index names, else what lies at the top."""
     if INDEX in files:
-        names = sorted({str(each) for each in (hub.json(of, INDEX).get("weight_map") or {}).values()})
+        told = hub.json(of, INDEX).get("weight_map")
+        names = sorted({str(each) for each in told.values()}) if isinstance(told, dict) else []
+        if not names:
+            raise Refusal(
+                Finding("fit", f"{INDEX} of {of.repo} names no files", "name another revision: ORG/NAME@COMMIT")
+            )
         if lacking := [name for name in names if name not in files]:
             some = ", ".join(lacking[:3])
             problem = f"{of.repo} lacks {len(lacking)} of {len(names)} files that its index names: {some}"

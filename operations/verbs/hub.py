@@ -20,6 +20,8 @@ MOST = 64 * 2**20
 HEADER = 2**20
 #: Seconds for an answer.
 PATIENCE_S = 30
+#: What its client raises: its own and the connection's, one that is told to stay offline, what is no answer of a Hub's.
+_FAULTS = (errors.HTTPError, OSError, ValueError)
 TOKEN = "accept its terms on the Hub, and log in here: `hf auth login`, or HF_TOKEN"
 
 
@@ -47,7 +49,7 @@ class Hub:
         api = HfApi(endpoint=self.endpoint or None, token=self._token())
         try:
             said = api.model_info(repo, revision=revision or "main", files_metadata=True, timeout=PATIENCE_S)
-        except errors.HTTPError as error:
+        except _FAULTS as error:
             raise self._refused(repo, revision, error) from None
         files = {each.rfilename: each.size or 0 for each in said.siblings or ()}
         return Repository(repo, str(said.sha or revision), files, bool(said.gated))
@@ -84,7 +86,7 @@ class Hub:
                     found += chunk
                     if len(found) >= count:
                         break
-        except errors.HTTPError as error:
+        except _FAULTS as error:
             raise self._refused(of.repo, of.revision, error) from None
         return found[:count]
 
@@ -113,7 +115,13 @@ class Hub:
             if status in (401, 403):
                 return Refusal(Finding("fit", f"the Hub answered {status} for {repo}", TOKEN))
             return Refusal(Finding("fit", f"the Hub answered {status} for {repo}", "try again later"))
+        if isinstance(error, errors.HFValidationError):
+            return Refusal(Finding("fit", f"`{repo}` is no name of a repository", "write ORG/NAME as the Hub has it"))
         where = self.endpoint or HfApi().endpoint
+        if isinstance(error, ValueError):
+            # Not repeated: it may quote the token.
+            problem = f"what {where} answers is no Hub's ({type(error).__name__})"
+            return Refusal(Finding("fit", problem, "is a network's login page in the way, or the token none?"))
         problem = f"{where} can't be reached: {error or type(error).__name__}"
         return Refusal(Finding("fit", problem, "is the network there? The knob hub_endpoint names a mirror"))
 

@@ -313,6 +313,17 @@ LACKING = {"m-00001-of-00003.gguf": header(GGUF), "m-00003-of-00003.gguf": 1}
             ["org/m"],
             "fit: no size of model.safetensors of org/m is told; ask",
         ),
+        (
+            {"config.json": DENSE, "model.safetensors.index.json": {"weight_map": []}},
+            ["org/m:x"],
+            "fit: org/m has no GGUF files, and so no build `x`; write org/m alone",
+        ),
+        (
+            {"config.json": DENSE, "model.safetensors.index.json": {"weight_map": []}, "a.safetensors": 1},
+            ["org/m"],
+            "fit: model.safetensors.index.json of org/m names no files; name another revision",
+        ),
+        (None, ["a--b/c"], "fit: `a--b/c` is no name of a repository; write ORG/NAME"),
         (LACKING, ["org/m"], "fit: m has 3 parts, and lacks number 2; name another build"),
         (
             {"m.gguf": b"PK\3\4" + b"0" * 99},
@@ -377,6 +388,24 @@ def test_without_a_network_it_is_one_line(say: Say, tmp_path: Path) -> None:
     code, out, err = say("org/m", knobs='hub_endpoint = "http://127.0.0.1:9"\n')
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "fit: http://127.0.0.1:9 can't be reached:" in err and "The knob hub_endpoint names a mirror" in err
+
+
+def test_what_is_no_hub_is_one_line(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login page of a hotel's, and a token that is none, which is not shown."""
+    (tmp_path / "hub").mkdir()
+
+    def page(self: SmallHub) -> None:
+        self._answer(200, b"<html>log in</html>", {"Content-Type": "text/html"})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Listening, "do_GET", page)
+        code, out, err = say("org/m")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "answers is no Hub's (" in err and "is a network's login page in the way" in err
+    monkeypatch.setenv("HF_TOKEN", "gehe\u00efm\u4e2d")
+    code, out, err = say("org/m")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "gehe" not in err
 
 
 def test_layers_that_nobody_knows_are_not_guessed(put: Put, say: Say) -> None:

@@ -29,6 +29,7 @@ _PERIODS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "llama4_text": 4}
 _SPARSE_FP8 = 656
 #: vLLM makes pages of both kinds equally large: with layers for multi-token prediction 1.7 times as much was seen.
 PADDING = "what the engine pads a hybrid's pages by"
+_QUANTISED = "quantization_config"
 _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
 
 
@@ -43,7 +44,10 @@ def shape(config: Json) -> Shape:
         problem = f"config.json says no num_hidden_layers ({architecture or 'no architecture'})"
         raise Refusal(Finding("fit", problem, "name a language model's repository, or a GGUF file of it"))
     caches, states, unknown, uncounted = _kept(text, layers, heads)
-    quantised = config.get("quantization_config") or text.get("quantization_config") or {}
+    # Where nothing is kept something was not understood.
+    if not unknown and (not (caches or states) or any(each.entry("bf16") <= 0 for each in caches)):
+        caches, states, unknown = (), (), "config.json does not say how much its layers keep"
+    quantised = next((each for each in (config.get(_QUANTISED), text.get(_QUANTISED)) if isinstance(each, dict)), {})
     return Shape(
         architecture,
         layers,
@@ -93,17 +97,23 @@ def _cache_type(quantised: Json) -> str:
 
 def _kept(config: Json, layers: int, heads: int) -> tuple[tuple[Cache, ...], tuple[State, ...], str, tuple[str, ...]]:
     """Caches and states, why they can't be counted, and what is left out of them."""
-    if ratios := config.get("compress_ratios"):
+    ratios = config.get("compress_ratios")
+    if isinstance(ratios, list) and ratios:
+        if not all(isinstance(each, int) and each >= 0 for each in ratios):
+            return (), (), "compress_ratios of config.json are no numbers", ()
         return tuple(_compressed(config, ratios[:layers])), (), "", ()
     uncounted = ("the index of its sparse attention",) if config.get("sparse_attention_config") else ()
-    if blocks := config.get("block_configs"):
+    blocks = config.get("block_configs")
+    if isinstance(blocks, list) and blocks and all(isinstance(each, dict) for each in blocks):
         return tuple(_blocks(config, blocks, heads)), (), "", uncounted
     kinds = kinds_of(config, layers)
     if strange := sorted({each for each in kinds if each not in ("full", "near", "chunk", "linear", "mamba", "")}):
         return (), (), f"it has layers of a kind that is not known: {', '.join(strange)}", ()
+    if len(kinds) < layers:
+        return (), (), f"config.json says of {len(kinds)} of its {layers} layers alone what they are", ()
     # The last ones take the keys and values of an earlier layer.
     if shared := number(config, "num_kv_shared_layers"):
-        kinds = kinds[: layers - shared]
+        kinds = kinds[: max(layers - shared, 0)]
     count = Counter(kinds)
     caches = list(_attention(config, count, heads))
     if not heads and any(count[each] for each in ("full", "near", "chunk")):
@@ -122,7 +132,11 @@ def _kept(config: Json, layers: int, heads: int) -> tuple[tuple[Cache, ...], tup
 def kinds_of(config: Json, layers: int) -> list[str]:
     """What each layer keeps."""
     pattern = config.get("hybrid_override_pattern")
-    named: Any = config.get("layers_block_type") or config.get("layer_types") or (list(pattern) if pattern else None)
+    named: Any = (
+        config.get("layers_block_type")
+        or config.get("layer_types")
+        or (list(pattern) if isinstance(pattern, str) else None)
+    )
     if isinstance(named, list):
         return [_KINDS.get(str(each), str(each)) for each in named[:layers]]
     if isinstance(near := config.get("hybrid_layer_pattern"), list):
@@ -188,10 +202,15 @@ def _compressed(config: Json, ratios: Sequence[int]) -> Iterator[Cache]:
         yield Cache(layers, 0, head, every=ratio, index=index + 4 * index / 128 if fine else 0.0)
 
 
+def _within(config: Json, name: str) -> Json:
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _blocks(config: Json, blocks: Sequence[Json], heads: int) -> Iterator[Cache]:
     """Nemotron-NAS: each layer has a number of heads of its own, or no attention."""
     head = number(config, "head_dim") or number(config, "hidden_size") // max(heads, 1)
-    grouped = Counter(number(block.get("attention") or {}, "n_heads_in_group") for block in blocks)
+    grouped = Counter(number(_within(block, "attention"), "n_heads_in_group") for block in blocks)
     for group, layers in grouped.items():
         if group:
             yield Cache(layers, heads // group, 2 * head)

@@ -48,7 +48,14 @@ class _Reader:
             return self.text()
         if kind == _ARRAY:
             inner, count = self.number("<I"), self.number("<Q")
-            return [self.value(inner) for _ in range(count)]
+            if inner in _NUMBERS:
+                # At once: a count that lies is seen before anything is made of it.
+                form = _NUMBERS[inner]
+                data = self.take(count * struct.calcsize(form))
+                return [each for (each,) in struct.iter_unpack(form, data)]
+            if inner == _TEXT:
+                return [self.text() for _ in range(count)]
+            raise Refusal(Finding("fit", "its header has lists of lists", "name a GGUF file of a language model"))
         if kind not in _NUMBERS:
             raise Refusal(Finding("fit", f"its header has a value of the unknown kind {kind}", "name a GGUF file"))
         return self.number(_NUMBERS[kind])

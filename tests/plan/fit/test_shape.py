@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings, strategies
 
 from operations.plan.fit import gguf
 from operations.plan.fit.config import PADDING, shape
@@ -112,6 +114,9 @@ def test_compressed_entries_and_layers_without_attention() -> None:
         ({"attn_type_list": [0, 1] * 16}, "layers of a kind that is not known: lightning attention"),
         ({"layer_types": ["mamba"] * 32}, "does not say how large the state of its mamba layers is"),
         ({"full_attention_interval": 4}, "does not say how large the state of its linear layers is"),
+        ({"layer_types": ["full_attention"] * 9}, "says of 9 of its 32 layers alone what they are"),
+        ({"layer_types": ["mlp"] * 32}, "does not say how much its layers keep"),
+        ({"head_dim": None}, "does not say how much its layers keep"),
         ({"num_attention_heads": None}, "says no num_attention_heads"),
     ],
 )
@@ -125,6 +130,30 @@ def test_what_is_not_known_is_not_guessed(said: dict[str, Any], why: str) -> Non
 def test_what_is_no_language_model_is_refused() -> None:
     with pytest.raises(Refusal, match="says no num_hidden_layers"):
         shape({"architectures": ["SamModel"]})
+
+
+_WORDS = sorted({word for each in CONFIGS.values() for word in each} | {"layer_types", "block_configs", "text_config"})
+_WORDS += ["hybrid_layer_pattern", "linear_attn_config", "quantization_config", "attn_type_list", "layers_block_type"]
+_VALUES = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers(-5, 600) | strategies.text("M*E-x", max_size=5),
+    lambda inner: strategies.lists(inner, max_size=4) | strategies.dictionaries(strategies.sampled_from(_WORDS), inner),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(strategies.sampled_from(sorted(CONFIGS)), strategies.dictionaries(strategies.sampled_from(_WORDS), _VALUES))
+def test_whatever_a_configuration_says_it_is_told_or_refused(name: str, said: dict[str, Any]) -> None:
+    config = {**CONFIGS[name], **said}
+    with suppress(KeyError):
+        assert count(config).total >= 0
+    try:
+        found = shape(config)
+    except Refusal:
+        return
+    assert found.unknown or found.held(1000, "bf16") >= 0
+    for place in places(3):
+        room(Model(found, 60, "bf16"), place, (8192,))
 
 
 def test_a_configuration_within_another_and_the_checkpoint_s_type() -> None:
