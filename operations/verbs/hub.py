@@ -73,7 +73,7 @@ class Hub:
         """The first bytes of a file."""
         url = hf_hub_url(of.repo, name, revision=of.revision, endpoint=self.endpoint or None)
         headers = {**build_hf_headers(token=self._token()), "Range": f"bytes=0-{count - 1}"}
-        found = b""
+        found = bytearray()
         try:
             session = get_session()
             with session.stream("GET", url, headers=headers, timeout=PATIENCE_S, follow_redirects=True) as answer:
@@ -88,7 +88,7 @@ class Hub:
                         break
         except _FAULTS as error:
             raise self._refused(of.repo, of.revision, error) from None
-        return found[:count]
+        return bytes(found[:count])
 
     def _token(self) -> str | None:
         if not self.token_file:
