@@ -1,4 +1,4 @@
-"""`tandem init` and `tandem recipes`: what an owner types before there is anything to deploy."""
+"""`tandem init`, `tandem recipes` and `tandem fit`: what an owner types before there is anything to deploy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from operations.command.groups import CHOOSE, DAILY, verb
+from operations.command.groups import CHOOSE, DAILY, AsJson, verb
 
 
 @verb(
@@ -48,3 +48,24 @@ def recipes(
     if fetch and (code := fetching.main(fetch)):
         return code
     return listing.main(folder, name)
+
+
+@verb(
+    CHOOSE,
+    "tandem fit Qwen/Qwen3.5-122B-A10B --context 131072 --users 4",
+    "tandem fit unsloth/gpt-oss-120b-GGUF:Q4_K_M",
+    "tandem fit Qwen/Qwen3-32B --write my-qwen.yaml",
+)
+def fit(
+    what: Annotated[str, typer.Argument(help="ORG/NAME on the Hub (@COMMIT, :BUILD of a GGUF), a recipe, or a file.")],
+    context: Annotated[int, typer.Option(help="Tokens of each user, question and answer together.", min=0)] = 0,
+    users: Annotated[int, typer.Option(help="Users at once.", min=1)] = 1,
+    nodes: Annotated[int, typer.Option(help="The most Sparks that are looked at.", min=1, max=8)] = 4,
+    kv: Annotated[str, typer.Option(help="The KV cache's type: fp8, bf16, nvfp4, q8_0.")] = "",
+    write: Annotated[str, typer.Option(metavar="FILE", help="Write a recipe, with questions where none knows.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Whether a model fits, before it is fetched, and how many users; writes a recipe."""
+    from operations.verbs import fit as fitting
+
+    return fitting.main(what, context, users, nodes, kv, write, as_json)

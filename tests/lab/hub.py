@@ -84,10 +84,11 @@ class Hub(BaseHTTPRequestHandler):
         etag = Path(os.path.realpath(file)).name
         body = file.read_bytes()
         headers = {"X-Repo-Commit": snapshot.name, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
-        start = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if start:
-            headers["Content-Range"] = f"bytes {start[1]}-{len(body) - 1}/{len(body)}"
-            self._answer(206, body[int(start[1]) :], headers)
+        wanted = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if wanted:
+            start, end = int(wanted[1]), min(int(wanted[2] or len(body)), len(body) - 1)
+            headers["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
+            self._answer(206, body[start : end + 1], headers)
         else:
             self._answer(200, body, headers)
 
