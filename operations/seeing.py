@@ -10,6 +10,7 @@ from pyinfra.api.host import Host
 
 from operations.node.image import gpu_trial as node_gpu_trial
 from operations.plan.demand import is_serving
+from operations.plan.engines import ENGINES
 from operations.plan.engine_service import gpu_exports, gpu_trial
 from operations.plan.images import Image, without_tag
 from operations.plan.nodes import Node
@@ -59,6 +60,7 @@ def _owed(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Iterator
                 "names": _names(model.image),
                 "flags": flags,
                 "exports": exports,
+                "python": ENGINES[model.recipe.engine].PYTHON,
                 "serving": is_serving(survey),
                 "by": by,
             }

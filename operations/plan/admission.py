@@ -85,7 +85,7 @@ def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
     if not said and not beside:
         return
     counted, (known, what) = need_gib(model, shared or model.leader), _known(model)
-    if gpu and not engine.SHARE:
+    if gpu and not (engine.SHARE or engine.HELD):
         remedy = f"{'take it out, and ' if said else ''}give the model nodes of its own, or a recipe of another engine"
         yield Finding(where, f"{said or beside}: {engine.TITLE} can't be told its share of a node's memory", remedy)
     elif not counted:

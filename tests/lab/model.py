@@ -49,15 +49,20 @@ def ensure() -> None:
             shutil.rmtree(aside)
         plain = aside / "plain"
         plain.mkdir(parents=True)
-        _write_config(plain)
-        _write_tokenizer(plain)
-        _write_weights(plain)
+        write(plain)
         _as_cache(plain, aside / folder().name)
         if folder().exists():
             shutil.rmtree(folder())
         folder().parent.mkdir(parents=True, exist_ok=True)
         (aside / folder().name).rename(folder())
         shutil.rmtree(aside)
+
+
+def write(plain: Path) -> None:
+    """The model as its repository has it, into a folder that is there."""
+    _write_config(plain)
+    _write_tokenizer(plain)
+    _write_weights(plain)
 
 
 def _write_config(plain: Path) -> None:

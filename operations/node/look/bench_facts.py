@@ -26,7 +26,7 @@ from operations.wire.unit import UnitState
 #: puts behind counters (operations/plan/engines).
 Counters = Mapping[str, Sequence[str]]
 #: Counters without which the others say nothing.
-NEEDED = ("requests", "prompt_tokens", "answer_tokens")
+NEEDED = ("prompt_tokens", "answer_tokens")
 #: Seconds for an engine to say its counters: it may be busy.
 METRICS_S = 10
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 
 from operations.plan.engines.base import Engine
+from operations.plan.engines.llama_cpp import LlamaCpp
 from operations.plan.engines.named import Named, reference
 from operations.plan.engines.sglang import SgLang
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
 from operations.plan.recipe import Model, Recipe
 
-ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang()}
+ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang(), "llama-cpp": LlamaCpp()}
 
 
 def named(recipe: Recipe) -> list[Named]:

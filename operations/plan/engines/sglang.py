@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from operations.plan.addresses import model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
+from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count, share
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.knobs import Executor, Knobs, Topology
@@ -83,6 +83,10 @@ class SgLang:
         "rerank": "it ranks documents, and the proxy (LiteLLM) does not read the bare list that SGLang answers with"
     }
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    ALONE = ""
+    WEIGHTS: Kind = "model"
+    PYTHON = True
+    HELD = False
     PIPELINES = False
     STAGELESS = ""
     EXECUTORS: tuple[Executor, ...] = ("mp",)
@@ -207,6 +211,10 @@ class SgLang:
     def served_name(self, name: str) -> str:
         """Any name."""
         return name
+
+    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
+        """All of a repository."""
+        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, adapters, a tokenizer, templates."""
