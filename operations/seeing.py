@@ -10,8 +10,8 @@ from pyinfra.api.host import Host
 
 from operations.node.image import gpu_trial as node_gpu_trial
 from operations.plan.demand import is_serving
-from operations.plan.engines import ENGINES
 from operations.plan.engine_service import gpu_exports, gpu_trial
+from operations.plan.engines import ENGINES
 from operations.plan.images import Image, without_tag
 from operations.plan.nodes import Node
 from operations.plan.refusal import Finding

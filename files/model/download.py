@@ -14,10 +14,10 @@ from huggingface_hub import HfApi, errors, snapshot_download
 from huggingface_hub.utils import filter_repo_objects
 
 
-def main(repo: str, revision: str, files: str) -> str:
+def main(repo: str, revision: str, files: str = "{}") -> str:
     """Returns why it failed; empty: the revision is there."""
     said = json.loads(files)
-    patterns = {"allow_patterns": said["only"] or None, "ignore_patterns": said["without"] or None}
+    patterns = {"allow_patterns": said.get("only") or None, "ignore_patterns": said.get("without") or None}
     try:
         here = manifest(repo, revision, patterns)
         if not here:

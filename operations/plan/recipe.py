@@ -44,8 +44,8 @@ MODEL = "{model}"
 EngineName = Literal["vllm", "tensorrt-llm", "sglang", "llama-cpp"]
 #: What clients can ask for: tokens, vectors, an order of documents, or what only the engine itself would answer.
 Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
-#: What is fetched of a repository: a model, a model in GGUF, a LoRA adapter, or what it has beside weights (a tokenizer,
-#: a template).
+#: What is fetched of a repository: a model, one in GGUF, a LoRA adapter, or what it has beside weights (a tokenizer, a
+#: template).
 Kind = Literal["model", "gguf", "adapter", "files"]
 #: Of a recipe, what says nothing about what is served.
 TOLD = frozenset({"figures", "known", "gated"})

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from operations.plan.formats import load_recipe
-from tests.lab import model
-from tests.lab.settings import ARTEFACTS
-from tests.lab.shell import step
+from tests.lab import further, model
 
 RECIPE = load_recipe("lab-tiny-gguf")
 REPO = RECIPE.model.repo
@@ -48,28 +46,9 @@ def own_hash() -> str:
     return hashlib.sha1(Path(__file__).read_bytes() + Path(model.__file__).read_bytes()).hexdigest()
 
 
-def folder() -> Path:
-    """The model's repository folder in HF cache layout."""
-    return ARTEFACTS / "hub" / RECIPE.model.folder
-
-
 def ensure() -> None:
     """Make the model if this revision is not there yet."""
-    revision = str(RECIPE.model.revision)
-    if (folder() / "snapshots" / revision).is_dir():
-        return
-    with step("making the tiny model as GGUF"):
-        if folder().exists():
-            shutil.rmtree(folder())
-        snapshot = folder() / "snapshots" / revision
-        (folder() / "blobs").mkdir(parents=True)
-        snapshot.mkdir(parents=True)
-        write(folder() / "aside")
-        made = folder() / "aside" / NAME
-        blob = hashlib.sha256(made.read_bytes()).hexdigest()
-        made.rename(folder() / "blobs" / blob)
-        (snapshot / NAME).symlink_to(f"../../blobs/{blob}")
-        shutil.rmtree(folder() / "aside")
+    further.keep(REPO, str(RECIPE.model.revision), write)
 
 
 def write(place: Path, parts: int = 1) -> list[Path]:
@@ -155,7 +134,9 @@ def _file(path: Path, values: Mapping[str, tuple[int, Any]], tensors: Mapping[st
     offset, body = 0, []
     for name, tensor in tensors.items():
         sizes = tensor.shape[::-1]
-        head.append(_text(name) + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes) + struct.pack("<IQ", _F32, offset))
+        head.append(
+            _text(name) + struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes) + struct.pack("<IQ", _F32, offset)
+        )
         content = tensor.tobytes()
         body.append(content + bytes(-len(content) % _ALIGNMENT))
         offset += len(body[-1])

@@ -177,7 +177,7 @@ def _as_cache(plain: Path, repo: Path) -> None:
 def blob_name(file: Path) -> str:
     """A file's etag on the Hub: sha256 for what lies in LFS, git's sha1 for the rest."""
     content = file.read_bytes()
-    if file.suffix == ".safetensors":
+    if file.suffix in (".safetensors", ".gguf"):
         return hashlib.sha256(content).hexdigest()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 

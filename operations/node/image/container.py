@@ -21,7 +21,7 @@ def run(
     exports: str = "",
     reader: Sequence[str] = ("python3", "-"),
 ) -> subprocess.CompletedProcess[str]:
-    """What `reader` said to a script in an image that is here; `meanwhile` is called again and again until it has ended;
+    """What `reader` makes of a script in an image that is here; `meanwhile` is called again and again until it ends;
     `exports`: lines of shell before it.
 
     Raises OSError, and TimeoutError after `patience_s` seconds.

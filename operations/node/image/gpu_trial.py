@@ -51,7 +51,7 @@ fi
 for library in nvml cuda; do
     name=lib$library.so.1
     [ $library = cuda ] || name=libnvidia-ml.so.1
-    if ldconfig -p 2>/dev/null | grep -q "$name" || ls /usr/lib/*/"$name" >/dev/null 2>&1; then echo "$library there"; fi
+    { ldconfig -p 2>/dev/null | grep -q "$name" || ls /usr/lib/*/"$name" >/dev/null 2>&1; } && echo "$library there"
 done
 echo told
 """

@@ -12,7 +12,12 @@ from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
 from operations.plan.recipe import Model, Recipe
 
-ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang(), "llama-cpp": LlamaCpp()}
+ENGINES: dict[str, Engine] = {
+    "vllm": Vllm(),
+    "tensorrt-llm": TensorRtLlm(),
+    "sglang": SgLang(),
+    "llama-cpp": LlamaCpp(),
+}
 
 
 def named(recipe: Recipe) -> list[Named]:

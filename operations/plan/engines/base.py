@@ -75,8 +75,8 @@ class Sparkrun:
     `runtimes`: patterns of its names; `flags` and `switches`: a key -> the flag's name; `on`: switches that the engine
     turns on by itself, so that false has to be said; `off`: a key -> the flag that is said where it is false; `valued`:
     flags for which true and false are the words `on` and `off`; `same`: a key that stands for another where that is
-    absent; `image`: the one that it takes where a recipe names none; `options`: keys that go into the engine's own file (`config`),
-    each with its section there, which may be empty, and its name.
+    absent; `image`: the one that it takes where a recipe names none; `options`: keys that go into the engine's own file
+    (`config`), each with its section there, which may be empty, and its name.
     """
 
     runtimes: tuple[str, ...]

@@ -26,7 +26,7 @@ from operations.plan.engines.base import (
     value_bytes,
 )
 from operations.plan.engines.kept import Cache
-from operations.plan.engines.llama_cpp_files import MMPROJ, is_part, wanted
+from operations.plan.engines.llama_cpp_files import MMPROJ, wanted
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.files import as_is
 from operations.plan.knobs import Executor, Knobs, Topology
@@ -71,8 +71,8 @@ class LlamaCpp:
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
     #: Source: tools/rpc/README.md in its repository ([Z]): a proof of concept, insecure, for no open network.
     ALONE = (
-        "its RPC has no key, sends each other node its part of the weights over the network at a start, and a node that "
-        "goes ends the server: its makers call it a proof of concept"
+        "its RPC has no key, sends other nodes their part of the weights at a start, and a node that goes ends the "
+        "server: its makers call it a proof of concept"
     )
     WEIGHTS: Kind = "gguf"
     PYTHON = False
@@ -219,10 +219,17 @@ class LlamaCpp:
         if not _patterns(recipe):
             remedy = "add `files: [NAME-Q4_K_M.gguf]` to `model`, for a model in parts `files: [NAME-*-of-00003.gguf]`"
             yield Remark(True, f"no GGUF file of {recipe.model.repo} is named", remedy)
+        if recipe.answers == "embedding" and not recipe.flag("embeddings"):
+            problem = f"{recipe.model.repo} gives vectors, and llama-server only where it is told so"
+            yield Remark(True, problem, "add the flag embeddings; where it does chat, say so: `answers: chat`")
         tokens, slots = count(recipe.flag(self.CONTEXT)), _slots(recipe)
         if tokens and slots > 1 and not _unified(recipe):
-            problem = f"ctx-size {tokens} is divided by parallel {slots}: a question and its answer have {tokens // slots}"
-            yield Remark(False, f"{problem} tokens", f"set ctx-size to {tokens * slots} for {tokens} each, or kv-unified")
+            problem = (
+                f"ctx-size {tokens} is divided by parallel {slots}: a question and its answer have {tokens // slots}"
+            )
+            yield Remark(
+                False, f"{problem} tokens", f"set ctx-size to {tokens * slots} for {tokens} each, or kv-unified"
+            )
         if not tokens:
             problem = "ctx-size is not set: llama.cpp takes the model's whole context, or as much as it finds room for"
             yield Remark(False, problem, "set ctx-size, so that each start takes the same memory")
@@ -259,7 +266,8 @@ def _context(recipe: Recipe) -> int:
 def _reasons_never(recipe: Recipe) -> bool:
     """Whether flags keep the model from reasoning, or leave its words as they are."""
     off = (("reasoning", "off"), ("reasoning-budget", "0"), ("reasoning-format", "none"))
-    return any(str(recipe.flag(name)) == value for name, value in off)
+    said = str(recipe.flag("chat-template-kwargs") or "").replace(" ", "")
+    return any(str(recipe.flag(name)) == value for name, value in off) or '"enable_thinking":false' in said
 
 
 def _names(of: Subject) -> Iterator[Remark]:
@@ -282,7 +290,9 @@ def _names(of: Subject) -> Iterator[Remark]:
         elif meant := slip(name, known):
             yield Remark(True, f"{who} has no flag `{head}`", f"did you mean `{meant}`?")
         else:
-            yield Remark(False, f"{who} has no flag `{head}`", hint(name, known, "remove it") + " or another build has it")
+            yield Remark(
+                False, f"{who} has no flag `{head}`", hint(name, known, "remove it") + " or another build has it"
+            )
 
 
 def _placed(recipe: Recipe, flag: Flag, place: Place) -> list[str]:

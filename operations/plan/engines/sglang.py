@@ -11,7 +11,17 @@ from functools import partial
 from typing import Any, Literal
 
 from operations.plan.addresses import model_path
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count, share
+from operations.plan.engines.base import (
+    CONTEXT_TOKENS,
+    Demand,
+    Memory,
+    Question,
+    Signs,
+    Sparkrun,
+    Weights,
+    count,
+    share,
+)
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.knobs import Executor, Knobs, Topology

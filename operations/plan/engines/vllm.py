@@ -9,7 +9,18 @@ from typing import Any
 from operations.plan import environment, ray
 from operations.plan.addresses import model_path
 from operations.plan.engines import vllm_caches, vllm_flags
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count, share, size
+from operations.plan.engines.base import (
+    CONTEXT_TOKENS,
+    Demand,
+    Memory,
+    Question,
+    Signs,
+    Sparkrun,
+    Weights,
+    count,
+    share,
+    size,
+)
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN

@@ -157,10 +157,8 @@ def build(
     )
     wanted = [topology for topology in topologies if topology in able]
     if not wanted:
-        raise refuse(
-            document, f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here: {runs.ALONE}",
-            "choose another recipe for these nodes",
-        )  # fmt: skip
+        problem = f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here: {runs.ALONE}"
+        raise refuse(document, problem, "choose another recipe for these nodes")
     exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)
     served_name = runs.served_name(names[0] if names else repo)
     try:

@@ -41,7 +41,9 @@ def words(defaults: Mapping[str, Any], made: Sparkrun) -> Iterator[Word]:
                 yield Word(f"--{made.off[key]}")
         elif key in made.flags:
             yield Word(f"--{made.flags[key]}")
-            yield from _value({True: "on", False: "off"}[value] if key in made.valued and value in (True, False) else value)
+            yield from _value(
+                {True: "on", False: "off"}[value] if key in made.valued and value in (True, False) else value
+            )
 
 
 def left_out(defaults: Mapping[str, Any], made: Sparkrun) -> list[Remark]:
