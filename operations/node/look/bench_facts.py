@@ -119,7 +119,7 @@ def parse(metrics: str, counters: Counters) -> dict[str, int] | None:
 def sums(metrics: str) -> dict[str, float]:
     """Each value of Prometheus' text by its name without `_total`, summed over its labels."""
     found: dict[str, float] = {}
-    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+]+)", metrics, re.MULTILINE):
+    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+-]+)", metrics, re.MULTILINE):
         found[name.removesuffix("_total")] = found.get(name.removesuffix("_total"), 0.0) + float(value)
     return found
 
