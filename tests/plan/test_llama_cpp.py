@@ -19,7 +19,8 @@ from operations.plan.lint.subject import releases
 from operations.plan.litellm import Behind, proxy_config
 from operations.plan.recipe import Recipe
 from operations.plan.refusal import Refusal
-from tests.plan.samples import knobs, nodes, plan
+from tests.plan.samples import knobs, nodes
+from tests.plan.test_models import planned
 
 RUNS = ENGINES["llama-cpp"]
 OWN = """name: mine
@@ -77,10 +78,10 @@ def test_several_models_share_nodes_as_their_memory_is_what_their_flags_say(tmp_
     path = str(tmp_path / "mine.yaml")
     words = {"recipe": path, "topology": "solo", "nodes": ["spark-1"]}
     chat, code = {**words, "memory_gib": 40, "served_name": "chat"}, {**words, "memory_gib": 30, "served_name": "code"}
-    found = plan(2, models={"chat": chat, "code": code})
+    found = planned({"chat": chat, "code": code}, count=2)
     assert [demand.of(each).gib for each in found.models] == [40, 30]
     with pytest.raises(Refusal, match=r"memory_gib=20, and it takes 28.0 GiB: 20.0 of weights, 4.0 of KV cache"):
-        plan(2, models={"chat": chat, "code": {**code, "memory_gib": 20}})
+        planned({"chat": chat, "code": {**code, "memory_gib": 20}}, count=2)
 
 
 @pytest.mark.parametrize(

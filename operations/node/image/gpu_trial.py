@@ -155,8 +155,8 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
             done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"], exports=trial["exports"])
             told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
         else:
-            by_shell = {"exports": trial["exports"], "reader": ("sh", "-s")}
-            done = container.run(image, SHELL, PATIENCE_S, trial["flags"], **by_shell)
+            reader = ("sh", "-s")
+            done = container.run(image, SHELL, PATIENCE_S, trial["flags"], exports=trial["exports"], reader=reader)
             told = by_words(done.stdout)
         words = _last(done.stderr) or f"it ends with {done.returncode}"
     except TimeoutError as error:

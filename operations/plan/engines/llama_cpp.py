@@ -1,6 +1,6 @@
 """llama.cpp: `llama-server` with a model in GGUF, one engine on one node.
 
-Its answers, metrics and continued streams were seen of release 0.7.0 on a CPU ([Z] in docs/sources.md). Nobody has run
+Its answers, metrics and continued streams were seen of release 0.7.0 on a CPU (docs/engines.md). Nobody has run
 it through Tandem on a Spark yet.
 """
 
@@ -69,7 +69,7 @@ class LlamaCpp:
         r"|requests_deferred) \S+$",
     )
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
-    #: Source: tools/rpc/README.md in its repository ([Z]): a proof of concept, insecure, for no open network.
+    #: Source: tools/rpc/README.md in its repository (docs/engines.md): a proof of concept, insecure, for no open network.
     ALONE = (
         "its RPC has no key, sends other nodes their part of the weights at a start, and a node that goes ends the "
         "server: its makers call it a proof of concept"

@@ -9,7 +9,7 @@ from operations.plan.refusal import Remark
 
 #: What makes a model see: it lies beside the weights, whatever their quant.
 MMPROJ = "*mmproj*.gguf"
-#: What `llama-server -hf ORG/NAME` looks for first ([Z] in docs/sources.md).
+#: What `llama-server -hf ORG/NAME` looks for first (docs/engines.md).
 _QUANT = "Q4_K_M"
 _PART = re.compile(r"(.+)-\d{5}-of-(\d{5})\.gguf", re.IGNORECASE)
 _TAGGED = re.compile(r"([^:]+/[^:]+):([\w.-]+)", re.ASCII)

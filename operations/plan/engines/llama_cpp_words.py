@@ -1,6 +1,6 @@
 """Words of `llama-server`: flags that are the plan's, other names of flags, and what sparkrun makes of `defaults`.
 
-Read in the help of release 0.7.0, build 11669 ([Z] in docs/sources.md).
+Read in the help of release 0.7.0, build 11669 (docs/engines.md).
 """
 
 from __future__ import annotations
