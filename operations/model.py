@@ -108,7 +108,7 @@ def _prove(served: ServedModel, model: Model, store: str, _state: State, where: 
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
     if missing := missing_files(served.recipe, model, state["files"]):
         named = " and ".join(missing)
-        raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe's flags name it")
+        raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe names it")
     return True
 
 

@@ -91,7 +91,7 @@ def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
     elif not counted:
         problem = f"{beside}, and nobody says how much memory it takes"
         yield Finding(where, problem, f'"{model.name}": {{"memory_gib": ...}}')
-    elif gpu and memory_gib and counted > memory_gib:
+    elif gpu and engine.SHARE and memory_gib and counted > memory_gib:
         problem = f"{said}, and told so {engine.TITLE} wants {counted:.1f} GiB free: its share is one of what it finds"
         yield Finding(where, problem, f"give it more, or nodes of its own and no memory_gib, with {engine.SHARE}")
     elif gpu and counted < known:

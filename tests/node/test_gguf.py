@@ -9,6 +9,7 @@ import pytest
 
 from operations.node.copy import install
 from operations.node.model import proof
+from operations.plan.formats import load_recipe
 from tests.lab import gguf
 
 FOLDER, REVISION = "models--org--model-gguf", "c" * 40
@@ -69,3 +70,7 @@ def test_of_a_folder_the_files_that_are_named_are_taken_alone(tmp_path: Path) ->
     assert len(snapshot.joinpath(gguf.NAME).resolve().name) == 64
     answer = json.dumps(install.main(**told, only=["*Q8_0*.gguf"]))
     assert "has no file that is named *Q8_0*.gguf" in answer
+
+
+def test_the_lab_s_recipe_names_what_makes_its_model() -> None:
+    assert load_recipe("lab-tiny-gguf").model.revision == gguf.own_hash()

@@ -12,7 +12,7 @@ from bench.advise.load import Load
 from bench.advise.models import kv_bytes
 from operations.node.image import gpu_trial
 from operations.plan import demand
-from operations.plan.engines import ENGINES
+from operations.plan.engines import ENGINES, missing_files
 from operations.plan.formats import load_file
 from operations.plan.judge import judge_of, lint
 from operations.plan.lint.subject import releases
@@ -134,6 +134,18 @@ def test_what_flags_name_of_the_repository_is_fetched_too(tmp_path: Path) -> Non
     argv = RUNS.commands(recipe, knobs(), nodes(1, knobs())[0], nodes(1, knobs()))[-1]
     assert argv[argv.index("--spec-draft-model") + 1] == f"/hub/models--org--draft/snapshots/{'2' * 40}/d-Q8_0.gguf"
     assert argv[argv.index("--mmproj") + 1].endswith("/mmproj-F16.gguf") and "*mmproj*.gguf" not in argv
+
+
+def test_another_quant_of_the_same_revision_is_fetched(tmp_path: Path) -> None:
+    recipe = own(tmp_path, flags="flags: {mmproj: mmproj-F16.gguf}")
+    assert missing_files(recipe, recipe.model, ["m-Q4_K_M.gguf"]) == ["mmproj-F16.gguf", "m-Q8_0.gguf"]
+    assert not missing_files(recipe, recipe.model, ["m-Q8_0.gguf", "mmproj-F16.gguf", "m-Q4_K_M.gguf"])
+    files = RUNS.weights("org/m:Q8_0", "", {}).files
+    other = recipe.model_copy(update={"model": recipe.model.model_copy(update={"files": files}), "flags": ()})
+    for here in (["m-Q4_K_M.gguf", "mmproj-q8_0.gguf"], ["m-BQ8_0.gguf"], []):
+        assert len(missing_files(other, other.model, here)) == 1
+    for name in ("m-Q8_0.gguf", "m.q8_0.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf", "Q8_0.gguf"):
+        assert not missing_files(other, other.model, [name])
 
 
 @pytest.mark.parametrize(

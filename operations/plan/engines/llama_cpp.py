@@ -69,7 +69,7 @@ class LlamaCpp:
         r"|requests_deferred) \S+$",
     )
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
-    #: Source: tools/rpc/README.md in its repository (docs/engines.md): a proof of concept, insecure, for no open network.
+    #: Source: tools/rpc/README.md in its repository (docs/engines.md).
     ALONE = (
         "its RPC has no key, sends other nodes their part of the weights at a start, and a node that goes ends the "
         "server: its makers call it a proof of concept"
