@@ -120,8 +120,8 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
 def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
-    told = {**model.place, "only": list(model.files)}
-    return followed(f"{label} from {source}", install.main, **told, store=store, source=source, plain=is_served)
+    only, told = list(model.files), {"store": store, "source": source}
+    return followed(f"{label} from {source}", install.main, **model.place, **told, only=only, plain=is_served)
 
 
 def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_of_a_folder_the_files_that_are_named_are_taken_alone(tmp_path: Path) ->
     source, store = tmp_path / "source", tmp_path / "store"
     gguf.write(source)
     (source / "tiny-llama-Q2_K.gguf").write_bytes((source / gguf.NAME).read_bytes())
-    told = {"store": str(store), "folder": FOLDER, "revision": REVISION, "source": str(source), "kind": "gguf"}
+    told: Any = {"store": str(store), "folder": FOLDER, "revision": REVISION, "source": str(source), "kind": "gguf"}
     assert install.main(**told, only=["*-F32.gguf"]).get("done")
     snapshot = store / FOLDER / "snapshots" / REVISION
     assert [each.name for each in snapshot.iterdir()] == [gguf.NAME]
