@@ -18,7 +18,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,7 +132,13 @@ test: lab-packages lint ## every test, those on the lab included (root); takes t
 	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
 	@$(BIN)/pytest -m "lab and not long" --durations=12 tests/e2e
 
-test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual ## the tests that need no lab
+lab-llama: lab-packages $(VENV)/.dev ## what the lab needs for llama.cpp: its image and its model; then INVENTORY=tests/lab/on_llama/inventory.py
+	@$(BIN)/python -m tests.lab.on_llama
+
+llama-server: ## Debian's llama-server for the tests, unpacked into $(VENV)-llama; without it they are left out
+	@sh tests/lab/llama_server.sh $(VENV)-llama || :
+
+test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual llama-server ## the tests that need no lab
 	@# File by file: tests of one file share ports.
 	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile --durations=25
 

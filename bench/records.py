@@ -40,9 +40,10 @@ class NodeState(Record):
 class Counters(Record):
     """What an engine counted during a step: the differences of its own counters (vLLM's /metrics)."""
 
-    requests: int
     prompt_tokens: int
     answer_tokens: int
+    #: None: it counts none.
+    requests: int | None = None
     #: Prompt tokens that were looked for in the prefix cache, and those that were found; None: it has none.
     prefix_asked: int | None = None
     prefix_found: int | None = None

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from operations.plan.engines import ENGINES
+from operations.plan.engines.base import value_bytes
 from operations.plan.recipes.recipe import Recipe
 
 _FILE = Path(__file__).with_name("models.yaml")
@@ -90,4 +91,4 @@ def of(recipe: Recipe) -> Model | None:
 
 def kv_bytes(recipe: Recipe) -> float:
     """Bytes of a value in the KV cache."""
-    return 1.0 if ENGINES[recipe.engine].memory(recipe).cache_type.startswith("fp8") else 2.0
+    return value_bytes(ENGINES[recipe.engine].memory(recipe).cache_type)

@@ -1,4 +1,6 @@
-"""Download a revision with the Hub's own client: `download.py REPO REVISION [IGNORED ...]`, in the engine's container.
+"""Download a revision with the Hub's own client: `download.py REPO REVISION FILES`, in a container.
+
+FILES: `only`, patterns of the files that are wanted (none: all), and `without`, of those that are not; as JSON.
 
 Prints what the Hub has, as JSON: name -> {size, blob}, `blob` being sha256 of a file in LFS, else git's hash of it.
 Waits for a line on its standard input, for its caller looks first whether all of it fits. Then downloads, and resumes
@@ -12,13 +14,18 @@ from huggingface_hub import HfApi, errors, snapshot_download
 from huggingface_hub.utils import filter_repo_objects
 
 
-def main(repo: str, revision: str, *ignored: str) -> str:
+def main(repo: str, revision: str, files: str = "{}") -> str:
     """Returns why it failed; empty: the revision is there."""
+    said = json.loads(files)
+    patterns = {"allow_patterns": said.get("only") or None, "ignore_patterns": said.get("without") or None}
     try:
-        print(json.dumps(manifest(repo, revision, ignored)), flush=True)
+        here = manifest(repo, revision, patterns)
+        if not here:
+            return f"{repo} has no file at {revision} that is named {' or '.join(said['only'])}; correct `model.files`"
+        print(json.dumps(here), flush=True)
         if not sys.stdin.readline():
             return "nobody waits for what would come"
-        snapshot_download(repo, revision=revision, ignore_patterns=list(ignored) or None)
+        snapshot_download(repo, revision=revision, **patterns)
     except errors.GatedRepoError:
         return f"{repo} is gated: accept its terms on the Hub, and put a token that may read it in `hub_token_file`"
     except errors.RevisionNotFoundError:
@@ -35,10 +42,10 @@ def main(repo: str, revision: str, *ignored: str) -> str:
     return ""
 
 
-def manifest(repo: str, revision: str, ignored: tuple[str, ...]) -> dict[str, dict[str, object]]:
+def manifest(repo: str, revision: str, patterns: dict[str, list[str] | None]) -> dict[str, dict[str, object]]:
     """The files that will come."""
     siblings = HfApi().model_info(repo, revision=revision, files_metadata=True).siblings or []
-    wanted = filter_repo_objects(siblings, ignore_patterns=list(ignored) or None, key=lambda each: each.rfilename)
+    wanted = filter_repo_objects(siblings, **patterns, key=lambda each: each.rfilename)
     return {
         each.rfilename: {"size": each.size, "blob": each.lfs.sha256 if each.lfs else each.blob_id} for each in wanted
     }

@@ -85,13 +85,13 @@ def _of_one(model: ServedModel, memory_gib: float) -> Iterator[Finding]:
     if not said and not beside:
         return
     counted, (known, what) = need_gib(model, shared or model.leader), _known(model)
-    if gpu and not engine.SHARE:
+    if gpu and not (engine.SHARE or engine.HELD):
         remedy = f"{'take it out, and ' if said else ''}give the model nodes of its own, or a recipe of another engine"
         yield Finding(where, f"{said or beside}: {engine.TITLE} can't be told its share of a node's memory", remedy)
     elif not counted:
         problem = f"{beside}, and nobody says how much memory it takes"
         yield Finding(where, problem, f'"{model.name}": {{"memory_gib": ...}}')
-    elif gpu and memory_gib and counted > memory_gib:
+    elif gpu and engine.SHARE and memory_gib and counted > memory_gib:
         problem = f"{said}, and told so {engine.TITLE} wants {counted:.1f} GiB free: its share is one of what it finds"
         yield Finding(where, problem, f"give it more, or nodes of its own and no memory_gib, with {engine.SHARE}")
     elif gpu and counted < known:

@@ -12,6 +12,7 @@ from operations.node.image import gpu_trial as node_gpu_trial
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel, on
 from operations.plan.config.refusal import Finding
+from operations.plan.engines import ENGINES
 from operations.plan.recipes.images import Image, without_tag
 from operations.plan.services.demand import is_serving
 from operations.plan.services.engine_service import gpu_exports, gpu_trial
@@ -59,6 +60,7 @@ def _owed(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Iterator
                 "names": _names(model.image),
                 "flags": flags,
                 "exports": exports,
+                "python": ENGINES[model.recipe.engine].PYTHON,
                 "serving": is_serving(survey),
                 "by": by,
             }

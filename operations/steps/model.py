@@ -5,6 +5,7 @@ The served one first, then what the recipe needs beside it: a draft, adapters, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -18,7 +19,8 @@ from operations.node.copy import hub, install
 from operations.node.model import mend, proof
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import as_is
-from operations.plan.engines import missing_files
+from operations.plan.engines import ENGINES, missing_files
+from operations.plan.recipes.images import proxy_image
 from operations.plan.recipes.recipe import Model
 from operations.runner.patience import followed, python_step
 from operations.runner.remote import ask
@@ -106,7 +108,7 @@ def _prove(served: ServedModel, model: Model, store: str, _state: State, where: 
         raise RuntimeError(f"the model {model.repo} is not whole: {problems}")
     if missing := missing_files(served.recipe, model, state["files"]):
         named = " and ".join(missing)
-        raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe's flags name it")
+        raise RuntimeError(f"{model.repo} has no {named} at {model.revision}: the recipe names it")
     return True
 
 
@@ -118,11 +120,14 @@ def _set_aside(model: Model, store: str, _state: State, where: Host) -> None:
 def _install(served: ServedModel, model: Model, store: str) -> Any:
     source, is_served = served.knobs.model_from, model == served.recipe.model
     label = "model" if is_served else model.repo
-    return followed(f"{label} from {source}", install.main, **model.place, store=store, source=source, plain=is_served)
+    only, told = list(model.files), {"store": store, "source": source}
+    return followed(f"{label} from {source}", install.main, **model.place, **told, only=only, plain=is_served)
 
 
 def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
-    """Runs in the engine's image, which has the Hub's own client; the token comes from a mounted file."""
+    """Runs in the engine's image, or the proxy's where that has no Python: both have the Hub's own client. The token
+    comes from a mounted file.
+    """
     knobs = run.plan.knobs
     argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
     # Each model's blobs in its own folder, under the names of their hashes.
@@ -132,7 +137,8 @@ def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
         settings.append("HF_TOKEN_PATH=/hub-token")
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
-    argv += ["--entrypoint", "python3", served.image.local, "-c", as_is("model/download.py")]
-    argv += [model.repo, str(model.revision), *model.ignore]
+    image = served.image if ENGINES[served.recipe.engine].PYTHON else proxy_image(served.recipe, knobs)
+    argv += ["--entrypoint", "python3", image.local, "-c", as_is("model/download.py")]
+    argv += [model.repo, str(model.revision), json.dumps({"only": model.files, "without": model.ignore})]
     owner = run.plan.head.node.home
     return followed(f"{model.repo} from the Hub", hub.main, argv=argv, store=store, owner=owner, **model.place)

@@ -168,13 +168,14 @@ class Vocabulary(TypedDict, total=False):
 
 class GpuTrial(TypedDict):
     """A start of an image that looks for the GPU (operations/node/image/gpu_trial.py): `names`, of which the first that
-    is on the node is tried, flags of `docker run`, `exports`: lines of shell before it, `serving`: an engine runs
-    beside it, and `by`: what the outcome hangs on.
+    is on the node is tried, flags of `docker run`, `exports`: lines of shell before it, `python`: whether the image
+    has Python, `serving`: an engine runs beside it, and `by`: what the outcome hangs on.
     """
 
     names: list[str]
     flags: list[str]
     exports: str
+    python: bool
     serving: bool
     by: Json
 

@@ -32,7 +32,7 @@ def ensure() -> None:
     keep(ADAPTER, revision(), _write_adapter)
 
 
-def keep(repo: str, revision: str, write: Callable[[Path], None]) -> None:
+def keep(repo: str, revision: str, write: Callable[[Path], object]) -> None:
     """A model in the lab's hub, in the Hub's own layout, if this revision is not there yet. `write`: its files."""
     folder = ARTEFACTS / "hub" / ("models--" + repo.replace("/", "--"))
     if (folder / "snapshots" / revision).is_dir():

@@ -1,4 +1,4 @@
-"""The lab's images: the real vLLM (CPU build) with Ray, and the real LiteLLM. Built once, kept by hash."""
+"""The lab's images: the real vLLM (CPU build) with Ray, LiteLLM and llama-server. Built once, kept by hash."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,12 @@ class LabImage:
     context: Path
     #: Of Debian, in its base.
     packages: tuple[str, ...] = tuple(rootfs.IMAGE_PACKAGES)
+    suite: str = DEBIAN_SUITE
 
     @property
     def digest(self) -> str:
         """Hash of everything that the image is made from."""
-        content = hashlib.sha256(f"{self.tag} {DEBIAN_SUITE} {list(self.packages)}".encode())
+        content = hashlib.sha256(f"{self.tag} {self.suite} {list(self.packages)}".encode())
         for path in sorted(p for p in self.context.rglob("*") if p.is_file()):
             content.update(str(path.relative_to(self.context)).encode() + b"\0" + path.read_bytes())
         return content.hexdigest()[:12]
@@ -50,24 +52,26 @@ class LabImage:
 
 ENGINE = LabImage("engine", REPOSITORY / "tests/lab/images/engine")
 PROXY = LabImage("proxy", REPOSITORY / "files/images/proxy", (*rootfs.IMAGE_PACKAGES, *rootfs.PROXY_PACKAGES))
+#: Debian's llama-server, and no Python: as the images of llama.cpp's makers.
+LLAMA = LabImage("llama", REPOSITORY / "tests/lab/images/llama", tuple(rootfs.LLAMA_PACKAGES), rootfs.LLAMA_SUITE)
 
 
-def ensure() -> None:
+def ensure(wanted: Sequence[LabImage] = (ENGINE, PROXY)) -> None:
     """Build what is not there yet."""
-    missing = [image for image in (ENGINE, PROXY) if not image.archive.exists()]
+    missing = [image for image in wanted if not image.archive.exists()]
     if not missing:
         return
     for image in missing:
         say(f"the {image.name} image is built once and kept by the hash of what it is made from: {image.digest}")
         _download_wheels(image)
-    bases = {image: rootfs.image_base(list(image.packages)) for image in missing}
+    bases = {image: rootfs.image_base(list(image.packages), image.suite) for image in missing}
     with builder.daemon():
         for image, base in bases.items():
             base_tag = f"tandem-lab/base:{base.stem.rpartition('-')[2]}"
             run(*builder.docker("import", base, base_tag))
             _build(image, base_tag)
     for image in missing:
-        shutil.rmtree(_wheels(image))
+        shutil.rmtree(_wheels(image), ignore_errors=True)
     shutil.rmtree(builder.ROOT, ignore_errors=True)
 
 
@@ -77,7 +81,7 @@ def _wheels(image: LabImage) -> Path:
 
 def _download_wheels(image: LabImage) -> None:
     done = _wheels(image)
-    if done.exists():
+    if done.exists() or not (image.context / "requirements.lock").exists():
         return
     aside = done.with_suffix(".part")
     # The platforms that a manylinux wheel may name, newest first: pip takes each only when it is told.
@@ -100,8 +104,9 @@ def _build(image: LabImage, base_tag: str) -> None:
     if context.exists():
         shutil.rmtree(context)
     shutil.copytree(image.context, context)
-    # Hard links: the wheels are large and on the same disk.
-    shutil.copytree(_wheels(image), context / "wheels", copy_function=os.link, dirs_exist_ok=True)
+    if _wheels(image).exists():
+        # Hard links: the wheels are large and on the same disk.
+        shutil.copytree(_wheels(image), context / "wheels", copy_function=os.link, dirs_exist_ok=True)
     with step(f"building {image.tag} (installs and compiles; a few minutes for the engine)"):
         argv = builder.docker("build", "--network", "none", "--build-arg", f"BASE={base_tag}")
         argv += ["--build-arg", "PIP_NO_INDEX=1", "--tag", image.tag, context]

@@ -49,15 +49,20 @@ def ensure() -> None:
             shutil.rmtree(aside)
         plain = aside / "plain"
         plain.mkdir(parents=True)
-        _write_config(plain)
-        _write_tokenizer(plain)
-        _write_weights(plain)
+        write(plain)
         _as_cache(plain, aside / folder().name)
         if folder().exists():
             shutil.rmtree(folder())
         folder().parent.mkdir(parents=True, exist_ok=True)
         (aside / folder().name).rename(folder())
         shutil.rmtree(aside)
+
+
+def write(plain: Path) -> None:
+    """The model as its repository has it, into a folder that is there."""
+    _write_config(plain)
+    _write_tokenizer(plain)
+    _write_weights(plain)
 
 
 def _write_config(plain: Path) -> None:
@@ -172,7 +177,7 @@ def _as_cache(plain: Path, repo: Path) -> None:
 def blob_name(file: Path) -> str:
     """A file's etag on the Hub: sha256 for what lies in LFS, git's sha1 for the rest."""
     content = file.read_bytes()
-    if file.suffix == ".safetensors":
+    if file.suffix in (".safetensors", ".gguf"):
         return hashlib.sha256(content).hexdigest()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 

@@ -27,6 +27,8 @@ CLIENT_APART = {"trixie": ["docker-cli"]}
 IMAGE_PACKAGES = ["python3", "python3-venv", "libnuma1", "ca-certificates"]
 #: What the proxy's image has besides (files/images/proxy/Dockerfile): a build on the lab reaches no network.
 PROXY_PACKAGES = ["haproxy", "keepalived"]
+#: What llama.cpp's image consists of; no release of Debian's has it yet.
+LLAMA_PACKAGES, LLAMA_SUITE = ["llama.cpp-tools", "ca-certificates"], "unstable"
 
 
 def node_root(desk: Desk) -> Path:
@@ -36,9 +38,9 @@ def node_root(desk: Desk) -> Path:
     return _made("node", desk.suite, packages, _prepare_node)
 
 
-def image_base(packages: list[str]) -> Path:
+def image_base(packages: list[str], suite: str = DEBIAN_SUITE) -> Path:
     """A tarball for `docker import`, the base image of an image of the lab's."""
-    root = _made("image", DEBIAN_SUITE, packages, _as_it_is)
+    root = _made("image", suite, packages, _as_it_is)
     tarball = root.with_suffix(".tar")
     if not tarball.exists():
         aside = tarball.with_suffix(".part")

@@ -19,6 +19,7 @@ TRIAL: Any = {
     "flags": FLAGS,
     "exports": "",
     "serving": False,
+    "python": True,
     "by": {"flags": FLAGS, "driver": "580.95"},
 }
 SEEN = {"smi": [0, "GPU 0: NVIDIA GB10 (UUID: GPU-1)"], "nvml": [1, ""], "cuda": [1, ""]}
@@ -162,3 +163,23 @@ def test_docker_s_own_words_count_whatever_its_client_says_behind_them() -> None
     waits = 'time="2026-11-26T22:54:13Z" level=error msg="error waiting for container: context canceled"'
     assert gpu_trial._last(f"{NO_DRIVER}\n{waits}\n") == NO_DRIVER
     assert gpu_trial._last("one\ntwo\n\nRun 'docker run --help' for more information\n") == "two"
+
+
+def test_an_image_without_python_is_asked_by_its_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same questions, as far as a shell can ask them, in the way of a container that reads a script."""
+    said = "smi 0 GPU 0: NVIDIA GB10 (UUID: GPU-1)\nnvml there\ncuda there\ntold\n"
+    called: list[tuple[str, Any]] = []
+
+    def run(image: str, script: str, *_: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+        called.append((script, more["reader"]))
+        return subprocess.CompletedProcess([image], 0, said, "")
+
+    monkeypatch.setattr(gpu_trial.container, "run", run)
+    monkeypatch.setattr(gpu_trial, "docker_inspect", lambda *_: [{"Id": "sha256:bb"}])
+    told = gpu_trial.main([TRIAL | {"python": False}])["tandem/engine:1"]
+    assert told["problem"] == "" and called == [(gpu_trial.SHELL, ("sh", "-s"))]
+
+
+def test_what_a_shell_is_asked_it_understands() -> None:
+    done = subprocess.run(["sh", "-s"], input=gpu_trial.SHELL, capture_output=True, text=True, check=True)
+    assert gpu_trial.by_words(done.stdout).keys() == {"smi", "nvml", "cuda"} and done.stderr == ""

@@ -5,6 +5,7 @@ The client runs in this Python instead of the engine's container; the lab's test
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -187,3 +188,13 @@ def test_a_model_that_does_not_fit_is_not_begun(store: Path, monkeypatch: pytest
     answer = download(store)
     assert "make room" in answer["error"]
     assert not list(store.glob(f"{FOLDER}/snapshots/*/model*"))
+
+
+def test_the_files_that_are_named_come_alone(store: Path) -> None:
+    def fetched(*patterns: str) -> Any:
+        named = json.dumps({"only": patterns, "without": []})
+        return hub.main([REPO, REVISION, named], str(store), FOLDER, REVISION, str(store.parent), "files")
+
+    assert fetched("*-1.safetensors").get("done")
+    assert [each.name for each in (store / FOLDER / "snapshots" / REVISION).iterdir()] == ["model-1.safetensors"]
+    assert "has no file at" in fetched("*.gguf")["error"] and "correct `model.files`" in fetched("*.gguf")["error"]

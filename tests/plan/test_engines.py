@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from operations.node.look import bench_facts
 from operations.plan.config.knobs import Executor
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.recipe import EngineName
@@ -35,8 +36,9 @@ def test_no_code_that_all_share_names_an_engine() -> None:
 def test_what_an_engine_says_of_its_flags_fits_together() -> None:
     for name, runs in ENGINES.items():
         owned = runs.OWNED.keys()
-        assert {*runs.IGNORED_FOREIGN_FLAGS, *runs.TAKES, *runs.COUNTED, runs.SPLIT} <= owned, name
+        assert {*runs.IGNORED_FOREIGN_FLAGS, *runs.TAKES, *runs.COUNTED, runs.SPLIT} - {""} <= owned, name
         assert not owned & {*runs.SAME, *runs.SHORT}, name
+        assert bool(runs.ALONE) == ("cluster" not in runs.TOPOLOGIES), name
         assert bool(runs.EXECUTORS) == ("cluster" in runs.TOPOLOGIES) and set(runs.EXECUTORS) <= set(get_args(Executor))
         assert all(metric.startswith(runs.METRICS) for metric in runs.PANELS.values()), name
-        assert not runs.PANELS or runs.COUNTERS.keys() >= {"requests", "prompt_tokens", "answer_tokens"}, name
+        assert not runs.PANELS or runs.COUNTERS.keys() >= {*bench_facts.NEEDED}, name

@@ -247,7 +247,7 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path, lines: str, said: str, er
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"{V1}command: llama-server -m x\n", "it serves with `llama-server`"),
+        (f"{V1}command: tabby serve x\n", "it serves with `tabby`"),
         (f"{V1}command: 'vllm serve \"org/model'\n", "a double quote is not closed"),
         (f"{V1}command: ''\n", "the key `command` is missing"),
         (
@@ -257,7 +257,7 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path, lines: str, said: str, er
         (f"{V1}command: vllm serve org/model\ndefaults: [1]\n", "defaults: expected names and values"),
         (V1.replace("model: org/model\n", "") + "command: vllm serve\n", "it names no model"),
         (V1.replace("org/model", "/models/x") + "command: vllm serve /models/x\n", "is no repository on the Hub"),
-        (V2.replace("runtime: vllm", "runtime: llama-cpp"), "its runtime is `llama-cpp`"),
+        (V2.replace("runtime: vllm", "runtime: atlas"), "its runtime is `atlas`"),
         (V2.replace("container: registry.example/image:latest\n", ""), "the key `container` is missing"),
         (f"{V2}min_nodes: two\n", "min_nodes: 'two' is no number of nodes"),
         (f"{V2}runtime_config: 7\n", "runtime_config: expected names and values"),

@@ -129,7 +129,7 @@ def test_doubled_braces_in_sparkrun_s_defaults_are_one_each(tmp_path: Path) -> N
     assert recipe.flag_argv[-1] == '{"a": {"b": 1}}'
 
 
-@pytest.mark.parametrize("runtime", ["llama-cpp", "atlas", "modular-max"])
+@pytest.mark.parametrize("runtime", ["ollama", "atlas", "modular-max"])
 def test_a_runtime_that_is_not_served_here_is_the_reason(tmp_path: Path, runtime: str) -> None:
     text = V2.replace("runtime: vllm", f"runtime: {runtime}").replace("container: registry.example/image:latest\n", "")
     with pytest.raises(Refusal) as refused:
@@ -139,8 +139,8 @@ def test_a_runtime_that_is_not_served_here_is_the_reason(tmp_path: Path, runtime
 
 def test_a_command_of_another_engine_is_the_reason_before_a_missing_image(tmp_path: Path) -> None:
     text = V2.replace("runtime: vllm\n", "").replace("container: registry.example/image:latest\n", "")
-    with pytest.raises(Refusal, match="it serves with `llama-server`"):
-        read(tmp_path, f"{text}command: llama-server -m x\n")
+    with pytest.raises(Refusal, match="it serves with `tabby`"):
+        read(tmp_path, f"{text}command: tabby serve x\n")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.plan.samples import knobs
 
 MARLIN = load_recipe("nemotron-3-super-nvfp4-marlin")
 #: What is said of shipped recipes all the same: the plan has an answer to it, or the doctor.
-KNOWN = ("the plan keeps it for one start alone", "was seen never to hit")
+KNOWN = ("the plan keeps it for one start alone", "was seen never to hit", "is divided by parallel")
 
 
 def remarks(*, error: bool, data: Any | None = None, **changes: Any) -> list[str]:

@@ -39,7 +39,7 @@ def test_the_lab_s_recipe_names_the_model_that_the_lab_makes() -> None:
             "served_names: tiny-llama",
             ["unknown key `served_names`", "`served_name` is missing"],
         ),
-        ("engine: vllm", "engine: llama-cpp", ["engine: Input should be 'vllm'"]),
+        ("engine: vllm", "engine: ollama", ["engine: Input should be 'vllm'"]),
         ("topologies: [solo, cluster, replicas]", "topologies: [duo]", ["topologies.0"]),
         ("revision: ", "revision: main-", ["model.revision"]),
         ("revision: ", "revision: 1234567890123456789012345678901234567890 #", ["reads it as a number: quote it"]),

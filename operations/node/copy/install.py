@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 
@@ -24,15 +25,31 @@ AT_ONCE = 4
 Source = Callable[[int, memoryview], Iterator[int]]
 
 
-def main(store: str, folder: str, revision: str, source: str, kind: str = "model", plain: bool = True) -> Copied:
-    """On the head: take a revision from a folder (an HF cache, or, where it may be `plain`, the model's own files)."""
+def main(
+    store: str,
+    folder: str,
+    revision: str,
+    source: str,
+    kind: str = "model",
+    plain: bool = True,
+    only: Sequence[str] = (),
+) -> Copied:
+    """On the head: take a revision from a folder (an HF cache, or, where it may be `plain`, the model's own files).
+    `only`: patterns of the files that are wanted; none: all.
+    """
     snapshot = source_snapshot(source, folder, revision, plain)
     if snapshot is None:
         return {"error": f"{source} has not {folder} at {revision}"}
-    files = proof.manifest(snapshot)
+    files = {
+        name: entry
+        for name, entry in proof.manifest(snapshot).items()
+        if not only or any(fnmatchcase(name, each) for each in only)
+    }
+    if not files:
+        return {"error": f"{snapshot} has no file that is named {' or '.join(only)}"}
     for name, entry in files.items():
         if len(entry["blob"]) not in (40, 64):
-            entry["blob"] = proof.content_hash(snapshot / name, git=not name.endswith(".safetensors"))
+            entry["blob"] = proof.content_hash(snapshot / name, git=not name.endswith((".safetensors", ".gguf")))
     installer = Installer(store, folder, revision, kind)
     try:
         missing = installer.missing(files)

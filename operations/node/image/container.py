@@ -19,8 +19,9 @@ def run(
     options: Sequence[str] = (),
     meanwhile: Callable[[], object] = str,
     exports: str = "",
+    reader: Sequence[str] = ("python3", "-"),
 ) -> subprocess.CompletedProcess[str]:
-    """What Python said to a script in an image that is here; `meanwhile` is called again and again until it has ended;
+    """What `reader` makes of a script in an image that is here; `meanwhile` is called again and again until it ends;
     `exports`: lines of shell before it.
 
     Raises OSError, and TimeoutError after `patience_s` seconds.
@@ -28,7 +29,8 @@ def run(
     # Somebody else's look at this node has a container of its own, and this one's end must not be that one's.
     name = f"tandem-doctor-{secrets.token_hex(4)}"
     argv = ["docker", "run", "--rm", "--interactive", "--network", "none", "--pull", "never", *options]
-    entry = ["sh", image, "-c", f"{exports}exec python3 -"] if exports else ["python3", image, "-"]
+    called = " ".join(reader)
+    entry = ["sh", image, "-c", f"{exports}exec {called}"] if exports else [reader[0], image, *reader[1:]]
     argv += ["--name", name, "--entrypoint", *entry]
     end, pipe = time.monotonic() + patience_s, subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:

@@ -42,6 +42,19 @@ told["nvml"] = gpus("libnvidia-ml.so.1", "nvmlInit_v2", (), "nvmlDeviceGetCount_
 told["cuda"] = gpus("libcuda.so.1", "cuInit", (0,), "cuDeviceGetCount")
 print(json.dumps(told))
 """
+#: Says the same to a shell, of an image without Python: whether CUDA's library is there, and not that it finds a GPU.
+SHELL = r"""
+if command -v nvidia-smi >/dev/null; then
+    words=$(nvidia-smi -L 2>&1) && status=0 || status=$?
+    echo "smi $status $words"
+fi
+for library in nvml cuda; do
+    name=lib$library.so.1
+    [ $library = cuda ] || name=libnvidia-ml.so.1
+    { ldconfig -p 2>/dev/null | grep -q "$name" || ls /usr/lib/*/"$name" >/dev/null 2>&1; } && echo "$library there"
+done
+echo told
+"""
 _CAPABILITIES = "let the recipe's `env` say NVIDIA_DRIVER_CAPABILITIES=compute,utility"
 _NO_DRIVER = (
     "sudo apt install nvidia-container-toolkit && sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
@@ -119,6 +132,17 @@ def judged(told: Json) -> Fault | None:
     return None
 
 
+def by_words(text: str) -> Json:
+    """What SHELL said, as SCRIPT says it; empty: it did not come to its end."""
+    if text.splitlines()[-1:] != ["told"]:
+        return {}
+    smi = re.search(r"^smi (\d+) (.*)", text, re.MULTILINE)
+    told: Json = {"smi": [int(smi[1]), smi[2]] if smi else None}
+    for library, name in (("nvml", "libnvidia-ml.so.1"), ("cuda", "libcuda.so.1")):
+        told[library] = [0, "" if f"\n{library} there" in f"\n{text}" else f"{name} is not in it"]
+    return told
+
+
 def _tried(trial: GpuTrial) -> GpuTold | None:
     image, image_id = next(
         ((name, found[0]["Id"]) for name in trial["names"] if (found := docker_inspect("image", name))), ("", "")
@@ -127,9 +151,13 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
         return None
     told: Json = {}
     try:
-        done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"], exports=trial["exports"])
-        if done.returncode == 0:
-            told = json.loads(done.stdout.splitlines()[-1])
+        if trial["python"]:
+            done = container.run(image, SCRIPT, PATIENCE_S, trial["flags"], exports=trial["exports"])
+            told = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+        else:
+            reader = ("sh", "-s")
+            done = container.run(image, SHELL, PATIENCE_S, trial["flags"], exports=trial["exports"], reader=reader)
+            told = by_words(done.stdout)
         words = _last(done.stderr) or f"it ends with {done.returncode}"
     except TimeoutError as error:
         if trial["serving"]:

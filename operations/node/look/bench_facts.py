@@ -26,7 +26,7 @@ from operations.wire.unit import UnitState
 #: puts behind counters (operations/plan/engines).
 Counters = Mapping[str, Sequence[str]]
 #: Counters without which the others say nothing.
-NEEDED = ("requests", "prompt_tokens", "answer_tokens")
+NEEDED = ("prompt_tokens", "answer_tokens")
 #: Seconds for an engine to say its counters: it may be busy.
 METRICS_S = 10
 
@@ -119,7 +119,7 @@ def parse(metrics: str, counters: Counters) -> dict[str, int] | None:
 def sums(metrics: str) -> dict[str, float]:
     """Each value of Prometheus' text by its name without `_total`, summed over its labels."""
     found: dict[str, float] = {}
-    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+]+)", metrics, re.MULTILINE):
+    for name, value in re.findall(r"^([a-z:_]+)(?:\{[^\n]*\})? ([0-9.e+-]+)", metrics, re.MULTILINE):
         found[name.removesuffix("_total")] = found.get(name.removesuffix("_total"), 0.0) + float(value)
     return found
 

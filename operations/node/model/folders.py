@@ -10,4 +10,5 @@ def source_snapshot(source: str, folder: str, revision: str, plain: bool = True)
     cached = Path(source) / folder / "snapshots" / revision
     if cached.is_dir():
         return cached
-    return Path(source) if plain and (Path(source) / "config.json").exists() else None
+    is_one = (Path(source) / "config.json").exists() or any(Path(source).glob("*.gguf"))
+    return Path(source) if plain and is_one else None

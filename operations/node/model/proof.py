@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from operations import paths
+from operations.node.model import gguf
 from operations.wire.model import ModelFile, ModelState
 
 #: Where the stamps of files whose content was proven are kept.
@@ -106,7 +107,8 @@ def _record(snapshot: Path) -> Path:
 def structure_problems(snapshot: Path, kind: str = "model", proven: Collection[str] = ()) -> list[Problem]:
     """What is missing, dangling or truncated, each named with its file; headers of proven files are not read again.
 
-    A `model` has a configuration and all its weights, an `adapter` its own of both; of `files` (a tokenizer, a
+    A `model` has a configuration and all its weights, an `adapter` its own of both, a `gguf` all parts of each of its
+    files; of `files` (a tokenizer, a
     configuration) nobody but the engine knows which it needs.
     """
     problems = []
@@ -116,6 +118,10 @@ def structure_problems(snapshot: Path, kind: str = "model", proven: Collection[s
             problems.append(Problem(name, f"{file}: its blob {os.readlink(file)} is missing"))
         elif file.suffix == ".safetensors" and name not in proven and file.is_file():
             problems += [Problem(name, text) for text in _truncated(file)]
+        elif file.suffix == ".gguf" and name not in proven and file.is_file():
+            problems += [Problem(name, text) for text in gguf.problems(file)]
+    if kind == "gguf":
+        return problems + [Problem(name, text) for name, text in gguf.missing(snapshot)]
     configuration = {"model": "config.json", "adapter": "adapter_config.json"}.get(kind)
     if not configuration:
         return problems

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
+from fnmatch import fnmatchcase
 
 from operations.plan.engines.base import Engine
+from operations.plan.engines.llama_cpp import LlamaCpp
 from operations.plan.engines.named import Named, reference
 from operations.plan.engines.sglang import SgLang
 from operations.plan.engines.tensorrt_llm import TensorRtLlm
 from operations.plan.engines.vllm import Vllm
 from operations.plan.recipes.recipe import Model, Recipe
 
-ENGINES: dict[str, Engine] = {"vllm": Vllm(), "tensorrt-llm": TensorRtLlm(), "sglang": SgLang()}
+ENGINES: dict[str, Engine] = {
+    "vllm": Vllm(),
+    "tensorrt-llm": TensorRtLlm(),
+    "sglang": SgLang(),
+    "llama-cpp": LlamaCpp(),
+}
 
 
 def named(recipe: Recipe) -> list[Named]:
@@ -40,8 +47,14 @@ def counters() -> dict[str, list[str]]:
     return found
 
 
-def missing_files(recipe: Recipe, model: Model, files: Container[str]) -> list[str]:
-    """Files of a model that flags name, and that are not among those that it has."""
-    references = [reference(recipe, each) for each in named(recipe) if each.kind == "file"]
+def missing_files(recipe: Recipe, model: Model, files: Collection[str]) -> list[str]:
+    """Files of a model that it or flags name, and that are not among those that it has. Of its patterns one has to be
+    met: they are spellings of one file's name, and what is only perhaps there (a projector).
+    """
+    references = [reference(recipe, each) for each in named(recipe) if each.kind in ("file", "gguf")]
     names = [each.rest.lstrip("/") for each in references if each and each.repo == model.repo]
-    return [name for name in names if name and name not in files]
+    exact = [each for each in model.files if not any(sign in each for sign in "*?[")]
+    patterns = [each for each in model.files if each not in exact and "mmproj" not in each]
+    is_met = any(fnmatchcase(name, each) for name in files for each in patterns if "mmproj" not in name)
+    missing = [name for name in dict.fromkeys((*names, *exact)) if name and name not in files]
+    return missing if is_met or not patterns else [*missing, " or ".join(patterns)]

@@ -15,7 +15,7 @@ from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Place
 from operations.plan.engines.starts import Mark
 from operations.plan.recipes.lint.subject import Subject
-from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
+from operations.plan.recipes.recipe import Answers, Forbidden, Kind, Recipe
 
 #: Tokens of the longest prompt, where a recipe does not say.
 CONTEXT_TOKENS = 262_144
@@ -75,20 +75,38 @@ class Sparkrun:
     """How sparkrun calls an engine, and what it makes of a recipe's `defaults` where that has no command.
 
     `runtimes`: patterns of its names; `flags` and `switches`: a key -> the flag's name; `on`: switches that the engine
-    turns on by itself, so that false has to be said; `options`: keys that go into the engine's own file (`config`),
-    each with its section there, which may be empty, and its name.
+    turns on by itself, so that false has to be said; `off`: a key -> the flag that is said where it is false; `valued`:
+    flags for which true and false are the words `on` and `off`; `same`: a key that stands for another where that is
+    absent; `image`: the one that it takes where a recipe names none; `options`: keys that go into the engine's own file
+    (`config`), each with its section there, which may be empty, and its name.
     """
 
     runtimes: tuple[str, ...]
     flags: Mapping[str, str]
     switches: Mapping[str, str]
     on: Collection[str] = ()
+    off: Mapping[str, str] = field(default_factory=dict)
+    valued: Collection[str] = ()
+    same: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
     options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def known(self) -> tuple[str, ...]:
         """All keys of `defaults` that it makes something of."""
-        return (*self.flags, *self.switches, *self.options)
+        return (*self.flags, *self.switches, *self.off, *self.options)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Whose files another tool's recipe wants: a repository, or a path, by the `command` and as `named` beside it;
+    `files`: patterns of those that are the model's, empty: all.
+    """
+
+    command: str
+    named: str
+    files: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 class Engine(Protocol):
@@ -108,6 +126,14 @@ class Engine(Protocol):
     SIGNS: Signs
     #: Topologies that it can take part in here.
     TOPOLOGIES: tuple[Topology, ...]
+    #: Why it takes part in no cluster here; empty: it does.
+    ALONE: str
+    #: What the files of a model that it serves are proven by.
+    WEIGHTS: Kind
+    #: Whether its images have Python, and the Hub's client in it.
+    PYTHON: bool
+    #: Whether it takes all of its memory at its start: what its model's files and its flags say, whatever is free.
+    HELD: bool
     #: Whether a cluster's ranks can be stages of a pipeline.
     PIPELINES: bool
     #: Architectures (as models' config.json have them) that it can't put into stages, as a pattern; empty: none.
@@ -120,8 +146,8 @@ class Engine(Protocol):
     IGNORED_FOREIGN_FLAGS: Collection[str]
     #: Those among them that are followed by another number of words than one.
     TAKES: Mapping[str, int]
-    #: The flag that says over how many GPUs the model is split, and those that count GPUs in other ways, the one for
-    #: pipeline stages first.
+    #: The flag that says over how many GPUs the model is split (empty: none does), and those that count GPUs in other
+    #: ways, the one for pipeline stages first.
     SPLIT: str
     COUNTED: tuple[str, ...]
     #: The flags that say how many requests it takes at once, and how many tokens a question and its answer may have.
@@ -173,6 +199,12 @@ class Engine(Protocol):
 
     def served_name(self, name: str) -> str:
         """What clients call a model for which a recipe of another tool says this."""
+        ...
+
+    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
+        """Which files another tool's command wants. `served`: its model; `named`: the recipe's; `owned`: its flags that
+        are the plan's here.
+        """
         ...
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
@@ -254,6 +286,17 @@ def size(value: object) -> float | None:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)", str(value or ""))
     units = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     return float(found[1]) * units[found[2]] if found else None
+
+
+def value_bytes(kind: str) -> float:
+    """Bytes of a value in a KV cache of this type, as flags of engines call it; 2 where none is known by that name.
+
+    llama.cpp's types keep 32 values in a block with a scale (ggml-common.h in its repository).
+    """
+    blocks = {"q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0": 18, "iq4_nl": 18}
+    if kind.startswith("fp8"):
+        return 1.0
+    return blocks[kind] / 32 if kind in blocks else 4.0 if kind == "f32" else 2.0
 
 
 def share(value: object) -> float | None:

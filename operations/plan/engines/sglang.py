@@ -16,7 +16,17 @@ from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.config.spark import MOST_SHARE
 from operations.plan.engines import sglang_starts
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share
+from operations.plan.engines.base import (
+    CONTEXT_TOKENS,
+    Demand,
+    Memory,
+    Question,
+    Signs,
+    Sparkrun,
+    Weights,
+    count,
+    share,
+)
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.named import Named, Place, by_name, place
 from operations.plan.recipes.lint import room
@@ -84,6 +94,10 @@ class SgLang:
         "rerank": "it ranks documents, and the proxy (LiteLLM) does not read the bare list that SGLang answers with"
     }
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    ALONE = ""
+    WEIGHTS: Kind = "model"
+    PYTHON = True
+    HELD = False
     PIPELINES = False
     STAGELESS = ""
     EXECUTORS: tuple[Executor, ...] = ("mp",)
@@ -211,6 +225,10 @@ class SgLang:
     def served_name(self, name: str) -> str:
         """Any name."""
         return name
+
+    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
+        """All of a repository."""
+        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, adapters, a tokenizer, templates."""

@@ -13,7 +13,7 @@ from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark, nearest
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count
+from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Named, Place, place
@@ -77,6 +77,10 @@ class TensorRtLlm:
     QUESTIONS: Mapping[Answers, Question] = {}
     UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
+    ALONE = "over two nodes it wants MPI and ssh between containers"
+    WEIGHTS: Kind = "model"
+    PYTHON = True
+    HELD = False
     PIPELINES = False
     STAGELESS = ""
     EXECUTORS: tuple[Executor, ...] = ()
@@ -145,6 +149,10 @@ class TensorRtLlm:
     def served_name(self, name: str) -> str:
         """Without whose it is: the model is served under the name of a folder."""
         return name.rpartition("/")[2]
+
+    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
+        """All of a repository."""
+        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Tokenizer, template; a draft is in the file of options, and is told to `place` as well."""

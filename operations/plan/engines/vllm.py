@@ -12,12 +12,23 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import vllm_caches, vllm_flags, vllm_loaders, vllm_starts
-from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, count, share, size
+from operations.plan.engines.base import (
+    CONTEXT_TOKENS,
+    Demand,
+    Memory,
+    Question,
+    Signs,
+    Sparkrun,
+    Weights,
+    count,
+    share,
+    size,
+)
 from operations.plan.engines.named import Place, place
 from operations.plan.engines.vllm_lint import caches, refused, rules, seen, stages, versions, words
 from operations.plan.engines.vllm_sparkrun import SPARKRUN
 from operations.plan.recipes.lint.subject import Subject
-from operations.plan.recipes.recipe import Answers, Forbidden, Recipe
+from operations.plan.recipes.recipe import Answers, Forbidden, Kind, Recipe
 
 _CHECKS: tuple[Callable[[Subject], Iterator[Remark]], ...] = (
     *(words.variables, words.flags, words.parsers, words.kernels, versions.variables),
@@ -47,6 +58,10 @@ class Vllm:
     }
     UNPROVEN: Mapping[Answers, str] = {}
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
+    ALONE = ""
+    WEIGHTS: Kind = "model"
+    PYTHON = True
+    HELD = False
     PIPELINES = True
     #: Encoders: of those, none can hand on from one stage to the next (0.32: classes that are no `SupportsPP`).
     STAGELESS = r"Bert|Roberta|^Gte|^CLIP|^Siglip"
@@ -162,6 +177,10 @@ class Vllm:
     def served_name(self, name: str) -> str:
         """Any name."""
         return name
+
+    def weights(self, served: str, named: str, owned: Mapping[str, str]) -> Weights:
+        """All of a repository."""
+        return Weights(served, named)
 
     def placed(self, recipe: Recipe, place: Place) -> list[str]:
         """Drafts, tokenizers, templates, parsers' plugins, adapters."""

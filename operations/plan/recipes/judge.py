@@ -41,7 +41,9 @@ def judge_of(recipe: Recipe, knobs: Knobs) -> str:
 def _topology(of: Subject) -> Iterator[Remark]:
     runs, engine = ENGINES[of.recipe.engine], of.recipe.engine
     if of.knobs.topology not in runs.TOPOLOGIES:
-        problem = f"{engine} does not run in topology={of.knobs.topology} here"
+        problem = f"{engine} does not run in topology={of.knobs.topology} here" + (
+            f": {runs.ALONE}" if runs.ALONE else ""
+        )
         yield Remark(True, problem, f"set topology to {' or '.join(runs.TOPOLOGIES)}")
     elif of.knobs.topology == "cluster" and of.knobs.executor not in runs.EXECUTORS:
         problem = f"the ranks of {engine} are not joined by executor={of.knobs.executor} here"

@@ -41,11 +41,12 @@ SERVED_NAME = r"[\w./:+-]+"
 #: Stands in a flag's value where the path of the model's snapshot in the container will be.
 MODEL = "{model}"
 
-EngineName = Literal["vllm", "tensorrt-llm", "sglang"]
+EngineName = Literal["vllm", "tensorrt-llm", "sglang", "llama-cpp"]
 #: What clients can ask for: tokens, vectors, an order of documents, or what only the engine itself would answer.
 Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcription"]
-#: What is fetched of a repository: a model, a LoRA adapter, or what it has beside weights (a tokenizer, a template).
-Kind = Literal["model", "adapter", "files"]
+#: What is fetched of a repository: a model, one in GGUF, a LoRA adapter, or what it has beside weights (a tokenizer, a
+#: template).
+Kind = Literal["model", "gguf", "adapter", "files"]
 #: Of a recipe, what says nothing about what is served.
 TOLD = frozenset({"figures", "known", "gated"})
 
@@ -60,17 +61,21 @@ class Model(Strict):
     """A model on the Hub, at one commit; `revision` None: the knob `model_revision` has to say it.
 
     The facts below are for the lint: `weights_gib` GiB on disk, `mtp`: whether the checkpoint has layers for
-    multi-token prediction, `block_size`: tokens of a Mamba block in a hybrid at the recipe's context length.
+    multi-token prediction, `block_size`: tokens of a Mamba block in a hybrid at the recipe's context length, `kv_kib`:
+    KiB that a token takes in a KV cache of 16 bits.
     """
 
     repo: Annotated[str, Field(pattern=rf"^{REPOSITORY}$")]
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     # Files of the repository that are not fetched, as patterns.
     ignore: tuple[str, ...] = ()
+    # Those that are fetched, as patterns; none: all.
+    files: tuple[Annotated[str, Field(pattern=r"^[^\s/][^\s]*$")], ...] = ()
     weights_gib: Annotated[float, Field(gt=0)] | None = None
     mtp: bool | None = None
     block_size: Annotated[int, Field(gt=0)] | None = None
-    # Of a further model: follows from the flags that name it.
+    kv_kib: Annotated[float, Field(gt=0)] | None = None
+    # Follows from the engine, of a further model from the flags that name it.
     kind: Kind = "model"
 
     @field_validator("revision", mode="before")

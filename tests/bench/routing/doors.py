@@ -80,14 +80,15 @@ def litellm(
     before: Callable[[Path, Path], Sequence[str]] | None = None,
     without: Sequence[str] = (),
     shared: Path | None = None,
+    recipe: str = "",
 ) -> Door:
     """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test; `before`:
     what stands before its command line, by its folder and the one that it writes to; `without`: callbacks that are
-    left out; its sockets are in `folder`, in `used`; `shared`: the folder that it has in common with others.
+    left out; its sockets are in `folder`, in `used`; `shared`: the folder that it has in common with others;
+    `recipe`: of the engines.
     """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
-    recipe = load_recipe(wanted.recipe)
-    behind = Behind(recipe.model_copy(update={"served_name": model}), tuple(engines))
+    behind = Behind(load_recipe(recipe or wanted.recipe).model_copy(update={"served_name": model}), tuple(engines))
     config = proxy_config(wanted, [behind])
     loaded = [each for each in config["litellm_settings"]["callbacks"] if each.partition(".")[0] not in without]
     config["litellm_settings"]["callbacks"] = [*loaded, *(f"{path.stem}.callback" for path in more)]

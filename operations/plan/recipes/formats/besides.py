@@ -21,7 +21,7 @@ _WRAPPED_WORDS = 12
 _SYNTAX = ("then", "do", "else", "fi", "done", "esac", "{", "}", "!")
 #: Shell words that change nothing for the engine.
 _HARMLESS = ("set", "true", "wait", "echo", "ulimit")
-_OTHER_ENGINES = ("llama-server", "atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
+_OTHER_ENGINES = ("atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 
 def listed(commands: list[str]) -> str:

@@ -132,34 +132,35 @@ def build(
         why = next((each for each in command.remarks if each.error), None)
         nothing = "its command serves nothing", f"add one of {', '.join(f'`{called} ...`' for called in programs())}"
         raise refuse(document, *((why.problem, why.remedy) if why else nothing))
-    image = given.image(document)
-    repo = _repository(document, command.model, model, remarks)
+    image = given.image(document, ENGINES[command.engine].SPARKRUN.image if format == "sparkrun" else "")
+    runs = ENGINES[command.engine]
+    weights = runs.weights(command.model, model, command.owned)
+    remarks = [*remarks, *weights.remarks]
+    repo = _repository(document, weights.command, weights.named, remarks)
     revision = more.pop("revision", None) or command.owned.get("revision") or None
     if revision is not None and not re.fullmatch(r"[0-9a-f]{40}", str(revision)):
         remarks.append(Remark(False, f"revision `{revision}` is no commit", "pin one with the knob `model_revision`"))
         revision = None
     if "@sha256:" not in image:
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
-    names = command.owned.get("served-model-name", "").split()
+    names = command.owned.get("served-model-name", "").replace(",", " ").split()
     if names and not re.fullmatch(SERVED_NAME, names[0]):
         raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
         if not re.fullmatch(SERVED_NAME, name):
             raise refuse(document, f"a name that the model is served under is `{name[:60]}`", "write words alone")
         remarks.append(Remark(False, f"served under `{names[0]}` alone, not under `{name}` as well", "clients use one"))
-    able = ENGINES[command.engine].TOPOLOGIES
+    able = runs.TOPOLOGIES
     gpus = max(gpus, parallel.said(document.data))
     topologies, min_nodes = parallel.topologies(
         gpus, solo_only=solo_only, cluster_only=cluster_only, least=least, found=remarks
     )
     wanted = [topology for topology in topologies if topology in able]
     if not wanted:
-        raise refuse(
-            document, f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here",
-            "choose another recipe for these nodes",
-        )  # fmt: skip
+        problem = f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here: {runs.ALONE}"
+        raise refuse(document, problem, "choose another recipe for these nodes")
     exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)
-    served_name = ENGINES[command.engine].served_name(names[0] if names else repo)
+    served_name = runs.served_name(names[0] if names else repo)
     try:
         return Recipe(
             name=re.sub(r"[^\w.+-]+", "-", document.path.stem),
@@ -167,7 +168,7 @@ def build(
             format=format,
             engine=command.engine,
             image=image,
-            model=Model(repo=repo, revision=revision),
+            model=Model(repo=repo, revision=revision, files=weights.files),
             served_name=served_name,
             topologies=tuple(wanted),
             min_nodes=min_nodes,

@@ -53,9 +53,9 @@ def mode(document: Document) -> str:
     return value
 
 
-def image(document: Document) -> str:
-    """The image's name."""
-    value = document.data.get("container")
+def image(document: Document, otherwise: str = "") -> str:
+    """The image's name; `otherwise`: what the recipe's own tool takes where there is none."""
+    value = document.data.get("container") or otherwise
     if value is None or not str(value).strip():
         raise refuse(document, "the key `container` is missing", "add `container`, the image that the recipe runs in")
     name = str(value).strip()

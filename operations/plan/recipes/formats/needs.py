@@ -40,7 +40,7 @@ _UNPROVEN: dict[Answers, str] = {
     "rerank": "it ranks documents",
 }
 #: The strongest first: what is loaded as a model is needed whole.
-_KINDS: tuple[Kind, ...] = ("model", "adapter", "files")
+_KINDS: tuple[Kind, ...] = ("model", "gguf", "adapter", "files")
 
 
 def complete(recipe: Recipe, folder: Path) -> Recipe:
@@ -50,7 +50,8 @@ def complete(recipe: Recipe, folder: Path) -> Recipe:
     remarks = list(_answered(recipe, answers))
     flags_name = named(recipe)
     models, attached = _further(recipe, flags_name), dict[str, str]()
-    recipe = recipe.model_copy(update={"further_models": models, "answers": answers})
+    served = recipe.model.model_copy(update={"kind": engine.WEIGHTS, "files": _with_named(recipe, flags_name)})
+    recipe = recipe.model_copy(update={"model": served, "further_models": models, "answers": answers})
     for each in flags_name:
         found = _beside(folder, each.text) if each.kind == "file" and not reference(recipe, each) else None
         content = _content(found) if found else None
@@ -76,6 +77,15 @@ def _further(recipe: Recipe, flags_name: list[Named]) -> tuple[Model, ...]:
         models[found.repo] = model.model_copy(update={"revision": model.revision or found.revision or None})
         kinds.setdefault(found.repo, set()).add("files" if each.kind == "file" else each.kind)
     return tuple(_of_kind(model, kinds.get(repo, set())) for repo, model in models.items())
+
+
+def _with_named(recipe: Recipe, flags_name: list[Named]) -> tuple[str, ...]:
+    """Patterns of the served model's files: those of its repository that a flag names are fetched too."""
+    if not recipe.model.files:
+        return ()
+    found = [named for each in flags_name if (named := reference(recipe, each))]
+    own = [each.rest.lstrip("/") for each in found if each.repo == recipe.model.repo and each.rest]
+    return tuple(dict.fromkeys((*recipe.model.files, *own)))
 
 
 def _of_kind(model: Model, kinds: set[Kind]) -> Model:

@@ -24,6 +24,11 @@ def stages(runs: Engine, owned: Mapping[str, str]) -> int:
     return (_number(owned.get(runs.COUNTED[0], "")) or 1) if runs.COUNTED else 1
 
 
+def wished(defaults: Mapping[str, Any]) -> int:
+    """GPUs by sparkrun's own keys, for an engine that has no flag for them: it starts one part of it on each node."""
+    return max(_number(str(defaults.get(key))[:9]) or 1 for key in ("tensor_parallel", "pipeline_parallel"))
+
+
 def remarks(runs: Engine, owned: Mapping[str, str], spelt: Mapping[str, str]) -> list[Remark]:
     """What is wrong with flags that count GPUs: at 1 they say nothing. The number of stages is a wish where the engine
     can have some (operations/plan/engines/vllm_lint/stages.py). `spelt`: as they were written.

@@ -63,11 +63,15 @@ def recipe(document: Document) -> Recipe:
     # A default without a value is none: what names it is left as it is written.
     given_defaults = foreign.as_dict(document, "defaults").items()
     defaults = {name: _unescaped(value) for name, value in given_defaults if value is not None}
+    template = given.text(document, "command")
+    for key, other in made.same.items():
+        if key in defaults and f"{{{key}}}" not in template:
+            defaults.setdefault(other, defaults.pop(key))
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     env = foreign.environment(sparkrun_env.filled(foreign.as_dict(document, "env"), defaults, remarks), remarks)
     remarks += _without_effect(foreign.as_dict(document, "runtime_config"))
     try:
-        if template := given.text(document, "command"):
+        if template:
             command = served(_filled(document, template, defaults, remarks), env)
         else:
             command = _from_defaults(str(data.get("model") or ""), engine, defaults, env, remarks)
@@ -92,7 +96,7 @@ def recipe(document: Document) -> Recipe:
         model=str(data.get("model") or ""),
         solo_only=solo_only,
         cluster_only=cluster_only,
-        gpus=command.gpus,
+        gpus=command.gpus if runs.SPLIT else parallel.wished(defaults),
         least=least,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,

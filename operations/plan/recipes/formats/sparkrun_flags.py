@@ -36,9 +36,14 @@ def words(defaults: Mapping[str, Any], made: Sparkrun) -> Iterator[Word]:
                 yield Word(f"--{made.switches[key]}")
             elif key in made.on:
                 yield Word(f"--no-{made.switches[key]}")
+        elif key in made.off:
+            if not _is_on(value):
+                yield Word(f"--{made.off[key]}")
         elif key in made.flags:
             yield Word(f"--{made.flags[key]}")
-            yield from _value(value)
+            yield from _value(
+                {True: "on", False: "off"}[value] if key in made.valued and value in (True, False) else value
+            )
 
 
 def left_out(defaults: Mapping[str, Any], made: Sparkrun) -> list[Remark]:

@@ -1,0 +1,77 @@
+"""A model in GGUF, whole and not, as the store's proof sees it, and as it is fetched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations.node.copy import install
+from operations.node.model import proof
+from operations.plan.recipes.formats import load_recipe
+from tests.lab import gguf
+
+FOLDER, REVISION = "models--org--model-gguf", "c" * 40
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """One in three parts, in a store."""
+    place = tmp_path / "store" / FOLDER / "snapshots" / REVISION
+    gguf.write(place, 3)
+    return place
+
+
+def problems(snapshot: Path) -> list[str]:
+    return [each.text for each in proof.structure_problems(snapshot, "gguf")]
+
+
+def test_a_whole_one_needs_no_configuration(snapshot: Path) -> None:
+    assert problems(snapshot) == []
+    assert any("config.json is missing" in each.text for each in proof.structure_problems(snapshot, "model"))
+
+
+def test_a_part_that_is_missing_is_named(snapshot: Path) -> None:
+    (snapshot / "tiny-llama-F32-00002-of-00003.gguf").unlink()
+    assert problems(snapshot) == [f"{snapshot}/tiny-llama-F32-00002-of-00003.gguf is missing: the model has 3 parts"]
+
+
+@pytest.mark.parametrize("of", [1, 2, 3])
+def test_a_part_that_is_cut_is_named_with_its_bytes(snapshot: Path, of: int) -> None:
+    file = snapshot / f"tiny-llama-F32-0000{of}-of-00003.gguf"
+    size = file.stat().st_size
+    file.write_bytes(file.read_bytes()[:-64])
+    assert problems(snapshot) == [f"{file} has {size - 64} bytes, its header says {size}"]
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"<html>no such file</html>" * 9, b"GGUF\x03\0\0\0" + b"\xff" * 99])
+def test_what_is_no_gguf_is_named(snapshot: Path, content: bytes) -> None:
+    file = snapshot / "tiny-llama-F32-00001-of-00003.gguf"
+    file.write_bytes(content)
+    assert problems(snapshot) == [f"{file} is not a GGUF file ({len(content)} bytes)"]
+
+
+def test_a_projector_alone_is_no_model(snapshot: Path) -> None:
+    for file in snapshot.glob("*.gguf"):
+        file.rename(snapshot / f"mmproj-{file.name[-6]}.gguf") if "00001" in file.name else file.unlink()
+    assert problems(snapshot) == [f"{snapshot} has no model in GGUF (*.gguf)"]
+
+
+def test_of_a_folder_the_files_that_are_named_are_taken_alone(tmp_path: Path) -> None:
+    source, store = tmp_path / "source", tmp_path / "store"
+    gguf.write(source)
+    (source / "tiny-llama-Q2_K.gguf").write_bytes((source / gguf.NAME).read_bytes())
+    told: Any = {"store": str(store), "folder": FOLDER, "revision": REVISION, "source": str(source), "kind": "gguf"}
+    assert install.main(**told, only=["*-F32.gguf"]).get("done")
+    snapshot = store / FOLDER / "snapshots" / REVISION
+    assert [each.name for each in snapshot.iterdir()] == [gguf.NAME]
+    # As the Hub names what lies in LFS.
+    assert len(snapshot.joinpath(gguf.NAME).resolve().name) == 64
+    answer = json.dumps(install.main(**told, only=["*Q8_0*.gguf"]))
+    assert "has no file that is named *Q8_0*.gguf" in answer
+
+
+def test_the_lab_s_recipe_names_what_makes_its_model() -> None:
+    assert load_recipe("lab-tiny-gguf").model.revision == gguf.own_hash()
