@@ -111,7 +111,7 @@ def _at(ordered: Sequence[float], share: float) -> float:
 
 def largest_share(step: Step) -> float | None:
     """None where one engine alone serves, or none has said what it did."""
-    counts = [engine.requests for engine in step.engines.values()]
+    counts = [engine.requests for engine in step.engines.values() if engine.requests is not None]
     if step.target != "proxy" or len(counts) < 2 or not sum(counts):
         return None
     return max(counts) * len(counts) / sum(counts)

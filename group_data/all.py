@@ -28,8 +28,8 @@ executor = "mp"
 
 # Several models, by names of your own. Without any, `recipe`, `topology` and `executor` declare the one model.
 # Each needs a recipe. It may have values of its own for `topology`, `executor`, `pipeline_parallel`,
-# `nodes_per_replica`, `canary_deadline`, `engine_image_from`, `model_from`, `model_revision` and `model_revisions`;
-# for all else the general knobs count. Three words are of a model alone.
+# `nodes_per_replica`, `canary_deadline`, `loader`, `engine_image_from`, `model_from`, `model_revision` and
+# `model_revisions`; for all else the general knobs count. Three words are of a model alone.
 #   nodes        those that it lies on, its first rank's first; without it solo has the head, all else all nodes
 #   memory_gib   what it may have of each of these nodes; models of one node that do not fit together are refused
 #   served_name  what clients call it, in place of the recipe's name
@@ -116,6 +116,17 @@ proxy_bind = "loopback"
 
 # 9000 wants a link (and a switch, if there is one) that carries it; the deploy proves that it does.
 # fabric_mtu = 9000
+
+# How an engine reads the weights of its model (docs/starts.md). A recipe that says it by flags has the last word.
+#   engine           its own way: on a GB10 it reads mapped pages, slowly
+#   auto             on one node the first of instanttensor and fastsafetensors that the image has, and that nobody
+#                    has seen to fail with this model and release; engine where a start fails in it, and in a cluster
+#   fastsafetensors  vLLM: read as fast as the disk, file by file; the image must have it
+#   instanttensor    vLLM 0.19 or newer: the same, past the page cache; the image must have it
+#   runai_streamer   vLLM: the same, by threads; the image must have it
+#   eager            vLLM, SGLang: each file is read whole before it is used, which takes its size of memory more
+#   prefetch         vLLM 0.19 or newer, SGLang: files are read into the page cache beside the load
+# loader = "engine"
 
 # --- Where images and models come from ------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ MODEL = Group(
     {
         "On the head": ("operations/steps/model.py", "operations/node/copy/hub.py", "files/model/"),
         "From a folder": ("operations/node/copy/install.py",),
-        "Is it whole": ("operations/node/model/proof.py",),
+        "Is it whole": ("operations/node/model/proof.py", "operations/node/model/gguf.py"),
     },
 )
 START = Group(
@@ -171,6 +171,7 @@ VERBS = Group(
                 "operations/node/door/keys.py",
             ),
         ),
+        "tandem fit": ("operations/plan/fit/", "operations/verbs/fit", "operations/verbs/hub.py"),
         "tandem init": ("operations/init/", "operations/verbs/init.py"),
         "tandem recipes": (
             "operations/verbs/recipes.py",

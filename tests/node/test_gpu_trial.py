@@ -174,7 +174,7 @@ def test_an_image_without_python_is_asked_by_its_shell(monkeypatch: pytest.Monke
         called.append((script, more["reader"]))
         return subprocess.CompletedProcess([image], 0, said, "")
 
-    monkeypatch.setattr(gpu_trial.container, "run", run)
+    monkeypatch.setattr("operations.node.image.container.run", run)
     monkeypatch.setattr(gpu_trial, "docker_inspect", lambda *_: [{"Id": "sha256:bb"}])
     told = gpu_trial.main([TRIAL | {"python": False}])["tandem/engine:1"]
     assert told["problem"] == "" and called == [(gpu_trial.SHELL, ("sh", "-s"))]

@@ -72,6 +72,19 @@ def test_what_the_gpu_s_workers_say_is_told_apart() -> None:
     assert found["gib"] == 69.5 and sum(found["phases"].values()) == 341
 
 
+def test_llama_cpp_is_read_by_its_own_log() -> None:
+    """As release 0.7.0 has said it on a CPU."""
+    log = [
+        (10.0, "tandem: the container runs"),
+        (10.5, "0.00.001.263 I srv  llama_server: initializing ..."),
+        (11.0, "0.00.058.452 I srv    load_model: loading model '/model/tiny-llama-F32.gguf'"),
+        (31.0, "0.20.218.917 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 131072, kv_unified = 'true'"),
+        (33.0, "0.22.222.208 I srv  llama_server: listening on http://127.0.0.1:8001"),
+    ]
+    found = phases.read(log, starts.told(ENGINES["llama-cpp"].STARTS), 8, 34)
+    assert found["phases"]["weights"] == 20 and found["phases"]["warm-up"] == 2 and found["now"] == "server"
+
+
 def test_sglang_and_tensorrt_llm_are_read_as_others_have_published_their_logs() -> None:
     of_sglang = (
         (1, "tandem: the container runs"),

@@ -31,7 +31,9 @@ from operations.plan.engines.base import (
 )
 from operations.plan.engines.kept import Cache
 from operations.plan.engines.llama_cpp_files import MMPROJ, wanted
+from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Named, Place, by_name, place
+from operations.plan.engines.starts import Mark
 from operations.plan.recipes.lint import room
 from operations.plan.recipes.lint.near import hint, slip
 from operations.plan.recipes.lint.subject import Subject
@@ -119,6 +121,14 @@ class LlamaCpp:
     }
     #: CUDA's own, which any program may add to.
     CACHES: tuple[Cache, ...] = ()
+    #: As release 0.7.0 says them.
+    STARTS: tuple[Mark, ...] = (
+        Mark(r"load_model: loading model '", then="weights"),
+        Mark(r"load_model: initializing, n_slots", was="weights", then="warm-up"),
+        Mark(r"llama_server: listening on", then="server"),
+    )
+    LOADERS: Mapping[str, Loader] = {}
+    LOADS: tuple[str, ...] = ()
     VOCABULARY: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str] | None:
