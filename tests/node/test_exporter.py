@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from operations.paths import EXPORTER
 from operations.plan.history import record
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
@@ -291,7 +292,7 @@ def test_a_journal_that_is_slow_keeps_no_scrape_waiting(monkeypatch: pytest.Monk
 def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tuple[str, type[FakeEngine]]) -> None:
     for source in [*(FILES / "exporter").glob("*.py"), FILES.parent / "operations/node/door/speaking.py"]:
         shutil.copy(source, tmp_path)
-    mine = plan(monitoring="metrics").head.exporter
+    mine = plan(monitoring="metrics").head.services[EXPORTER]
     assert mine
     wanted = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
     assert wanted["address"] == "192.168.177.11" and wanted["port"] == 8020

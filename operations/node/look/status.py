@@ -13,18 +13,7 @@ from operations.node.engine import probe
 from operations.node.monitoring import monitors
 from operations.node.network import office, walls
 from operations.node.unit import alone, cause, old_images, services
-from operations.paths import (
-    ADDRESS,
-    CANARY,
-    ENGINE,
-    FALLBACK,
-    OFFICE,
-    PROGRAMS,
-    PROXY,
-    PROXY_KEY,
-    WALLS,
-    folder_of,
-)
+from operations.paths import ADDRESS, CANARY, ENGINE, FALLBACK, LITELLM, OFFICE, PROXY, PROXY_KEY, WALLS, folder_of
 from operations.wire.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -41,14 +30,16 @@ BUSY = {
 TOLD_CANARY = Path(folder_of(CANARY)) / "canary.json"
 
 
-def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> Status:
-    """`rows`: one for each unit that is installed (where `only` names some, of these), and each that is `declared` and
-    is not; `old_images`: those that
+def main(
+    units: Sequence[str], keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()
+) -> Status:
+    """`rows`: one for each of Tandem's `units` that is installed (where `only` names some, of these), and each that is
+    `declared` and is not; `old_images`: those that
     nothing needs, where `keep` is known; `topology`: what is deployed here, or nothing; `away`: {node: since when} as
     the canary sees the engine's others; `alone`: since when this node serves alone in the place of a cluster, or
     nothing.
     """
-    found = services.main(only or services.with_engines(declared))["units"]
+    found = services.main(only or services.with_engines(units, declared))["units"]
     with ThreadPoolExecutor() as pool:
         rows = [pool.submit(_row, unit, state) for unit, state in found.items() if state.get("UnitFileState")]
         lacking = [unit for unit in declared if not found.get(unit, {}).get("UnitFileState")]
@@ -95,15 +86,15 @@ def _row(unit: str, state: UnitState) -> StatusRow:
     elif unit == ADDRESS and state.get("address"):
         held = output("ip", "-o", "address", "show", "to", state["address"])
         row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"
-    elif unit in PROGRAMS:
-        row["health"] = _health(unit)
     elif state.get("pulse"):
         under_way = drained.under_way(state["pulse"])
         row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
-    elif state.get("image"):
+    elif unit.startswith(ENGINE) and state.get("image"):
         row["health"] = "a rank: the head answers"
-    else:
+    elif unit.startswith(ENGINE) or unit in (ADDRESS, PROXY, *LITELLM):
         row["health"] = "no container"
+    else:
+        row["health"] = _health(unit)
     if state.get("ActiveState") != "active" or row["health"].startswith("no"):
         row["why"] = _why(unit, state)
     return row
@@ -119,7 +110,7 @@ def _lacking(unit: str) -> StatusRow:
 
 
 def _health(unit: str) -> str:
-    """What a unit without a container has to say."""
+    """What a unit has to say that neither is asked for a token nor stands before one that is."""
     if unit == WALLS:
         return walls.standing()["problem"] or "they stand"
     if unit == FALLBACK:
