@@ -155,7 +155,7 @@ def test_another_address_of_a_node_s_in_the_office_changes_nothing_that_lies_the
 
 def test_who_tells_whom_of_addresses() -> None:
     def told(**changes: Any) -> list[Any]:
-        made = [each.services["tandem-office"] for each in plan(topology="replicas", **changes).nodes]
+        made = [each.services.get("tandem-office") for each in plan(topology="replicas", **changes).nodes]
         return [json.loads(text(each, "/office.json")) if each else None for each in made]
 
     assert told(proxy_bind="loopback") == [None, None]

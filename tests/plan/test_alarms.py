@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.paths import ALERTMANAGER, PROMETHEUS
+from operations.paths import ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS, PROXY
 from operations.plan.checks import check_survey
 from operations.plan.config.alarms import check_alarms, goes_to, secret_files
 from operations.plan.config.refusal import Refusal
@@ -18,7 +18,7 @@ from operations.plan.services.monitoring import addresses_by_knobs, scrape_confi
 from operations.plan.services.ports import listens
 from operations.plan.services.prometheus import monitoring_remarks
 from operations.plan.services.service import Program
-from tests.plan.samples import engine_of, knobs, plan, survey
+from tests.plan.samples import knobs, plan, survey
 from tests.plan.two_models import two_models
 
 MAIL = {"email": "you@x.org", "from": "a@x.org", "smtp": "mail.x.org:587"}
@@ -164,12 +164,8 @@ def test_without_the_knob_neither_is_planned(monitoring: str) -> None:
 
 def test_to_keep_metrics_restarts_nothing_else() -> None:
     before, after = plan(monitoring="metrics").head, watching().head
-    for mine, other in (
-        (engine_of(before), engine_of(after)),
-        (before.proxy, after.proxy),
-        (before.exporter, after.exporter),
-    ):
-        assert mine and other and mine.spec == other.spec
+    for unit in (ENGINE, PROXY, EXPORTER):
+        assert before.services[unit].spec == after.services[unit].spec
 
 
 def found(said: Any, index: int = 0, **changes: Any) -> str:
