@@ -57,8 +57,6 @@ PAGE = "tandem-page"
 ADVICE = f"{VAR}/page/advice.json"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
-#: What sets the GPU's clock, swap, and what the kernel keeps free, where the owner says so (files/tuning).
-TUNING = "tandem-tuning"
 #: What follows the addresses of the interface that the login came in over (files/office/office.py): what it says of
 #: them until the next boot, for HAProxy and keepalived, and what it has heard last of the other nodes'.
 OFFICE = "tandem-office"

@@ -25,12 +25,12 @@ from operations.paths import (
     PAGE,
     PROMETHEUS,
     PROXY,
-    TUNING,
     WALLS,
 )
 from operations.plan.plan import Plan
 from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.plan.recipes.judge import lint
+from operations.plan.services.tuning import TUNING
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring_plan
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from operations.paths import TUNING
 from operations.plan.config.refusal import Refusal
-from operations.plan.services.tuning import kept_gib
+from operations.plan.services.tuning import TUNING, kept_gib
 from tests.plan.samples import knobs, plan, survey
 from tests.plan.test_checks import findings
 

@@ -91,7 +91,7 @@ def _row(unit: str, state: UnitState) -> StatusRow:
         row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
     elif unit.startswith(ENGINE) and state.get("image"):
         row["health"] = "a rank: the head answers"
-    elif unit.startswith(ENGINE) or unit in (ADDRESS, PROXY, *LITELLM):
+    elif not state.get("image") and (unit.startswith(ENGINE) or unit in (ADDRESS, PROXY, *LITELLM)):
         row["health"] = "no container"
     else:
         row["health"] = _health(unit)
