@@ -98,7 +98,7 @@ def told(
     name: str = "tandem-engine",
     *others: str,
 ) -> Any:
-    """What is said of this unit, and of others, when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
+    """What is said of these units when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
     found: list[dict[str, Any]] = [
         {"Name": f"/{name}", "Image": "sha256:1", "Config": {"Labels": labels, "Image": "engine:1"}}
         for name, labels in containers.items()
