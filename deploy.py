@@ -13,7 +13,7 @@ from pyinfra import host
 
 from bench.advise.against import against
 from bench.advise.for_page import for_page
-from operations.paths import CANARY, FALLBACK, GUARD, OFFICE
+from operations.plan.services.contract import Start
 from operations.runner.closing import greet, open_with, sum_up
 from operations.runner.run import this_run
 from operations.steps import (
@@ -60,13 +60,14 @@ secret_files.kept(run, name="Secrets | whose they are, and who may read them")
 engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
 upkeep.tune(run, name="Upkeep | the GPU's clock, swap, and what the kernel keeps free")
-upkeep.watch(run, GUARD, CANARY, OFFICE, leaving=True, name="Upkeep | memory guard, canary, and the office's addresses")
+before = (Start.BEFORE_ENGINE, Start.BEFORE_PROXY)
+upkeep.watch(run, *before, leaving=True, name="Upkeep | memory guard, canary, and the office's addresses")
 engine.files(run, name="Engine | files")
 engine.retire(run, name="Engine | stop what is not the plan's")
 # What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
 walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
 started = engine.start(run, name="Engine | start")
-beside = (GUARD, CANARY, FALLBACK)
+beside = (Start.BEFORE_ENGINE, Start.AFTER_ENGINE)
 upkeep.watch(run, *beside, leaving=False, name="Upkeep | fallback, and nothing where no engine is")
 proxy.keys(run, name="Proxy | the same keys on all nodes")
 tls.certificates(run, name="Proxy | a certificate for each")
@@ -80,7 +81,9 @@ for served, node in host.loop(run.plan.turns):
 engine.ready(run, name="Engine | a token from each")
 proxy.serve(run, name="Proxy | run")
 # The one before reads what it writes, at each of its starts.
-upkeep.watch(run, OFFICE, leaving=False, name="Upkeep | nothing follows the office's addresses where no proxy does")
+upkeep.watch(
+    run, Start.BEFORE_PROXY, leaving=False, name="Upkeep | nothing follows the office's addresses where no proxy does"
+)
 verify.proxy(run, name="Verify | a token through the proxy")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)

@@ -39,7 +39,7 @@ BEFORE = Group(
             "operations/plan/checks.py",
             "operations/plan/cluster/fabric_checks.py",
             "operations/plan/services/demand.py",
-            "operations/plan/tuning.py",
+            "operations/plan/services/tuning.py",
             "operations/steps/preflight.py",
             "operations/node/image/archive.py",
         ),

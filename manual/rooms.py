@@ -56,7 +56,12 @@ HOUSE: tuple[list[Room], ...] = (
     [Room("tests.bench", ("tests.bench",))],
     [_room("tests.e2e")],
     [_room("tests.chaos")],
-    [Room("tests: plan, node, deploy ...", ("tests", *_all("tests.bench", "door", "routing", "start", "start_weights")))],
+    [
+        Room(
+            "tests: plan, node, deploy ...",
+            ("tests", *_all("tests.bench", "door", "routing", "start", "start_weights")),
+        )
+    ],
     [_room("tests.lab")],
     [Room("deploy.py", ("deploy", "config"))],
     [_room("operations.command")],

@@ -5,8 +5,6 @@ It is sent to nodes with these programs, so it needs nothing but the standard li
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from operations.wire.look import SecretFolder
 
 ETC = "/etc/tandem"
@@ -59,8 +57,6 @@ PAGE = "tandem-page"
 ADVICE = f"{VAR}/page/advice.json"
 CANARY = "tandem-canary"
 GUARD = "tandem-guard"
-#: What sets the GPU's clock, swap, and what the kernel keeps free, where the owner says so (files/tuning).
-TUNING = "tandem-tuning"
 #: What follows the addresses of the interface that the login came in over (files/office/office.py): what it says of
 #: them until the next boot, for HAProxy and keepalived, and what it has heard last of the other nodes'.
 OFFICE = "tandem-office"
@@ -72,13 +68,6 @@ WALLS = "tandem-walls"
 WALLS_SCRIPT = "/etc/tandem/walls/walls.sh"
 #: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
 SLICE = "tandem.slice"
-#: Units without a container.
-PROGRAMS = (CANARY, GUARD, OFFICE, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE, TUNING, WALLS)
-#: In the order in which they are taken away: what would start or kill another goes first, the walls stay to the end.
-UNITS = (
-    *(PAGE, PROMETHEUS, ALERTMANAGER, EXPORTER, FALLBACK, CANARY, OFFICE),
-    *(ADDRESS, PROXY, *LITELLM, ENGINE, GUARD, TUNING, WALLS),
-)
 
 
 def unit_file(unit: str) -> str:
@@ -86,14 +75,8 @@ def unit_file(unit: str) -> str:
     return f"{SYSTEMD}/{unit}.service"
 
 
-def units_of(engines: Iterable[str]) -> tuple[str, ...]:
-    """The same, with these units of engines in the place of the one."""
-    return tuple(unit for each in UNITS for unit in (engines if each == ENGINE else (each,)))
-
-
 #: Stamps of model files whose content was proven (operations/node/model/proof.py writes them).
 PROVEN = f"{VAR}/models"
-UNIT_FILES = tuple(map(unit_file, UNITS))
 
 #: What all engines may read.
 ENGINE_SECRETS = f"{ETC}/engine/secrets"

@@ -66,7 +66,7 @@ def of_plan(plan: Plan, count: int) -> list[Serving]:
     """The models of a plan; `count`: nodes of the inventory."""
     found = []
     for each in plan.models:
-        knobs, spec = each.knobs, plan.of(each.leader.name).engines[each.unit].spec
+        knobs, spec = each.knobs, plan.of(each.leader.name).container(each.unit).spec
         is_alone = not any(each.beside.get(node.name) for node in each.nodes)
         nodes = (len(each.nodes) if is_alone else 0) if each.name else count
         found.append(Serving(each.recipe, knobs.topology, knobs.executor, knobs.routing, knobs.stages, nodes, spec))

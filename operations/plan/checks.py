@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from operations.plan import tuning
 from operations.plan.cluster import fabric_checks
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel, on
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding
 from operations.plan.recipes.images import Image
-from operations.plan.services import demand
+from operations.plan.services import demand, tuning
 from operations.plan.services.ports import listens
 from operations.wire.look import Survey
 from operations.wire.model import ModelState

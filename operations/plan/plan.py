@@ -5,22 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from operations.paths import (
-    ADDRESS,
-    ALERTMANAGER,
-    CANARY,
-    ENGINE,
-    EXPORTER,
-    FALLBACK,
-    GUARD,
-    LITELLM,
-    OFFICE,
-    PAGE,
-    PROMETHEUS,
-    PROXY,
-    TUNING,
-    WALLS,
-)
 from operations.plan import admission
 from operations.plan.cluster.fabric import fabric_files
 from operations.plan.cluster.nodes import Node
@@ -31,59 +15,29 @@ from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import Declared, DeclaredModel, check_nodes
 from operations.plan.ranks import check_groups, check_ranks
 from operations.plan.recipes.recipe import Recipe
-from operations.plan.services import proxy, upkeep
-from operations.plan.services.address import address_service
+from operations.plan.services import proxy, registry
+from operations.plan.services.contract import Context
 from operations.plan.services.engine_service import engine_services
-from operations.plan.services.fallback import check_fallback, fallback
-from operations.plan.services.litellm import Behind, behind
-from operations.plan.services.litellm_service import litellm_service
-from operations.plan.services.monitoring import exporter
-from operations.plan.services.office import office
-from operations.plan.services.page import page
+from operations.plan.services.fallback import check_fallback
 from operations.plan.services.ports import listens
-from operations.plan.services.prometheus import alertmanager, prometheus
-from operations.plan.services.proxy_service import proxy_service
 from operations.plan.services.service import Program, Service
-from operations.plan.services.walls import walls
-from operations.plan.tuning import tuning
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What one node shall have; None, and an engine that is not among `engines`, is: must not be there."""
+    """What one node shall have; a unit of Tandem's that is not among `services` must not be there."""
 
     node: Node
     fabric: tuple[File, ...]
-    #: By their units, in the owner's order of the models.
-    engines: Mapping[str, Service] = field(default_factory=dict)
-    proxy: Service | None = None
-    litellm: tuple[Service, ...] = ()
-    address: Service | None = None
-    canary: Program | None = None
-    guard: Program | None = None
-    office: Program | None = None
-    fallback: Program | None = None
-    exporter: Program | None = None
-    prometheus: Program | None = None
-    alertmanager: Program | None = None
-    page: Program | None = None
-    tuning: Program | None = None
-    walls: Program | None = None
+    #: By unit, in the order in which they start.
+    services: Mapping[str, Program] = field(default_factory=dict)
 
-    @property
-    def services(self) -> dict[str, Program | None]:
-        services: dict[str, Program | None] = {
-            ENGINE: None,
-            **self.engines,
-            PROXY: self.proxy,
-            **dict.fromkeys(LITELLM),
-        }
-        services |= {service.unit: service for service in self.litellm}
-        services[ADDRESS] = self.address
-        services |= {CANARY: self.canary, GUARD: self.guard, OFFICE: self.office}
-        services |= {FALLBACK: self.fallback, EXPORTER: self.exporter}
-        services |= {PROMETHEUS: self.prometheus, ALERTMANAGER: self.alertmanager, PAGE: self.page}
-        return {**services, TUNING: self.tuning, WALLS: self.walls}
+    def container(self, unit: str) -> Service:
+        """A unit that runs a container here. Raises KeyError where the plan has none of that name."""
+        service = self.services[unit]
+        if not isinstance(service, Service):
+            raise KeyError(f"{unit} runs no container")
+        return service
 
 
 @dataclass(frozen=True)
@@ -104,7 +58,7 @@ class Plan:
     @property
     def serving(self) -> tuple[NodePlan, ...]:
         """Nodes that run a rank or an engine, in the inventory's order."""
-        return tuple(each for each in self.nodes if each.engines)
+        return tuple(each for each in self.nodes if self.on(each.node.name))
 
     @property
     def urls(self) -> dict[str, str]:
@@ -210,9 +164,10 @@ def make_plan(
     for node in serving:
         proxy.check_bind(knobs, node)
     engines = {each.unit: engine_services(each) for each in models}
-    planned = tuple(_node_plan(knobs, node, serving, models, engines, len(nodes)) for node in nodes)
-    asked = [behind(each) for each in models]
-    return Plan(of, knobs, models, tuple(_with_proxy(each, of.first.recipe, knobs, asked) for each in planned))
+    recipe, count = of.first.recipe, len(nodes)
+    return Plan(
+        of, knobs, models, tuple(_node_plan(knobs, recipe, node, serving, models, engines, count) for node in nodes)
+    )
 
 
 def ports_by_node(of: Declared, names: Sequence[str]) -> dict[str, dict[int, str]]:
@@ -255,15 +210,6 @@ def slots_for(models: Sequence[DeclaredModel], taken: Mapping[str, int]) -> dict
     return {each.name: kept[each.name] if each.name in kept else next(free) for each in models}
 
 
-def _with_proxy(mine: NodePlan, recipe: Recipe, knobs: Knobs, models: Sequence[Behind]) -> NodePlan:
-    """Every node that serves has one: each of them may die, and the others are still asked."""
-    if not mine.engines:
-        return mine
-    behind = tuple(litellm_service(knobs, models, unit) for unit in LITELLM)
-    address = address_service(recipe, knobs, mine.node)
-    return replace(mine, proxy=proxy_service(recipe, knobs, mine.node), litellm=behind, address=address)
-
-
 def _off_the_fabric(node: Node) -> Node:
     """The node without rails, whatever it has cables in."""
     return replace(node, rails=(), rdma=(), subnets=(), ends=())
@@ -271,6 +217,7 @@ def _off_the_fabric(node: Node) -> Node:
 
 def _node_plan(
     knobs: Knobs,
+    recipe: Recipe,
     node: Node,
     serving: Sequence[Node],
     models: Sequence[ServedModel],
@@ -281,20 +228,6 @@ def _node_plan(
     if not here:
         # It has no rank, no proxy and no copy to take: its ports and their cables are its owner's.
         return NodePlan(_off_the_fabric(node), ())
-    mine = {each.unit: engines[each.unit][node.name] for each in here}
-    specs = [(each, engines[each.unit][each.leader.name].spec) for each in models]
-    return NodePlan(
-        node,
-        fabric_files(knobs, node),
-        mine,
-        canary=upkeep.canary(knobs, node, here),
-        guard=upkeep.guard(knobs, here),
-        office=office(knobs, node, serving),
-        fallback=fallback(here[0], node, mine[here[0].unit]),
-        exporter=exporter(knobs, node, [(each, mine[each.unit]) for each in here]),
-        prometheus=prometheus([each.recipe.served_name for each in models], knobs, node, serving),
-        alertmanager=alertmanager(knobs, node),
-        page=page(knobs, node, serving, specs),
-        tuning=tuning(knobs),
-        walls=walls(knobs, node, count, here),
-    )
+    units = registry.to_remove([each.unit for each in here])
+    context = Context(knobs, recipe, node, serving, count, models, here, engines, units)
+    return NodePlan(node, fabric_files(knobs, node), registry.rendered(context))

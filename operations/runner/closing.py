@@ -68,10 +68,10 @@ def _stopping(run: Run) -> list[str]:
     """Models whose engines run now and start anew, with no other one that serves meanwhile."""
     found = []
     for model in run.plan.models:
-        for each in (each for each in run.plan.serving if model.unit in each.engines and not model.takes_turns):
+        for each in (each for each in run.plan.serving if model.unit in each.services and not model.takes_turns):
             look = run.look(run.node(each.node.name))
             runs = look["services"]["units"].get(model.unit, {}).get("ActiveState") == "active"
-            if runs and units.differences(look, each.engines[model.unit]):
+            if runs and units.differences(look, each.container(model.unit)):
                 found.append(model.recipe.served_name)
     return list(dict.fromkeys(found))
 
@@ -134,7 +134,8 @@ def _anew(run: Run) -> list[str]:
     found = []
     for each in run.plan.serving:
         state = run.look(run.node(each.node.name))
-        for unit, service in each.engines.items():
+        for unit in (model.unit for model in run.plan.on(each.node.name)):
+            service = each.container(unit)
             differs = ["serves alone"] if state["alone"] else units.differences(state, service)
             if differs:
                 found.append(f"{unit} on {each.node.name} ({', '.join(differs)})")

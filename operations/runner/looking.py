@@ -8,12 +8,13 @@ from typing import Protocol
 from pyinfra.api.host import Host
 
 from operations.node.look import look as node_look
-from operations.paths import FABRIC, SECRETS, UNIT_FILES
+from operations.paths import FABRIC, SECRETS, unit_file
 from operations.plan.cluster.served_model import unit_of
 from operations.plan.config.knobs import Knobs
 from operations.plan.plan import Plan
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.recipe import Recipe
+from operations.plan.services import registry
 from operations.plan.services.service import Service
 from operations.runner.remote import ask
 from operations.wire.look import Look, LookArguments
@@ -34,12 +35,14 @@ def arguments(knobs: Knobs, models: Sequence[Named], archives: dict[str, str]) -
     it, or empty.
     """
     places = {each.key: each.place for model in models for each in model.recipe.models}
+    units = registry.to_remove()
     return {
         "store": knobs.model_store,
         "models": places,
         "archives": archives,
-        "paths": [*FABRIC, *UNIT_FILES],
+        "paths": [*FABRIC, *map(unit_file, units)],
         "folders": list(SECRETS),
+        "units": list(units),
         "engines": [unit_of(each.name) for each in models],
     }
 

@@ -60,7 +60,7 @@ def await_engine(run: Run, model: ServedModel, where: Host) -> str:
 def _patience_s(run: Run, model: ServedModel, where: Host) -> float:
     """Seconds for a start: by the last ones of the same plan on its nodes, as they were seen when this run looked."""
     ranks = model.ranks(model.on(where.name))
-    specs = [run.plan.of(each.name).engines[model.unit].spec for each in ranks]
+    specs = [run.plan.of(each.name).services[model.unit].spec for each in ranks]
     longest = [run.looks.starts.get(each.name, {}) for each in ranks]
     return starts.patience_s(model.recipe.load_minutes, specs, longest)
 

@@ -10,6 +10,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from operations.node.unit import services
 from operations.paths import ENGINE, folder_of, run_folder, unit_file
+from operations.plan.services import registry
 from operations.plan.services.service import Program, Service
 from operations.runner.managed_files import differs, place
 from operations.runner.remote import ask
@@ -117,6 +118,11 @@ def exists(state: Look, unit: str) -> bool:
     return bool(unit_state(state, unit).get("UnitFileState"))
 
 
+def is_leftover(unit: str) -> bool:
+    """Whether no service of this Tandem has such a unit: another one has left it."""
+    return not unit.startswith(ENGINE) and unit not in registry.to_remove()
+
+
 def has_restarted(state: Look, unit: str) -> bool:
     """Whether systemd has started it again since somebody last asked for it."""
     return int(unit_state(state, unit).get("NRestarts") or 0) > 0
@@ -149,11 +155,12 @@ def renew(
 
 
 @step
-def take_down(_run: Run, names: list[str]) -> Iterator[PyinfraCommand]:
-    """Remove units that are here, all engines with the one of that name."""
-    found = ask(host, services.main, units=names, every_engine=ENGINE in names)["units"]
+def take_down(_run: Run, names: list[str], leftovers: bool = False) -> Iterator[PyinfraCommand]:
+    """Remove units that are here, all engines with the one of that name; with `leftovers` also what no service has."""
+    found = ask(host, services.main, units=names, all_here=ENGINE in names)["units"]
     engines = [name for name in found if name.startswith(f"{ENGINE}-")]
-    order = [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
+    order = [name for name in found if leftovers and is_leftover(name)]
+    order += [unit for name in names for unit in ([name, *engines] if name == ENGINE else [name])]
     here = [name for name in order if found[name].get("UnitFileState")]
     for name in here:
         yield from remove(name)

@@ -66,7 +66,7 @@ def _another_serves(run: Run, unit: str) -> bool:
 
 def _stays(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether what runs of a model on this node serves, and is not stopped before another engine does."""
-    found, service = run.look(where), run.plan.of(where.name).engines[model.unit]
+    found, service = run.look(where), run.plan.of(where.name).container(model.unit)
     if not found["alone"] and units.is_running(found, model.unit) and not units.is_stale(found, service):
         return readiness.is_live(run, model, where)
     return _waits_for_its_turn(run, model, where)
@@ -76,7 +76,7 @@ def _has_to_stop(run: Run, model: ServedModel) -> bool:
     """Whether what runs of a model on this node is not the plan's, and does not wait for its turn."""
     found = run.look(host)
     # What serves alone for a cluster is no rank, whatever it was started from.
-    is_stale = bool(found["alone"]) or units.is_stale(found, run.plan.of(host.name).engines[model.unit])
+    is_stale = bool(found["alone"]) or units.is_stale(found, run.plan.of(host.name).container(model.unit))
     return is_stale and not _waits_for_its_turn(run, model, host)
 
 
@@ -103,7 +103,7 @@ def _may_wait(run: Run, model: ServedModel, where: Host) -> bool:
     # ever for each other's memory.
     is_a_replica |= runs.get("topology") == "solo" and not any(model.shares(each) for each in model.nodes)
     is_a_replica &= runs.get("group", "") == model.group and not found["alone"]
-    service = run.plan.of(where.name).engines[model.unit]
+    service = run.plan.of(where.name).container(model.unit)
     return model.takes_turns and is_a_replica and units.is_stale(found, service)
 
 
@@ -116,7 +116,7 @@ def files(run: Run) -> Iterator[PyinfraCommand]:
     for model in run.plan.on(host.name):
         if not (state.is_executing and _waits_for_its_turn(run, model, host)):
             idle = False
-            yield from units.place_service(mine.engines[model.unit], run.look(host)["files"])
+            yield from units.place_service(mine.container(model.unit), run.look(host)["files"])
     if idle:
         host.noop("no engine belongs here, or each waits for its turn")
 
@@ -151,7 +151,7 @@ def start(run: Run) -> Iterator[PyinfraCommand]:
             idle = False
             if not units.is_running(run.look(host), model.unit):
                 # One that waited for its turn, and has ended, has none of them yet.
-                yield from units.place_service(run.plan.of(host.name).engines[model.unit], run.look(host)["files"])
+                yield from units.place_service(run.plan.of(host.name).container(model.unit), run.look(host)["files"])
             yield from units.start(model.unit)
             run.started.add(model, host.name)
             run.clock.mark("started")
@@ -192,8 +192,13 @@ def all_are_new(run: Run) -> bool:
     """Whether no engine serves that is still to be renewed: then the proxies need not wait for those that start."""
     if not state.is_executing:
         return False
-    looks = [(each.engines, run.look(run.node(each.node.name))) for each in run.plan.serving]
-    return not any(units.is_stale(found, service) for engines, found in looks for service in engines.values())
+    names = [each.node.name for each in run.plan.serving]
+    here = [
+        (run.look(run.node(name)), run.plan.of(name).container(each.unit))
+        for name in names
+        for each in run.plan.on(name)
+    ]
+    return not any(units.is_stale(found, service) for found, service in here)
 
 
 def _is_as_planned(run: Run, model: ServedModel, where: Host) -> bool:
@@ -203,7 +208,7 @@ def _is_as_planned(run: Run, model: ServedModel, where: Host) -> bool:
 def _is_stale(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether a rank of the engine that answers on this node is not the plan's."""
     ranks = parts(model, where)
-    return any(units.is_stale(run.look(each), run.plan.of(each.name).engines[model.unit]) for each in ranks)
+    return any(units.is_stale(run.look(each), run.plan.of(each.name).container(model.unit)) for each in ranks)
 
 
 @step
@@ -220,7 +225,7 @@ def renew(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
         return
     if units.has_container(run.look(host), model.unit):
         yield python_step(lambda _, host: _let_cooldowns_end(host))
-    yield from units.place_service(run.plan.of(host.name).engines[model.unit], run.look(host)["files"])
+    yield from units.place_service(run.plan.of(host.name).container(model.unit), run.look(host)["files"])
     yield units.stop(model.unit)
     yield from units.start(model.unit)
     run.started.add(model, host.name)

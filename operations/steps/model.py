@@ -63,8 +63,7 @@ def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
 @step
 def copy(run: Run) -> Iterator[PyinfraCommand]:
     """On the other nodes: every file of the head's revisions, proven by its hash."""
-    mine = run.plan.of(host.name)
-    if not mine.engines or mine.node.is_head:
+    if not run.plan.on(host.name) or run.plan.of(host.name).node.is_head:
         host.noop("not needed here")
         return
     heads, here = run.look(run.head)["models"], run.look(host)["models"]

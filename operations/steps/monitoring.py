@@ -1,8 +1,8 @@
-"""What each node exports for Prometheus, and the page that shows it: started last, and nothing waits for them."""
+"""What starts last: what each node exports for Prometheus, and the page that shows it. Nothing waits for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -13,9 +13,11 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations.node.monitoring import handed
-from operations.paths import EXPORTER, PAGE
+from operations.paths import PAGE
 from operations.plan.config.refusal import Refusal
 from operations.plan.plan import Plan
+from operations.plan.services import registry
+from operations.plan.services.contract import Contract, Start
 from operations.runner import units
 from operations.runner.patience import python_step
 from operations.runner.remote import hand_or_none
@@ -25,8 +27,8 @@ from operations.wire.page import Taken
 
 @step
 def export(run: Run) -> Iterator[PyinfraCommand]:
-    """The exporter of this node, as planned."""
-    yield from _run(run, EXPORTER, "exports")
+    """The exporter of this node, and what else starts at the end, as planned."""
+    yield from _run(run, registry.starting(Start.AT_END))
 
 
 @step
@@ -34,26 +36,23 @@ def show(run: Run, advice: Callable[[Plan, int], str]) -> Iterator[PyinfraComman
     """The page of this node, as planned, with the owner's key as it is now. `advice`: what a page is told of benches,
     of a plan on so many nodes; it is asked where a page is started.
     """
-    yield from _run(run, PAGE, "is shown", python_step(partial(_hand_over, run, advice)))
+    yield from _run(run, [registry.service_of(PAGE)], python_step(partial(_hand_over, run, advice)))
 
 
-def _run(run: Run, unit: str, well: str, first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
-    program, found = run.plan.of(host.name).services[unit], run.look(host)
-    if program is None:
-        if units.exists(found, unit):
-            yield from units.remove(unit)
-        else:
-            host.noop(f"no {unit} is wanted here")
-        return
-    is_older = unit == PAGE and bool(found["proxy"].get("page_is_older"))
+def _run(run: Run, services: Sequence[Contract], first: PyinfraCommand | None = None) -> Iterator[PyinfraCommand]:
+    """Each is placed and runs as planned, or is taken away. `first`: what is run before one starts."""
     idle = True
-    for command in chain(
-        units.place_service(program, found["files"]), units.renew(found, program, anew=is_older, before=first)
-    ):
-        idle = False
-        yield command
+    for service, unit in ((each, unit) for each in services for unit in each.units):
+        program, found = run.plan.of(host.name).services.get(unit), run.look(host)
+        commands = units.remove(unit) if units.exists(found, unit) else iter(())
+        if program:
+            renewed = units.renew(found, program, anew=bool(service.differs(found)), before=first)
+            commands = chain(units.place_service(program, found["files"]), renewed)
+        for command in commands:
+            idle = False
+            yield command
     if idle:
-        host.noop(well)
+        host.noop("as planned")
 
 
 def _hand_over(run: Run, advice: Callable[[Plan, int], str], _state: State, where: Host) -> bool:

@@ -33,9 +33,8 @@ INSTALL = as_is("monitoring/install.sh")
 @step
 def watch(run: Run) -> Iterator[PyinfraCommand]:
     """Prometheus and Alertmanager of the head, as planned; whatever is wrong with them is a warning."""
-    mine = run.plan.of(host.name)
-    wanted = [each for each in (mine.alertmanager, mine.prometheus) if each]
-    found = run.look(host)
+    mine, found = run.plan.of(host.name).services, run.look(host)
+    wanted = [mine[unit] for unit in (ALERTMANAGER, PROMETHEUS) if unit in mine]
     if not wanted:
         yield from _taken_away(found)
         return

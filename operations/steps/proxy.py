@@ -93,7 +93,7 @@ def _new() -> str:
 def serve(run: Run) -> Iterator[PyinfraCommand]:
     """The two LiteLLM and the proxy before them, as planned; one LiteLLM after the other: no request is lost."""
     mine = run.plan.of(host.name)
-    if mine.proxy is None:
+    if PROXY not in mine.services:
         here = [unit for unit in (ADDRESS, PROXY, *LITELLM) if units.exists(run.look(host), unit)]
         for unit in here:
             yield from units.remove(unit)
@@ -101,7 +101,7 @@ def serve(run: Run) -> Iterator[PyinfraCommand]:
             host.noop("no engine, no proxy")
         return
     idle = True
-    for command in chain(_served(run, mine.proxy, _over_what_serves(run)), _at_its_address(run, mine.address)):
+    for command in chain(_served(run, mine.container(PROXY), _over_what_serves(run)), _at_its_address(run)):
         idle = False
         yield command
     if idle:
@@ -112,7 +112,7 @@ def _over_what_serves(run: Run) -> Sequence[Service]:
     """The two LiteLLM over engines as they are now: one that waits for its turn to be renewed may serve at another
     address until then.
     """
-    planned = run.plan.of(host.name).litellm
+    planned = [run.plan.of(host.name).container(unit) for unit in LITELLM]
     if not state.is_executing:
         return planned
     meant = [behind(each) for each in run.plan.models]
@@ -130,7 +130,9 @@ def _urls(run: Run, model: ServedModel) -> Iterator[str]:
     for name, url in model.endpoints.items():
         found = run.look(run.node(name))
         runs = (
-            units.unit_state(found, model.unit) if units.is_stale(found, run.plan.of(name).engines[model.unit]) else {}
+            units.unit_state(found, model.unit)
+            if units.is_stale(found, run.plan.of(name).container(model.unit))
+            else {}
         )
         is_now, calls_itself = runs.get("url") or url, runs.get("model") or model.recipe.served_name
         # A solo's answers its own node alone, and one of an older name nobody who asks for the new one.
@@ -211,8 +213,8 @@ def _before(run: Run, proxy: Service, new: Sequence[Service]) -> Iterator[Pyinfr
     yield from units.start(PROXY)
 
 
-def _at_its_address(run: Run, address: Service | None) -> Iterator[PyinfraCommand]:
-    found = run.look(host)
+def _at_its_address(run: Run) -> Iterator[PyinfraCommand]:
+    found, address = run.look(host), run.plan.of(host.name).services.get(ADDRESS)
     if address is None:
         if units.exists(found, ADDRESS):
             yield from units.remove(ADDRESS)

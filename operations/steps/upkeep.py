@@ -1,69 +1,79 @@
-"""What runs beside the engine and the proxy on every node that serves: canary, memory guard, what follows the office's
-addresses, and on a cluster's what has one of them serve alone.
-"""
+"""What runs beside engines and proxies on every node that serves, each by its place in the list of services."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pyinfra import host
-from pyinfra.api.command import PyinfraCommand, StringCommand
+from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
-from operations.paths import TUNING
+from operations.plan.services import registry
+from operations.plan.services.contract import Contract, Start
+from operations.plan.services.service import Program
 from operations.runner import units
 from operations.runner.run import Run, step
-
-#: Waits until it is done, and says in its own words why it can't be.
-_TUNE = (
-    f"systemctl enable --quiet {TUNING}.service && systemctl restart {TUNING}.service"
-    " || { echo 'gpu_clock_mhz, swap or min_free_kbytes can not be set here:' >&2;"
-    f" journalctl --unit {TUNING} --lines 5 --output cat >&2; false; }}"
-)
 
 
 @step
 def files(run: Run) -> Iterator[PyinfraCommand]:
     """Their programs, settings and units."""
-    mine = run.plan.of(host.name)
-    for service in (mine.guard, mine.canary, mine.office, mine.fallback):
-        if service:
-            yield from units.place_service(service, run.look(host)["files"])
-    if not mine.canary:
+    mine = run.plan.of(host.name).services
+    for service in registry.starting(Start.BEFORE_ENGINE, Start.BEFORE_PROXY, Start.AFTER_ENGINE):
+        for unit in (unit for unit in service.units if unit in mine):
+            yield from units.place_service(mine[unit], run.look(host)["files"])
+    if not mine:
         host.noop("no engine belongs here")
 
 
 @step
 def tune(run: Run) -> Iterator[PyinfraCommand]:
-    """The GPU's clock, swap, and what the kernel keeps free, as the owner wants them; taken back where he does not."""
-    wanted, found = run.plan.of(host.name).tuning, run.look(host)
+    """What the machine is set to, as the owner wants it; taken back where he does not."""
+    idle = True
+    for service in registry.starting(Start.SETTING):
+        for command in _set(run, service, service.units[0]):
+            idle = False
+            yield command
+    if idle:
+        host.noop("nothing is to be set, or it is")
+
+
+def _set(run: Run, service: Contract, unit: str) -> Iterator[PyinfraCommand]:
+    wanted, found = run.plan.of(host.name).services.get(unit), run.look(host)
     if wanted is None:
-        if units.exists(found, TUNING):
-            yield from units.remove(TUNING)
-        else:
-            host.noop("nothing is to be set")
+        if units.exists(found, unit):
+            yield from units.remove(unit)
         return
     changes = list(units.place_service(wanted, found["files"]))
-    if not changes and units.is_up(found, TUNING):
-        host.noop("as planned")
+    if not changes and units.is_up(found, unit) and not service.differs(found):
         return
-    if changes and units.is_running(found, TUNING):
+    if changes and units.is_running(found, unit):
         # With the script that has set it. Who is broken off behind this finds it down, and goes on.
-        yield units.stop(TUNING)
+        yield units.stop(unit)
     yield from changes
-    yield StringCommand(_TUNE)
+    yield _started(wanted, service.failure)
+
+
+def _started(program: Program, failure: str) -> StringCommand:
+    """Waits until it is done, and says in its own words why it can't be."""
+    unit = program.unit
+    return StringCommand(
+        f"systemctl enable --quiet {unit}.service && systemctl restart {unit}.service || {{ echo",
+        QuoteString(f"{failure}:"),
+        f">&2; journalctl --unit {unit} --lines 5 --output cat >&2; false; }}",
+    )
 
 
 @step
-def watch(run: Run, *watchers: str, leaving: bool) -> Iterator[PyinfraCommand]:
-    """These units run where the plan has them, from the files that are there, and nowhere else. `leaving`: where it has
-    them no more they are left for now.
+def watch(run: Run, *when: Start, leaving: bool) -> Iterator[PyinfraCommand]:
+    """What starts then runs where the plan has it, from the files that are there, and nowhere else. `leaving`: where it
+    has them no more they are left for now. After that goes what no service of this Tandem has.
     """
     found, services = run.look(host), run.plan.of(host.name).services
+    gone = [] if leaving else [unit for unit in found["services"]["units"] if units.is_leftover(unit)]
     idle = True
-    for unit in watchers:
-        service = services[unit]
-        if service:
-            commands = units.renew(found, service)
+    for unit in (*(unit for service in registry.starting(*when) for unit in service.units), *gone):
+        if unit in services:
+            commands = units.renew(found, services[unit], anew=bool(registry.service_of(unit).differs(found)))
         else:
             commands = units.remove(unit) if units.exists(found, unit) and not leaving else iter(())
         for command in commands:

@@ -9,6 +9,7 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
 from operations.node.unit import services
 from operations.paths import SLICE, WALLS
+from operations.plan.services import registry
 from operations.runner import units
 from operations.runner.remote import ask
 from operations.runner.run import Run, step
@@ -39,7 +40,7 @@ def admit(run: Run) -> Iterator[PyinfraCommand]:
 @step
 def stand(run: Run) -> Iterator[PyinfraCommand]:
     """The table as planned where an engine is, none where none is. What was changed by hand is put right."""
-    wanted, found = run.plan.of(host.name).walls, run.look(host)
+    wanted, found = run.plan.of(host.name).services.get(WALLS), run.look(host)
     if wanted is None:
         if units.exists(found, WALLS):
             yield from _remove()
@@ -50,7 +51,7 @@ def stand(run: Run) -> Iterator[PyinfraCommand]:
     for command in units.place_service(wanted, found["files"]):
         changed = True
         yield command
-    problem = found["walls"]["problem"]
+    problem = registry.service_of(WALLS).differs(found)
     if not changed and not problem and units.is_up(found, WALLS):
         host.noop("the walls stand")
         return

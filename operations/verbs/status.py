@@ -13,6 +13,7 @@ from operations.plan.cluster.served_model import unit_of
 from operations.plan.config.refusal import Refusal
 from operations.plan.declared import chosen
 from operations.plan.recipes.images import needed
+from operations.plan.services import registry
 from operations.plan.wanted import wanted
 from operations.runner.remote import ask_or_none
 from operations.runner.run import this_run
@@ -41,8 +42,12 @@ if run.speaks(host):
     except Refusal:
         # The state of nodes is told whatever the knobs say; which images are old is then not known.
         pass
+    units = list(registry.to_tell())
     answers: dict[str, Status] = everywhere(
-        run, run.answering, lambda each: ask_or_none(each, status.main, keep, declared[each.name], only), DEADLINE_S
+        run,
+        run.answering,
+        lambda each: ask_or_none(each, status.main, units, keep, declared[each.name], only),
+        DEADLINE_S,
     )
     if wants_json():
         say_json(nodes=answers, absent=absent_lines(run, answers))

@@ -93,6 +93,7 @@ class LookArguments(TypedDict):
     archives: dict[str, str]
     paths: list[str]
     folders: list[SecretFolder]
+    units: list[str]
     engines: list[str]
 
 

@@ -139,7 +139,7 @@ def test_a_way_of_the_same_topology_is_advised_where_both_were_measured(
 
 def test_what_a_node_remembers_of_its_plan_tells_the_same(runs: Path) -> None:
     of = plan(recipe=RECIPE, topology="cluster")
-    spec = of.head.engines["tandem-engine"].spec
+    spec = of.head.container("tandem-engine").spec
     (found,) = page.of_record(record(of, contents_of(of)), spec, 2)
     (planned,) = page.of_plan(of, 2)
     assert found.recipe.name == planned.recipe.name and found.setup == planned.setup

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.paths import ARP, CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, UNITS
+from operations.paths import ARP, CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, WALLS
 from operations.plan.cluster.nodes import Node
 from operations.plan.history import record
 from operations.plan.plan import Plan, make_plan
 from operations.plan.recipes.images import needed
+from operations.plan.services import registry
 from operations.plan.services.litellm_service import config_of
 from operations.plan.wanted import wanted as read
 from operations.runner.looking import images_at
@@ -85,9 +86,9 @@ def contents_of(plan: Plan) -> dict[str, str]:
 def look(plan: Plan, name: str) -> dict[str, Any]:
     """A node exactly as the plan wants it."""
     mine = plan.of(name)
-    services = {unit: service for unit, service in mine.services.items() if service}
+    services = mine.services
     files = [*mine.fabric, *(file for service in services.values() for file in service.files)]
-    units: dict[str, dict[str, str]] = {unit: {} for unit in UNITS}
+    units: dict[str, dict[str, str]] = {unit: {} for unit in registry.to_tell()}
     for unit, service in services.items():
         units[unit] = {"ActiveState": "active", "UnitFileState": "enabled", "spec": service.spec, "image": "sha256:1"}
         units[unit]["topology"] = next((m.topology for m in plan.on(name) if m.unit == unit), plan.knobs.topology)
@@ -128,7 +129,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "starts": {},
-        "walls": {"problem": "" if mine.walls else "no walls are here"},
+        "walls": {"problem": "" if WALLS in mine.services else "no walls are here"},
         "proxy": {
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),
             "engines": {unit: next((f.sha256 for f in files if f.path == config_of(unit)), "") for unit in LITELLM},
@@ -146,7 +147,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
 def fresh(plan: Plan, name: str) -> dict[str, Any]:
     """A node with images and model, and nothing else of Tandem's."""
     state = look(plan, name)
-    state["services"]["units"] = {unit: {} for unit in UNITS}
+    state["services"]["units"] = {unit: {} for unit in registry.to_tell()}
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k", CLIENT_KEYS: ""}
     state["walls"] = {"problem": "no walls are here"}

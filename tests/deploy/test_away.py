@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import ENGINE, UNITS
+from operations.paths import ENGINE
 from operations.plan.history import record
+from operations.plan.services import registry
 from operations.verbs import report
 from tests.deploy.fake import NAMES, OFF, Outcome, deploy, fresh, look, planned
 
@@ -38,7 +39,7 @@ PROGRAMS = {
     "door.endpoint": {"url": "http://h:8000/v1", "key": "k", "model": "m"},
     "model.verify": {"models": [{**MODEL, "seconds": 0.1}]},
     "unit.old_images": {"images": [], "removed": [], "problems": []},
-    "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in UNITS}},
+    "unit.services": {"units": {unit: {"UnitFileState": "enabled"} for unit in registry.to_tell()}},
 }
 #: Code for an inventory: of a node that refuses a connection nothing comes at all.
 DARK = """

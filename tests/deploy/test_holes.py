@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from operations.node.image import container, packages
+from operations.paths import PROXY
 from operations.plan import advisories
 from operations.plan.advisories import parts
 from operations.plan.history import record
@@ -85,7 +86,7 @@ def test_what_the_image_has_told_before_is_judged_and_not_what_the_recipe_says(t
 
 def test_the_way_back_is_not_shut_by_a_hole(tmp_path: Path, seeing: str) -> None:
     now, past = planned(), planned(recipe=seeing)
-    engine, proxy = engine_of(past.head), past.head.proxy
+    engine, proxy = engine_of(past.head), past.head.container(PROXY)
     assert proxy is not None
     served = record(past, {engine.image.local: "c1", proxy.image.local: "c1"}) | {"when": "2026-11-01"}
     state = {"image": {"content": "c1"}, "replaced": False}
@@ -106,9 +107,8 @@ def test_a_word_that_one_of_several_models_needs_stays() -> None:
 
 def audit(tmp_path: Path, *data: str, **programs: Any) -> Outcome:
     plan = planned(recipe=str(MARLIN))
-    assert plan.head.proxy
     # Images are asked for by their local names.
-    local = {"engine": engine_of(plan.head).image.local, "proxy": plan.head.proxy.image.local}
+    local = {"engine": engine_of(plan.head).image.local, "proxy": plan.head.container(PROXY).image.local}
     told = {local[role]: said for role, said in programs.pop("packages", {}).items()}
     answers = {"machine.runtimes": SOFTWARE, "image.packages": told} | programs
     states = [look(plan, name) for name in NAMES]

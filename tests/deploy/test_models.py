@@ -160,7 +160,9 @@ def test_ports_stay_where_they_are(tmp_path: Path) -> None:
     assert again.code == 0 and again.commands == [], again.text
     # The first deploy has written that, and nothing else.
     slots = [state["files"]["/etc/tandem/engine-b/slot"]["sha256"] for state in both[:1]]
-    assert slots == [file.sha256 for file in planned(models=B).head.engines["tandem-engine-b"].files if _is_slot(file)]
+    assert slots == [
+        file.sha256 for file in planned(models=B).head.container("tandem-engine-b").files if _is_slot(file)
+    ]
 
 
 def _is_slot(file: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.paths import TUNING
+from operations.plan.services.tuning import TUNING
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 SET = f"systemctl restart {TUNING}.service"

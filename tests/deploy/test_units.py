@@ -38,7 +38,7 @@ def found(unit: str = ENGINE, without: str = "", **changes: str) -> Any:
     ],
 )
 def test_an_engine_differs_by_what_it_was_started_from(changes: dict[str, str], words: list[str], stops: bool) -> None:
-    service, state = PLAN.of(NAMES[0]).engines[ENGINE], found(**changes)
+    service, state = PLAN.of(NAMES[0]).container(ENGINE), found(**changes)
     assert units.differences(state, service) == words
     assert units.is_stale(state, service) == stops
     said = [str(command) for command in units.renew(state, service)]
@@ -47,7 +47,7 @@ def test_an_engine_differs_by_what_it_was_started_from(changes: dict[str, str], 
 
 
 def test_between_two_starts_the_files_that_differ_are_named() -> None:
-    service, state = PLAN.of(NAMES[0]).engines[ENGINE], found(without="spec")
+    service, state = PLAN.of(NAMES[0]).container(ENGINE), found(without="spec")
     changed = service.files[0]
     state["files"][changed.path]["sha256"] = "0"
     assert units.differences(state, service) == [f"other {changed.path.rpartition('/')[2]}"]

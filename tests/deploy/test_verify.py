@@ -260,7 +260,7 @@ def test_a_start_is_waited_for_as_long_as_the_last_ones_of_the_same_plan_say() -
     run = made_run(topology="cluster")
     (model,) = run.plan.models
     where: Any = SimpleNamespace(name="spark-1")
-    specs = {node.node.name: node.engines[model.unit].spec for node in run.plan.nodes}
+    specs = {node.node.name: node.services[model.unit].spec for node in run.plan.nodes}
     assert readiness._patience_s(run, model, where) == 20 * 60
     run.looks.starts = {"spark-1": {specs["spark-1"]: 300.0}, "spark-2": {specs["spark-2"]: 1000.0, "other": 9e9}}
     assert readiness._patience_s(run, model, where) == 2000

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from operations.paths import PROXY_USER
+from operations.paths import PAGE, PROXY_USER
 from operations.plan.plan import Plan
 from tests.node.relay import Relay
 from tests.node.shipped import FILES
@@ -104,7 +104,7 @@ class Page:
     def __init__(
         self, folder: Path, exporters: Mapping[str, str], prometheus: str = "", of: Plan | None = None, **knobs: Any
     ) -> None:
-        mine = (of or plan(monitoring="metrics", **{"topology": "replicas"} | knobs)).head.page
+        mine = (of or plan(monitoring="metrics", **{"topology": "replicas"} | knobs)).head.services[PAGE]
         assert mine
         for file in mine.files:
             if file.path.startswith("/etc/tandem/page/"):

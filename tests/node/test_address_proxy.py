@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import PROXY_CONFIG, PROXY_RUN, SOCKETS
+from operations.paths import ADDRESS, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKETS
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
@@ -39,13 +39,12 @@ class Door:
         self.client.address("eth0", "10.0.0.99/24")
         self.node.address(DEVICE, "10.0.0.11/24")
         mine = plan(topology="solo", proxy_bind="loopback", proxy_address=WANTED).head
-        assert mine.proxy and mine.address
-        config = next(file.content for file in mine.proxy.files if file.path == PROXY_CONFIG)
+        config = next(file.content for file in mine.container(PROXY).files if file.path == PROXY_CONFIG)
         run, sockets = folder / "run", folder / "sockets"
         owned(run, sockets)
         (folder / "haproxy.cfg").write_text(config.replace(PROXY_RUN, str(run)).replace(SOCKETS, str(sockets)))
         self.asks = folder / "asks.py"
-        asks = next(file.content for file in mine.address.files if file.path.endswith("/asks.py"))
+        asks = next(file.content for file in mine.container(ADDRESS).files if file.path.endswith("/asks.py"))
         self.asks.write_text(asks.replace(SOCKETS, str(sockets)))
         self.asks.chmod(0o755)
         proxy = (*behind(folder, run, sockets), "haproxy", "-db", "-f", str(folder / "haproxy.cfg"))

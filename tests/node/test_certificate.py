@@ -21,7 +21,7 @@ import pytest
 from operations.node.door import certificate
 from operations.node.door.speaking import opened
 from operations.node.engine import probe
-from operations.paths import SOCKETS
+from operations.paths import PROXY, SOCKETS
 from tests.bench.routing.doors import free_port
 from tests.plan.samples import plan
 
@@ -114,7 +114,7 @@ def haproxy(node: Path, tmp_path: Path) -> Iterator[tuple[int, str]]:
     """As a deploy renders it, with TLS; its ports: of clients, and of its own node."""
     sign(NAMES)
     port = free_port()
-    mine = plan(topology="solo", proxy_port=port, tls="self").head.proxy
+    mine = plan(topology="solo", proxy_port=port, tls="self").head.container(PROXY)
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
     text = re.sub(r"stats socket .*", "", text).replace("/tls/proxy.pem", str(node / "proxy.pem"))

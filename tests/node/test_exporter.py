@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from operations.node.unit import phases
+from operations.paths import EXPORTER
 from operations.plan.history import record
 from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
@@ -293,7 +294,7 @@ def test_the_program_answers_with_all_that_can_be_had(tmp_path: Path, engine: tu
     beside = [FILES.parent / "operations/node" / each for each in ("door/speaking.py", "unit/phases.py")]
     for source in [*(FILES / "exporter").glob("*.py"), *beside]:
         shutil.copy(source, tmp_path)
-    mine = plan(monitoring="metrics").head.exporter
+    mine = plan(monitoring="metrics").head.services[EXPORTER]
     assert mine
     wanted = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
     assert wanted["address"] == "192.168.177.11" and wanted["port"] == 8020

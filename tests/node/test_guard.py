@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.paths import GUARD
 from operations.plan.plan import make_plan
 from operations.plan.wanted import wanted
 from tests.node.shipped import FILES, load
@@ -122,7 +123,7 @@ def test_of_several_engines_the_owner_s_last_one_goes_first(tmp_path: Path) -> N
         name: {"recipe": "lab-tiny-llama", "topology": "solo", "served_name": name, "memory_gib": 8} for name in "bca"
     }
     of = wanted(knob_data(models=models))
-    planned = make_plan(of, nodes(1, of.knobs)).head.guard
+    planned = make_plan(of, nodes(1, of.knobs)).head.services[GUARD]
     assert planned
     (told,) = (json.loads(file.content) for file in planned.files if file.path.endswith("guard.json"))
     # The one between them has no container.
@@ -183,7 +184,7 @@ def test_what_has_grown_by_what_it_was_sent_is_told_from_what_is_as_ever(tmp_pat
 @pytest.mark.parametrize(("used", "ends"), [(3000, "litellm-a"), (400, "engine")])
 def test_no_engine_is_killed_for_what_somebody_sends_to_the_proxy(tmp_path: Path, used: int, ends: str) -> None:
     of = wanted(knob_data(topology="solo"))
-    planned = make_plan(of, nodes(1, of.knobs)).head.guard
+    planned = make_plan(of, nodes(1, of.knobs)).head.services[GUARD]
     assert planned
     (told,) = (json.loads(file.content) for file in planned.files if file.path.endswith("guard.json"))
     names = ["engine", *(unit.removeprefix("tandem-") for unit in told["before"])]

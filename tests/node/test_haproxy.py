@@ -24,7 +24,7 @@ import pytest
 
 from operations.node.door import drained
 from operations.node.door.speaking import opened
-from operations.paths import LITELLM, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, SOCKETS
+from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, SOCKETS
 from tests.node.confined import IS_ROOT, behind, place
 from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load
@@ -45,7 +45,7 @@ class Proxy:
         self.sockets = folder / "sockets"
         self.asked = f"unix:{self.sockets}/proxy.sock:/health/liveliness"
         few: dict[str, Any] = {"proxy_body_mib": 1, "proxy_requests": 12, "proxy_bind": bind}
-        mine = plan(topology="solo", proxy_port=self.port, **few).head.proxy
+        mine = plan(topology="solo", proxy_port=self.port, **few).head.container(PROXY)
         assert mine
         files = {Path(file.path).name: file.content for file in mine.files}
         assert SLOW in files["haproxy.cfg"]

@@ -20,7 +20,7 @@ from tests.plan.samples import plan
 
 def put_units(folder: Path, **knobs: Any) -> None:
     head = plan(2, topology="replicas", monitoring="prometheus", **knobs).head
-    for program in (head.prometheus, head.alertmanager):
+    for program in (head.services[PROMETHEUS], head.services[ALERTMANAGER]):
         assert program
         unit = next(file for file in program.files if file.path.endswith(".service"))
         (folder / Path(unit.path).name).write_text(unit.content)

@@ -26,6 +26,7 @@ from operations.paths import (
     OFFICE,
     OFFICE_KNOWN,
     OFFICE_RUN,
+    PROXY,
     PROXY_CONFIG,
     PROXY_LOADED,
     PROXY_RUN,
@@ -115,8 +116,7 @@ conf.write_text((conf.read_text() if conf.exists() else "") + "heard ")
 def test_keepalived_waits_for_a_word_of_the_others_after_a_boot_and_at_no_other_start(tmp_path: Path) -> None:
     """Both may have other addresses then: each would speak to nobody, and take the virtual one."""
     mine = plan(topology="replicas", proxy_address=WANTED).head
-    assert mine.address
-    (text,) = (file.content for file in mine.address.files if file.path.endswith("/ready.sh"))
+    (text,) = (file.content for file in mine.container(ADDRESS).files if file.path.endswith("/ready.sh"))
     moved = {OFFICE_RUN: f"{tmp_path}/run", folder_of(OFFICE): str(tmp_path), folder_of(ADDRESS): str(tmp_path)}
     (tmp_path / "ready.sh").write_text(re.sub("|".join(moved), lambda found: moved[found[0]], text))
     (tmp_path / "run").mkdir()
@@ -166,8 +166,7 @@ class Door:
         self.client.address("eth0", "10.0.0.99/24")
         self.node.address(DEVICE, "10.0.0.11/24", f"{WANTED}/32")
         mine = plan(topology="solo", proxy_bind="management", proxy_address=WANTED).head
-        assert mine.proxy and mine.office
-        run, files = folder / "run", [*mine.proxy.files, *mine.office.files]
+        run, files = folder / "run", [*mine.container(PROXY).files, *mine.services[OFFICE].files]
         owned(run)
         moved = {f"{PROXY_RUN}/": f"{run}/", PROXY_LOADED: f"{folder}/loaded", PROXY_CONFIG: f"{folder}/haproxy.cfg"}
         moved |= {
@@ -312,8 +311,7 @@ def test_before_nodes_told_each_other_the_peers_are_in_keepalived_s_own_file(
 def test_a_port_that_another_program_holds_is_said_in_one_line(tmp_path: Path) -> None:
     with place(tmp_path) as folder:
         mine = plan(topology="replicas", proxy_address=WANTED).head
-        assert mine.office
-        for file in mine.office.files:
+        for file in mine.services[OFFICE].files:
             text = file.content.replace("192.168.177.11", "127.0.0.1")
             (folder / Path(file.path).name).write_text(text)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:

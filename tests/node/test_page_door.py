@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import PAGE_SOCKET, PROXY_CONFIG, PROXY_RUN, SOCKETS
+from operations.paths import PAGE_SOCKET, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKETS
 from tests.node.litellm_proxy import free_port
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import plan
@@ -31,7 +31,7 @@ def test_the_door_sends_it_what_is_its_own_and_says_plainly_where_it_is_dead(tmp
     (tmp_path / "page").mkdir()
     page = Page(tmp_path / "page", urls)
     port = free_port()
-    mine = plan(topology="solo", monitoring="metrics", proxy_port=port).head.proxy
+    mine = plan(topology="solo", monitoring="metrics", proxy_port=port).head.container(PROXY)
     assert mine
     config = next(file.content for file in mine.files if file.path == PROXY_CONFIG)
     (tmp_path / "run").mkdir()
@@ -65,7 +65,7 @@ def test_the_door_sends_it_what_is_its_own_and_says_plainly_where_it_is_dead(tmp
 
 
 def test_where_nobody_wants_it_the_path_is_litellm_s() -> None:
-    mine = plan(topology="solo").head.proxy
+    mine = plan(topology="solo").head.container(PROXY)
     assert mine
     with pytest.raises(ValueError):
         next(file.content for file in mine.files if file.path == PROXY_CONFIG).index("backend page")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.paths import PAGE
 from tests.node.browser import CHROMIUM, Door, browse, text_of
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.node.shipped import FILES, part
@@ -59,7 +60,7 @@ class Served(ThreadingHTTPServer):
 
 def state(*panels: str) -> Answer:
     """Of a node that has never been asked."""
-    mine = plan(topology="solo", monitoring="metrics").head.page
+    mine = plan(topology="solo", monitoring="metrics").head.services[PAGE]
     assert mine
     wanted = json.loads(next(file.content for file in mine.files if file.path.endswith("page.json")))
     wanted["panels"] = [{"id": each, "title": each, "unit": "x", "kind": "gauge"} for each in panels]

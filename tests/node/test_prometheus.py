@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from operations.node.monitoring import alarm_test, monitors
-from operations.plan.services.prometheus import CREDENTIALS
+from operations.paths import ALERTMANAGER, PROMETHEUS
+from operations.plan.services.alertmanager import CREDENTIALS
 from operations.plan.services.service import Program
 from operations.wire.unit import Receiver
 from tests.node import receivers, watchers
@@ -69,15 +70,14 @@ def watch(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watc
             {"email": "you@x.org", "from": "a@x.org", "smtp": f"127.0.0.1:{mail.port}", "plain": True},
         ]
         head = plan(1, topology="solo", monitoring="prometheus", alarms=alarms, **ports).head
-        assert head.prometheus and head.alertmanager
-        put(folder, head.prometheus)
-        put(folder, head.alertmanager)
+        put(folder, head.services[PROMETHEUS])
+        put(folder, head.services[ALERTMANAGER])
         # What systemd gives to Alertmanager.
         (folder / "alarm-0").write_text(TOKEN)
         places = {"/etc/tandem/prometheus": str(folder), "/var/lib/tandem-prometheus": f"{folder}/kept"}
-        keeps = watchers.command(root, head.prometheus, places)
+        keeps = watchers.command(root, head.services[PROMETHEUS], places)
         places = {"${CREDENTIALS_DIRECTORY}": str(folder), "/var/lib/tandem-alertmanager": f"{folder}/told"}
-        sends = watchers.command(root, head.alertmanager, places)
+        sends = watchers.command(root, head.services[ALERTMANAGER], places)
         with (
             watchers.running(sends, folder / "alertmanager.log", ports["alertmanager_port"]),
             watchers.running(keeps, folder / "prometheus.log", ports["prometheus_port"]),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import ADMIN, PROXY_USER, SHARED, SOCKETS, folder_of
+from operations.paths import ADMIN, LITELLM, PROXY_USER, SHARED, SOCKETS, folder_of
 from tests.node.confined import IS_ROOT, behind, owned, place
 from tests.node.shipped import FILES, load
 from tests.plan.samples import plan
@@ -182,7 +182,7 @@ def test_one_of_an_older_version_that_runs_as_root_counts_not_and_harms_nobody(t
 @pytest.mark.parametrize("before", ["a boot", "a LiteLLM that ran as root"])
 def test_what_they_share_is_theirs_before_a_start_behind(tmp_path: Path, before: str) -> None:
     """By the script that its unit runs, with everything in a folder of the test's."""
-    (mine, _) = plan(topology="solo").head.litellm
+    mine = plan(topology="solo").head.services[LITELLM[0]]
     theirs, scripts = tmp_path / "run/litellm", tmp_path / "scripts"
     scripts.mkdir()
     for file in mine.files:

@@ -96,8 +96,9 @@ def told(
     unit: dict[str, str],
     containers: dict[str, dict[str, str] | None],
     name: str = "tandem-engine",
+    *others: str,
 ) -> Any:
-    """What is said of this unit when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
+    """What is said of these units when stand-ins for systemd and Docker say this; `containers`: name -> labels."""
     found: list[dict[str, Any]] = [
         {"Name": f"/{name}", "Image": "sha256:1", "Config": {"Labels": labels, "Image": "engine:1"}}
         for name, labels in containers.items()
@@ -112,7 +113,7 @@ def told(
     monkeypatch.setattr(
         services, "docker_inspect", lambda _, *names: [each for each in found if each["Name"][1:] in names]
     )
-    return services.main([name])
+    return services.main([name, *others])
 
 
 def test_a_unit_that_waits_says_what_it_was_started_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,8 @@ def test_a_container_of_the_owner_s_is_no_stray_whatever_it_is_called(monkeypatc
         "tandem-bicycle": {"for": "two"},
         "tandem": None,
     }
-    assert told(monkeypatch, unit, containers)["strays"] == ["tandem-old", "tandem-proxy"]
+    found = told(monkeypatch, unit, containers, "tandem-engine", "tandem-proxy")
+    assert found["strays"] == ["tandem-old", "tandem-proxy"]
 
 
 def test_a_login_over_ipv6_has_an_ipv4_address_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.paths import PROXY_USER
+from operations.paths import PROXY, PROXY_USER
 from operations.plan.plan import Plan
 from tests.bench.routing.doors import SERVES
 from tests.node.confined import IS_ROOT, place
@@ -164,8 +164,7 @@ def test_litellm_has_no_port_and_knows_who_asks_through_the_proxy(tmp_path: Path
 def test_no_server_of_haproxy_s_is_at_a_port(topology: str) -> None:
     of: Plan = plan(topology=topology, monitoring="metrics")
     for node in of.serving:
-        assert node.proxy
-        config = next(file.content for file in node.proxy.files if file.path.endswith("haproxy.cfg"))
+        config = next(file.content for file in node.container(PROXY).files if file.path.endswith("haproxy.cfg"))
         servers = re.findall(r"^ +server (\S+) (\S+)", config, re.MULTILINE)
         assert {name for name, _ in servers} == {"litellm-a", "litellm-b", "page"}
         assert all(where.startswith("unix@/run/tandem/") for _, where in servers)

@@ -115,7 +115,7 @@ def test_what_a_unit_or_the_plan_names_is_needed(tmp_path: Path, monkeypatch: py
         ran.append(argv)
         return "\n".join(there) if argv[1] == "images" else "" if argv[2].startswith("tandem/proxy") else "Untagged"
 
-    monkeypatch.setattr(old_images, "COMMANDS", (str(run), "/nowhere"))
+    monkeypatch.setattr(old_images, "COMMANDS", str(tmp_path / "*.sh"))
     monkeypatch.setattr(old_images, "output", docker)
     monkeypatch.setattr(old_images, "docker_inspect", lambda *_: [{"Size": 4_000_000_000}])
     assert old_images.main([])["images"] == [

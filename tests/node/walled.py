@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import SLICE
+from operations.paths import SLICE, WALLS
 from tests.node.spaces import Place, Space, wire
 from tests.plan.samples import plan
 
@@ -94,7 +94,7 @@ class Site:
     def render(self, **knobs: str) -> None:
         """The files of the head's walls, as the plan has them, for a control group of this test's own."""
         wanted: dict[str, Any] = {"topology": "cluster", "executor": "mp", **knobs}
-        program = plan(**wanted).head.walls
+        program = plan(**wanted).head.services[WALLS]
         assert program
         for file in program.files:
             path = self.walls / Path(file.path).name

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.paths import SLICE, UNITS
+from operations.paths import ENGINE, SLICE
 from operations.plan import plan as plans
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.ring import neighbours, subnets_of
@@ -16,6 +16,7 @@ from operations.plan.declared import Declared, DeclaredModel
 from operations.plan.plan import NodePlan, Plan
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.recipes.recipe import Recipe
+from operations.plan.services import registry
 from operations.plan.services.service import Service
 from operations.plan.wanted import group_data
 
@@ -89,8 +90,13 @@ def ring_plan(**changes: Any) -> Plan:
 
 def engine_of(planned: NodePlan) -> Service:
     """A node's engine, where it has one alone."""
-    (engine,) = planned.engines.values()
+    (engine,) = engines_of(planned).values()
     return engine
+
+
+def engines_of(planned: NodePlan) -> dict[str, Service]:
+    """A node's engines, by their units."""
+    return {unit: planned.container(unit) for unit in planned.services if unit.startswith(ENGINE)}
 
 
 def survey(**changes: Any) -> Any:
@@ -131,7 +137,7 @@ def survey(**changes: Any) -> Any:
         "layout": {},
         "main": {},
         "state": {
-            "services": {"units": {unit: {} for unit in UNITS}, "strays": []},
+            "services": {"units": {unit: {} for unit in registry.to_tell()}, "strays": []},
             "images": {},
             "files": {},
             "links": {

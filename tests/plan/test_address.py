@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import ADDRESS, PROXY_CONFIG
+from operations.paths import ADDRESS, PROXY, PROXY_CONFIG
 from operations.plan.config.refusal import Refusal
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.services.address import check_address, to_be_told, vrid
@@ -45,7 +45,7 @@ def said(address: str = WANTED, claimed: dict[str, Any] | None = None, **changes
 
 
 def test_no_address_is_the_default_and_nothing_speaks_against_a_free_one() -> None:
-    assert all(ADDRESS not in {s.unit for s in each.services.values() if s} for each in plan().nodes)
+    assert not any(ADDRESS in each.services for each in plan().nodes)
     assert said("") == said() == ""
 
 
@@ -123,21 +123,20 @@ def text(of: Any, name: str) -> str:
 def test_the_proxy_listens_on_it_on_every_node_and_clients_know_it() -> None:
     made = plan(topology="replicas", proxy_bind="management", proxy_address=WANTED)
     for each in made.nodes:
-        assert each.proxy and each.address
-        config = text(each.proxy, PROXY_CONFIG)
+        config = text(each.container(PROXY), PROXY_CONFIG)
         assert f"bind {WANTED}:8000 transparent\n" in config
         assert 'bind "${OFFICE}" transparent\n' in config
-        kept = text(each.address, "keepalived.conf")
+        kept = text(each.container(ADDRESS), "keepalived.conf")
         assert "    include /office/unicast.conf\n" in kept and "virtual_router_id 50\n" in kept
         assert f"        {WANTED}/32 dev enP7s7\n" in kept
-        assert f"tandem.address=http://{WANTED}:8000" in text(each.proxy, "/run.sh")
-    everywhere = plan(topology="replicas", proxy_bind="all", proxy_address=WANTED).head.proxy
+        assert f"tandem.address=http://{WANTED}:8000" in text(each.container(PROXY), "/run.sh")
+    everywhere = plan(topology="replicas", proxy_bind="all", proxy_address=WANTED).head.container(PROXY)
     assert "bind 0.0.0.0:8000\n" in text(everywhere, PROXY_CONFIG) and WANTED not in text(everywhere, PROXY_CONFIG)
 
 
 def test_solo_has_it_on_the_head_alone() -> None:
     made = plan(topology="solo", proxy_address=WANTED)
-    assert made.head.address and not made.nodes[1].address
+    assert ADDRESS in made.head.services and ADDRESS not in made.nodes[1].services
 
 
 @pytest.mark.parametrize("more", [{}, {"proxy_address": WANTED}, {"tls": "self"}, {"proxy_bind": "all"}])
@@ -156,7 +155,7 @@ def test_another_address_of_a_node_s_in_the_office_changes_nothing_that_lies_the
 
 def test_who_tells_whom_of_addresses() -> None:
     def told(**changes: Any) -> list[Any]:
-        made = [each.services["tandem-office"] for each in plan(topology="replicas", **changes).nodes]
+        made = [each.services.get("tandem-office") for each in plan(topology="replicas", **changes).nodes]
         return [json.loads(text(each, "/office.json")) if each else None for each in made]
 
     assert told(proxy_bind="loopback") == [None, None]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.paths import ALERTMANAGER, ENGINE, EXPORTER, PROMETHEUS, PROXY
 from operations.plan.checks import check_survey
 from operations.plan.config.alarms import check_alarms, goes_to, secret_files
 from operations.plan.config.refusal import Refusal
@@ -17,7 +18,7 @@ from operations.plan.services.monitoring import addresses_by_knobs, scrape_confi
 from operations.plan.services.ports import listens
 from operations.plan.services.prometheus import monitoring_remarks
 from operations.plan.services.service import Program
-from tests.plan.samples import engine_of, knobs, plan, survey
+from tests.plan.samples import knobs, plan, survey
 from tests.plan.two_models import two_models
 
 MAIL = {"email": "you@x.org", "from": "a@x.org", "smtp": "mail.x.org:587"}
@@ -95,18 +96,18 @@ def test_no_secret_is_in_a_file_of_the_plan(tmp_path: Path) -> None:
     file.write_text("t0ken")
     alarms = [{"ntfy": "https://x.org/topic", "token_file": str(file)}, MAIL]
     head = watching(alarms=alarms).head
-    assert head.alertmanager and secret_files(knobs(alarms=alarms).alarms) == {"alarm-0": file}
-    for each in head.alertmanager.files:
+    assert ALERTMANAGER in head.services and secret_files(knobs(alarms=alarms).alarms) == {"alarm-0": file}
+    for each in head.services[ALERTMANAGER].files:
         assert "t0ken" not in each.content and str(file) not in each.content
         # A topic is as good as a password.
         assert ("x.org/topic" in each.content) == each.path.endswith("alertmanager.yml")
         assert (each.mode == "600") == each.path.endswith("alertmanager.yml")
-    assert "LoadCredential=alarm-0:" in file_of(head.alertmanager, "tandem-alertmanager.service")
+    assert "LoadCredential=alarm-0:" in file_of(head.services[ALERTMANAGER], "tandem-alertmanager.service")
 
 
 def test_alarms_are_told_by_node_and_model_again_after_four_hours_and_when_they_end() -> None:
     told = yaml.safe_load(
-        file_of(watching(alarms=[{"webhook": "https://x.org/h"}, MAIL]).head.alertmanager, "alertmanager.yml")
+        file_of(watching(alarms=[{"webhook": "https://x.org/h"}, MAIL]).head.services[ALERTMANAGER], "alertmanager.yml")
     )
     assert told["route"]["group_by"] == ["node", "model"] and told["route"]["repeat_interval"] == "4h"
     (owner,) = told["receivers"]
@@ -122,15 +123,15 @@ def test_alarms_are_told_by_node_and_model_again_after_four_hours_and_when_they_
 def test_a_connection_that_is_tls_already_is_not_asked_to_become_it(smtp: str, more: Any, starts_tls: bool) -> None:
     """Alertmanager sends nothing where it is to ask for STARTTLS and the server has none."""
     of = watching(alarms=[MAIL | {"smtp": smtp} | more])
-    (owner,) = yaml.safe_load(file_of(of.head.alertmanager, "alertmanager.yml"))["receivers"]
+    (owner,) = yaml.safe_load(file_of(of.head.services[ALERTMANAGER], "alertmanager.yml"))["receivers"]
     assert owner["email_configs"][0]["require_tls"] == starts_tls
 
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
 def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: str) -> None:
     of = watching(topology=topology)
-    assert not any(each.prometheus or each.alertmanager for each in of.nodes[1:])
-    config = yaml.safe_load(file_of(of.head.prometheus, "prometheus.yml"))
+    assert not any(PROMETHEUS in each.services or ALERTMANAGER in each.services for each in of.nodes[1:])
+    config = yaml.safe_load(file_of(of.head.services[PROMETHEUS], "prometheus.yml"))
     addresses = addresses_by_knobs(of.knobs, [each.node.name for each in of.nodes])
     printed = yaml.safe_load(scrape_config(targets(of.knobs, addresses)))
     assert config["scrape_configs"] == printed["scrape_configs"]
@@ -138,16 +139,16 @@ def test_the_head_alone_keeps_and_scrapes_what_scrape_config_prints(topology: st
 
 
 def test_an_alarm_of_several_models_names_all_of_them_where_it_is_no_one_s() -> None:
-    config = yaml.safe_load(file_of(two_models(monitoring="prometheus").head.prometheus, "prometheus.yml"))
+    config = yaml.safe_load(file_of(two_models(monitoring="prometheus").head.services[PROMETHEUS], "prometheus.yml"))
     assert config["global"]["external_labels"] == {"model": "nemotron, coder"}
 
 
 def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_say() -> None:
     head = watching(monitoring_days=7, monitoring_gib=2, prometheus_port=9321).head
-    unit = file_of(head.prometheus, "tandem-prometheus.service")
+    unit = file_of(head.services[PROMETHEUS], "tandem-prometheus.service")
     assert f"--web.listen-address={head.node.fabric}:9321" in unit and head.node.rails
     assert "retention.time=7d" in unit and "retention.size=2GB" in unit
-    sends = file_of(head.alertmanager, "tandem-alertmanager.service")
+    sends = file_of(head.services[ALERTMANAGER], "tandem-alertmanager.service")
     assert "--web.listen-address=127.0.0.1:8022 --cluster.listen-address= " in sends
     for text in (unit, sends):
         assert all(word in text for word in ("DynamicUser=yes", "MemoryMax=", "CPUQuota=", "OOMScoreAdjust=1000"))
@@ -157,18 +158,14 @@ def test_they_listen_on_fabric_and_loopback_are_bounded_and_keep_what_the_knobs_
 @pytest.mark.parametrize("monitoring", ["off", "metrics"])
 def test_without_the_knob_neither_is_planned(monitoring: str) -> None:
     of = plan(monitoring=monitoring)
-    assert of.head.prometheus is None and of.head.alertmanager is None
+    assert PROMETHEUS not in of.head.services and ALERTMANAGER not in of.head.services
     assert not {8021, 8022} & set(listens(of.head.node, of.knobs, 2, of.models))
 
 
 def test_to_keep_metrics_restarts_nothing_else() -> None:
     before, after = plan(monitoring="metrics").head, watching().head
-    for mine, other in (
-        (engine_of(before), engine_of(after)),
-        (before.proxy, after.proxy),
-        (before.exporter, after.exporter),
-    ):
-        assert mine and other and mine.spec == other.spec
+    for unit in (ENGINE, PROXY, EXPORTER):
+        assert before.services[unit].spec == after.services[unit].spec
 
 
 def found(said: Any, index: int = 0, **changes: Any) -> str:

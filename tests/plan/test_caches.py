@@ -27,7 +27,7 @@ def texts(recipe: Recipe, topology: str = "cluster") -> list[dict[str, str]]:
     """The engine's files of each node, by name."""
     of = knobs(topology=topology, executor="mp")
     made = make_plan(recipe, of, nodes(2, of))
-    services = [engine_of(each) for each in made.nodes if each.engines]
+    services = [engine_of(each) for each in made.serving]
     return [{file.path.rpartition("/")[2]: file.content for file in each.files} for each in services]
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from operations.paths import KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED, SOCKETS
+from operations.paths import ADDRESS, KEYS_USED, LITELLM, PROXY, PROXY_KEY, PROXY_RUN, PROXY_USER, SHARED, SOCKETS
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.services.proxy_memory import BOUNDS
 from operations.plan.services.service import Program, confined, lessened
@@ -33,10 +33,8 @@ def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone
     meet = f"{SOCKETS}:{SOCKETS}"
     own = {unit: [meet, f"{SHARED}:/shared", f"{KEYS_USED}:/used"] for unit in LITELLM}
     own[PROXY] = [f"{PROXY_RUN}:{PROXY_RUN}", meet]
-    for node in plan(topology=topology).nodes:
-        for service in (node.proxy, *node.litellm):
-            if service is None:
-                continue
+    for node in plan(topology=topology).serving:
+        for service in (node.container(PROXY), *map(node.container, LITELLM)):
             argv = docker(service)
             assert kept(argv) == set()
             assert ("--user", f"{PROXY_USER}:{PROXY_USER}") in pairwise(argv)
@@ -46,14 +44,14 @@ def test_proxies_have_no_root_no_capability_and_write_to_their_own_folders_alone
 
 
 def test_haproxy_sees_no_key() -> None:
-    argv = docker(plan(topology="solo").head.proxy)
+    argv = docker(plan(topology="solo").head.container(PROXY))
     assert ("--volume", "/etc/tandem/proxy:/tandem:ro") in pairwise(argv)
     assert ("--tmpfs", "/tandem/secrets:ro,size=4k") in pairwise(argv)
     assert "/etc/tandem/proxy/secrets" in PROXY_KEY
 
 
 def test_keepalived_has_what_moves_an_address_and_writes_nowhere() -> None:
-    argv = docker(plan(topology="replicas", proxy_bind="all", proxy_address="10.0.0.50").head.address)
+    argv = docker(plan(topology="replicas", proxy_bind="all", proxy_address="10.0.0.50").head.container(ADDRESS))
     assert kept(argv) == {"NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID"}
     assert "--read-only" in argv
     assert all(name.endswith(":ro") for word, name in pairwise(argv) if word == "--volume")
@@ -122,8 +120,8 @@ def test_a_program_of_ours_that_ends_is_started_again_whatever_it_ends_of() -> N
 def test_what_strangers_make_grow_is_bounded_and_goes_before_an_engine() -> None:
     """By the kernel, which ends one that has more than its bound, and where all memory is gone takes it first."""
     head = plan(topology="solo").head
-    engine = docker(head.engines["tandem-engine"])
-    for service in (head.proxy, *head.litellm):
+    engine = docker(head.container("tandem-engine"))
+    for service in (head.container(PROXY), *map(head.container, LITELLM)):
         assert service
         argv, bound = docker(service), BOUNDS[service.unit]
         most = f"{bound.most_mib}m"

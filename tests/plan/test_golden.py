@@ -12,9 +12,25 @@ from typing import Any
 
 import pytest
 
+from operations.paths import (
+    ADDRESS,
+    ALERTMANAGER,
+    CANARY,
+    ENGINE,
+    EXPORTER,
+    FALLBACK,
+    GUARD,
+    LITELLM,
+    OFFICE,
+    PAGE,
+    PROMETHEUS,
+    PROXY,
+    WALLS,
+)
 from operations.plan.plan import Plan
 from operations.plan.recipes.formats import FOLDER, load_recipe
 from operations.plan.recipes.judge import lint
+from operations.plan.services.tuning import TUNING
 from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring_plan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -79,6 +95,12 @@ WHOLE = {"solo": "solo", "cluster": "cluster-mp", "replicas": "replicas"}
 #: Files that are shipped as they are: their bytes are in the repository, and only their names are written here.
 SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
 
+#: The order in which services are written; what is not named comes last.
+WRITTEN = (
+    *(ENGINE, PROXY, *LITELLM, ADDRESS, CANARY, GUARD, OFFICE, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE),
+    *(TUNING, WALLS),
+)
+
 #: A node's files: path and mode -> content.
 Landed = dict[str, str]
 
@@ -87,10 +109,16 @@ def landed(of: Plan) -> list[tuple[str, Landed]]:
     """What lands on each node of a plan, with the node's name."""
     found: list[tuple[str, Landed]] = []
     for node in of.nodes:
-        files = [*node.fabric, *(file for service in node.services.values() if service for file in service.files)]
+        services = [node.services[unit] for unit in sorted(node.services, key=_place)]
+        files = [*node.fabric, *(file for service in services for file in service.files)]
         contents = {f"{each.path} {each.mode}": "" if each.path.endswith(SHIPPED) else each.content for each in files}
         found.append((node.node.name, contents))
     return found
+
+
+def _place(unit: str) -> int:
+    """Files are written in that order, whatever starts first: what starts elsewhere rewrites no golden file."""
+    return next((place for place, name in enumerate(WRITTEN) if unit.startswith(name)), len(WRITTEN))
 
 
 def whole(files: Landed) -> str:

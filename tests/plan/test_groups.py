@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import CANARY, ENGINE, LITELLM, WALLS
+from operations.paths import CANARY, ENGINE, FALLBACK, LITELLM, WALLS
 from operations.plan.advisories import reach
 from operations.plan.advisories.parts import every_part
 from operations.plan.config.refusal import Refusal
@@ -112,7 +112,7 @@ def test_one_of_several_models_may_be_pairs() -> None:
     }
     of = make(wanted(knob_data(models=models)), 5)
     assert list(of.models[0].endpoints) == ["spark-2", "spark-4"]
-    found = [json.loads(file_of(of.of(name).engines[f"{ENGINE}-big"], "meeting.json")) for name in names[1:]]
+    found = [json.loads(file_of(of.of(name).container(f"{ENGINE}-big"), "meeting.json")) for name in names[1:]]
     assert [each["rank"] for each in found] == [0, 1, 0, 1]
     assert [each["address"] for each in found] == [*["192.168.177.12"] * 2, *["192.168.177.14"] * 2]
 
@@ -127,7 +127,7 @@ def test_one_node_in_each_group_is_what_replicas_always_were() -> None:
 
 def test_an_owner_s_fallback_is_for_clusters_that_have_all_nodes() -> None:
     of = plan(4, **PAIRS, fallback="solo")
-    assert all(node.fallback is None for node in of.nodes)
+    assert all(FALLBACK not in node.services for node in of.nodes)
 
 
 def test_holes_of_ranks_are_those_of_groups_too() -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.paths import PROXY
 from operations.plan.config.refusal import Refusal
 from operations.plan.declared import Declared, chosen, one_of
 from operations.plan.plan import NodePlan, Plan, make_plan
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import wanted
 from operations.steps.fabric import peers_of
-from tests.plan.samples import ROOT, knob_data, knobs, nodes
+from tests.plan.samples import ROOT, engines_of, knob_data, knobs, nodes
 
 TINY = "lab-tiny-llama"
 #: A cluster of two, replicas on the other two, and a small one beside the first rank.
@@ -52,7 +53,7 @@ def text(of: NodePlan, unit: str, name: str) -> str:
 
 def test_each_lies_where_it_shall_under_a_name_of_its_own() -> None:
     of = planned()
-    lies = {node.node.name: list(node.engines) for node in of.nodes}
+    lies = {node.node.name: list(engines_of(node)) for node in of.nodes}
     assert lies == {
         "spark-1": ["tandem-engine-chat", "tandem-engine-embed"],
         "spark-2": ["tandem-engine-chat"],
@@ -60,7 +61,7 @@ def test_each_lies_where_it_shall_under_a_name_of_its_own() -> None:
         "spark-4": ["tandem-engine-coder"],
     }
     for node in of.nodes:
-        for unit, service in node.engines.items():
+        for unit, service in engines_of(node).items():
             folder = f"/etc/tandem/{unit.removeprefix('tandem-')}/"
             paths = {file.path for file in service.files if not file.path.startswith(folder)}
             assert paths == {f"/etc/systemd/system/{unit}.service"}
@@ -84,7 +85,7 @@ def test_ports_are_apart_and_stay_where_they_are() -> None:
     new = {"new": {"recipe": TINY, "topology": "solo", "served_name": "new", "nodes": ["spark-2"]}}
     again = planned({**new, **rest}, slots=slots)
     assert {each.name: each.slot for each in again.models} == {"new": 0, "coder": 1, "embed": 2}
-    assert again.of("spark-3").engines == of.of("spark-3").engines
+    assert engines_of(again.of("spark-3")) == engines_of(of.of("spark-3"))
     assert text(of.of("spark-3"), "tandem-engine-coder", "slot") == "1\n"
 
 
@@ -112,11 +113,11 @@ def test_what_is_said_of_one_changes_nothing_of_the_others() -> None:
     of, other = planned(), planned({**SET, "embed": {**SET["embed"], "memory_gib": 9}})
     without = planned({name: words for name, words in SET.items() if name != "embed"}, slots={"chat": 0, "coder": 1})
     for node in of.nodes:
-        for unit, service in node.engines.items():
-            same = other.of(node.node.name).engines[unit].spec == service.spec
+        for unit, service in engines_of(node).items():
+            same = other.of(node.node.name).container(unit).spec == service.spec
             assert same == (unit != "tandem-engine-embed")
     # A rank that shares its node waits for its turn to load; one that does not is as it was.
-    assert without.of("spark-3").engines == of.of("spark-3").engines
+    assert engines_of(without.of("spark-3")) == engines_of(of.of("spark-3"))
 
 
 def test_ranks_count_within_their_model() -> None:
@@ -126,7 +127,8 @@ def test_ranks_count_within_their_model() -> None:
     assert "--node-rank 0" in start and "--master-addr 192.168.177.14" in start and "--headless" not in start
     assert "--node-rank 1" in text(of.of("spark-2"), "tandem-engine-chat", "start.sh")
     assert of.models[0].endpoints == {"spark-4": "http://192.168.177.14:8001"}
-    assert [node.node.name for node in of.serving] == ["spark-1", "spark-2", "spark-4"] and of.nodes[2].proxy is None
+    assert [node.node.name for node in of.serving] == ["spark-1", "spark-2", "spark-4"]
+    assert PROXY not in of.nodes[2].services
 
 
 def test_a_node_without_a_model_keeps_its_network() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from operations.paths import CANARY, LITELLM
 from operations.plan.config.refusal import Refusal
 from operations.plan.engines import missing_files
 from operations.plan.engines.vllm_flags import speculative
@@ -59,8 +60,8 @@ def planned(recipe: Recipe) -> Plan:
 
 
 def file_of(plan: Plan, name: str) -> str:
-    assert plan.head.litellm and plan.head.canary
-    files = [*engine_of(plan.head).files, *plan.head.litellm[0].files, *plan.head.canary.files]
+    services = (engine_of(plan.head), plan.head.services[LITELLM[0]], plan.head.services[CANARY])
+    files = [file for service in services for file in service.files]
     return next(file.content for file in files if file.path.endswith(f"/{name}"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from operations.node.monitoring import handed
-from operations.paths import PAGE, PROXY_CONFIG
+from operations.paths import EXPORTER, PAGE, PROXY, PROXY_CONFIG
 from operations.plan.config.files import FILES
 from operations.plan.config.refusal import Refusal
 from operations.plan.engines import ENGINES
@@ -26,19 +26,18 @@ from tests.plan.two_models import two_models
 
 
 def config(of: Plan) -> str:
-    assert of.head.proxy
-    return next(file.content for file in of.head.proxy.files if file.path == PROXY_CONFIG)
+    return next(file.content for file in of.head.container(PROXY).files if file.path == PROXY_CONFIG)
 
 
 def settings(of: Plan, index: int = 0) -> dict[str, Any]:
-    mine = of.nodes[index].page
+    mine = of.nodes[index].services[PAGE]
     assert mine
     found: dict[str, Any] = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
     return found
 
 
 def exported(of: Plan, index: int) -> dict[str, Any]:
-    mine = of.nodes[index].exporter
+    mine = of.nodes[index].services[EXPORTER]
     assert mine
     found: dict[str, Any] = json.loads(next(file.content for file in mine.files if file.path.endswith(".json")))
     return found
@@ -47,7 +46,7 @@ def exported(of: Plan, index: int) -> dict[str, Any]:
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
 def test_each_node_that_serves_has_one_and_its_door_sends_it_there(topology: str) -> None:
     of = plan(topology=topology, monitoring="metrics")
-    assert [bool(node.page) for node in of.nodes] == [bool(node.engines) for node in of.nodes]
+    assert [node for node in of.nodes if PAGE in node.services] == list(of.serving)
     said = config(of)
     assert "acl page path /tandem\n" in said and "acl page path_beg /tandem/\n" in said
     assert "use_backend page if page\n    default_backend litellm" in said
@@ -107,15 +106,15 @@ def test_an_exporter_passes_on_each_engine_that_answers_there_with_its_model() -
 
 def test_where_monitoring_is_off_there_is_nothing_of_it() -> None:
     of = plan()
-    assert all(node.page is None for node in of.nodes)
+    assert all(PAGE not in node.services for node in of.nodes)
     assert "/tandem\n" not in config(of) and "8023" not in config(of)
     assert 8023 not in listens(of.head.node, of.knobs, 2, of.models)
     after = plan(monitoring="metrics")
-    assert of.head.proxy and after.head.proxy and of.head.proxy.spec == after.head.proxy.spec
+    assert of.head.container(PROXY).spec == after.head.container(PROXY).spec
 
 
 def test_its_unit_is_nobody_s_bounded_and_names_the_key_s_file_alone() -> None:
-    mine = plan(monitoring="metrics").head.page
+    mine = plan(monitoring="metrics").head.services[PAGE]
     assert mine
     unit = next(file.content for file in mine.files if file.path.endswith(f"{PAGE}.service"))
     for line in (

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from operations.paths import FABRIC
+from operations.paths import EXPORTER, FABRIC, FALLBACK, PROXY
 from operations.plan.cluster.nodes import Link, choose_rails, on_fabric, rails_between
 from operations.plan.config.files import File
 from operations.plan.config.refusal import Refusal
@@ -22,7 +22,7 @@ from tests.plan.samples import engine_of, knobs, make_plan, nodes, plan, ring, r
 
 
 def specs(of: object) -> list[str]:
-    return [engine_of(each).spec for each in of.nodes if each.engines]  # type: ignore[attr-defined]
+    return [engine_of(each).spec for each in of.serving]  # type: ignore[attr-defined]
 
 
 def test_a_cluster_has_one_spec_over_all_ranks() -> None:
@@ -97,7 +97,7 @@ def test_only_a_rank_waits_for_its_rails() -> None:
 def test_who_serves_alone_for_a_cluster_waits_for_no_rail() -> None:
     """It does so because its rails are gone, for one."""
     of = plan(topology="cluster", fallback="solo", executor="mp", recipe="nemotron-3-super-nvfp4-marlin")
-    files = {file.path: file.content for service in of.nodes[1].services.values() if service for file in service.files}
+    files = {file.path: file.content for service in of.nodes[1].services.values() for file in service.files}
     assert "rail_is_missing" in files["/etc/tandem/engine/ready.sh"]
     assert "rail_is_missing" not in files["/etc/tandem/fallback/ready.sh"]
     assert json.loads(files["/etc/tandem/fallback/fallback.json"])["rails"] == ["enp1s0f0np0", "enP2p1s0f0np0"]
@@ -181,7 +181,7 @@ def test_a_subnet_has_room_for_every_node() -> None:
 
 def test_secrets_are_in_no_planned_file() -> None:
     for each in plan(topology="cluster").nodes:
-        files: list[File] = [file for service in each.services.values() if service for file in service.files]
+        files: list[File] = [file for service in each.services.values() for file in service.files]
         assert not [file.path for file in files if "secrets" in file.path]
 
 
@@ -246,7 +246,7 @@ def test_a_recipe_for_more_nodes_than_there_are_is_refused() -> None:
     recipe = load_recipe(wanted.recipe).model_copy(update={"min_nodes": 4})
     with pytest.raises(Refusal, match="wants 4 nodes or more; the inventory has 2"):
         make_plan(recipe, wanted, nodes(2, wanted))
-    assert make_plan(recipe, wanted, nodes(4, wanted)).serving[3].engines
+    assert engine_of(make_plan(recipe, wanted, nodes(4, wanted)).serving[3])
 
 
 def test_an_archive_in_the_place_of_what_a_recipe_builds_is_refused() -> None:
@@ -260,7 +260,7 @@ def test_to_fall_back_to_one_node_a_recipe_must_run_in_solo() -> None:
     wanted = knobs(fallback="solo")
     with pytest.raises(Refusal, match=r"fallback='solo': the recipe .* runs in: cluster"):
         make_plan(recipe, wanted, nodes(2, wanted))
-    assert make_plan(recipe, knobs(), nodes(2, wanted)).head.fallback is None
+    assert FALLBACK not in make_plan(recipe, knobs(), nodes(2, wanted)).head.services
 
 
 @pytest.mark.parametrize("topology", ["solo", "replicas"])
@@ -271,22 +271,22 @@ def test_only_a_cluster_falls_back(topology: str) -> None:
 def test_what_serves_alone_is_one_engine_on_the_fabric_and_another_than_the_rank() -> None:
     of = plan(fallback="solo")
     for mine, address in zip(of.nodes, ("192.168.177.11", "192.168.177.12"), strict=True):
-        assert mine.fallback and mine.engines
-        files = {file.path.rpartition("/")[2]: file.content for file in mine.fallback.files}
+        files = {file.path.rpartition("/")[2]: file.content for file in mine.services[FALLBACK].files}
         assert f"--host {address} --port 8001 --tensor-parallel-size 1" in files["start.sh"]
         assert f'"spec": "{engine_of(mine).spec}"' in files["fallback.json"]
         assert engine_of(mine).spec not in files["run.sh"] and engine_of(mine).spec not in files["alone.conf"]
-        assert mine.engines == plan().of(mine.node.name).engines
+        assert engine_of(mine) == engine_of(plan().of(mine.node.name))
 
 
 def test_each_node_is_a_target_where_its_exporter_listens() -> None:
     for topology, count in (("solo", 1), ("cluster", 2), ("replicas", 2)):
         of = plan(topology=topology, monitoring="metrics")
         found = targets(of.knobs, addresses_by_knobs(of.knobs, [mine.node.name for mine in of.nodes]))
-        assert list(found) == [mine.node.name for mine in of.nodes if mine.exporter] and len(found) == count
+        assert list(found) == [mine.node.name for mine in of.nodes if EXPORTER in mine.services] and len(found) == count
         for mine in of.serving:
-            assert mine.exporter
-            (settings,) = [json.loads(file.content) for file in mine.exporter.files if file.path.endswith(".json")]
+            (settings,) = [
+                json.loads(file.content) for file in mine.services[EXPORTER].files if file.path.endswith(".json")
+            ]
             assert found[mine.node.name] == f"{settings['address']}:{settings['port']}"
     assert yaml.safe_load(scrape_config({"spark-1": "127.0.0.1:8020"}))["scrape_configs"][0]["static_configs"] == [
         {"targets": ["127.0.0.1:8020"], "labels": {"node": "spark-1"}}
@@ -295,5 +295,5 @@ def test_each_node_is_a_target_where_its_exporter_listens() -> None:
 
 def test_to_export_or_not_restarts_no_engine() -> None:
     before, after = plan(), plan(monitoring="metrics")
-    assert specs(before) == specs(after) and before.head.exporter is None
-    assert before.head.proxy and after.head.proxy and before.head.proxy.spec == after.head.proxy.spec
+    assert specs(before) == specs(after) and EXPORTER not in before.head.services
+    assert before.head.container(PROXY).spec == after.head.container(PROXY).spec

@@ -21,7 +21,7 @@ RECIPE = load_recipe(knobs().recipe)
 
 def sizes(node: NodePlan, script: str = "engine/start.sh") -> dict[str, str]:
     """What a node's command says of its ranks."""
-    files = [file for program in node.services.values() if program for file in program.files]
+    files = [file for program in node.services.values() for file in program.files]
     text = next(file.content for file in files if file.path.endswith(script))
     names = ("tensor-parallel-size", "pipeline-parallel-size", "nnodes", "node-rank")
     return {name: found[1] for name in names if (found := re.search(rf"--{name} (\d+)", text))}

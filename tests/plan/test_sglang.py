@@ -80,7 +80,7 @@ def test_the_release_is_read_in_the_image_s_tag() -> None:
 def test_one_that_serves_alone_for_a_cluster_answers_on_the_fabric() -> None:
     peer = str(Path(__file__).parent / "peers/sparkrun-sglang.yaml")
     worker = plan(2, topology="cluster", fallback="solo", recipe=peer).nodes[1]
-    files = {file.path: file.content for service in worker.services.values() if service for file in service.files}
+    files = {file.path: file.content for service in worker.services.values() for file in service.files}
     rank, alone = files["/etc/tandem/engine/start.sh"], files["/etc/tandem/fallback/start.sh"]
     assert "--host 127.0.0.1" in rank and "--nnodes 2" in rank
     assert "--host 192.168.177.12" in alone and "--nnodes" not in alone and "--tp-size 1" in alone

@@ -6,23 +6,21 @@ from typing import Any
 
 import pytest
 
-from operations.paths import TUNING
 from operations.plan.config.refusal import Refusal
-from operations.plan.tuning import kept_gib
+from operations.plan.services.tuning import TUNING, kept_gib
 from tests.plan.samples import knobs, plan, survey
 from tests.plan.test_checks import findings
 
 
 def script(**changes: Any) -> str:
     """What is set, without what takes it back."""
-    program = plan(**changes).head.tuning
-    assert program and program.unit == TUNING
+    program = plan(**changes).head.services[TUNING]
     text = next(file.content for file in program.files if file.path == "/etc/tandem/tuning/tuning.sh")
     return text.partition("set)")[2].partition("undo)")[0]
 
 
 def test_nothing_is_set_unless_the_owner_says_so() -> None:
-    assert [each.services[TUNING] for each in plan().nodes] == [None, None]
+    assert not any(TUNING in each.services for each in plan().nodes)
 
 
 def test_each_knob_sets_its_own_thing_and_no_other() -> None:
@@ -38,8 +36,7 @@ def test_each_knob_sets_its_own_thing_and_no_other() -> None:
 
 
 def test_it_holds_over_boots_and_comes_before_the_first_engine() -> None:
-    program = plan(gpu_clock_mhz=2100).head.tuning
-    assert program
+    program = plan(gpu_clock_mhz=2100).head.services[TUNING]
     unit = next(file.content for file in program.files if file.path == "/etc/systemd/system/tandem-tuning.service")
     assert "\nProtectHome=" not in unit
     assert "WantedBy=multi-user.target" in unit and "Before=docker.service" in unit

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from operations.paths import CANARY
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import CONTEXT_TOKENS, count
 from operations.plan.recipes.formats import load_recipe
@@ -17,7 +18,7 @@ from tests.plan.samples import knobs, make_plan, nodes, plan
 
 def told(node: str = "spark-1", **changes: Any) -> dict[str, Any]:
     """canary.json of a node."""
-    program = plan(**changes).of(node).canary
+    program = plan(**changes).of(node).services[CANARY]
     assert program
     return dict(json.loads(next(file.content for file in program.files if file.path.endswith("canary.json"))))
 
@@ -35,7 +36,7 @@ def with_flags(recipe: Recipe, **flags: Any) -> Recipe:
 def patience(name: str = "lab-tiny-llama", **flags: Any) -> tuple[float, float]:
     """Seconds of silence for one that tells of itself, and for one that does not."""
     wanted = knobs(topology="solo")
-    program = make_plan(with_flags(load_recipe(name), **flags), wanted, nodes(2, wanted)).head.canary
+    program = make_plan(with_flags(load_recipe(name), **flags), wanted, nodes(2, wanted)).head.services[CANARY]
     assert program
     content = next(file.content for file in program.files if file.path.endswith("canary.json"))
     engine = json.loads(content)["engines"]["tandem-engine"]

@@ -98,7 +98,7 @@ def test_solo_has_walls_without_rails_and_its_idle_node_none() -> None:
     assert elements(rules, "inside") == '"lo"'
     assert "192.168" not in rules and "chain forward" not in rules
     assert chain(rules, "input")[-1] == 'socket cgroupv2 level 1 "tandem.slice" counter name engine drop'
-    assert of.nodes[1].walls is None
+    assert WALLS not in of.nodes[1].services
 
 
 def test_the_port_that_ssh_came_in_on_is_let_in_before_anything_is_dropped() -> None:
@@ -153,7 +153,6 @@ def test_the_engine_comes_after_the_walls() -> None:
 
 def test_another_spec_is_another_table_and_does_not_restart_the_engine() -> None:
     before, after = plan(topology="replicas"), with_nodes({"ssh_port": 2222}, topology="replicas")
-    assert before.head.walls and after.head.walls
-    assert before.head.walls.spec != after.head.walls.spec
-    assert f'comment "{after.head.walls.spec}"' in text(after, 0, "tandem.nft")
+    assert before.head.services[WALLS].spec != after.head.services[WALLS].spec
+    assert f'comment "{after.head.services[WALLS].spec}"' in text(after, 0, "tandem.nft")
     assert engine_of(before.head).spec == engine_of(after.head).spec

@@ -25,14 +25,15 @@ def main(
     archives: dict[str, str],
     paths: list[str],
     folders: list[SecretFolder],
+    units: Sequence[str],
     engines: Sequence[str] = (),
 ) -> Look:
     """See the keys. `models`: folder, revision and kind of each, by what it is asked for by; `archives`: local image
     name -> archive on this node, or empty; `paths`: single files; `folders`: those of secrets, as modes.main takes
-    them; `engines`: units that are planned here. Those of other plans are found.
+    them; `units`: Tandem's; `engines`: those of them that are planned here. What lies here of other plans is found.
     """
     store = expand(store)
-    units = services.with_engines(engines)
+    units = services.with_engines(units, engines)
     # Where planned files can lie; what else lies there belongs to an older plan.
     places = [folder_of(unit) for unit in units]
     files_of = [*paths, *(unit_file(unit) for unit in engines)]

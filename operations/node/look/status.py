@@ -18,8 +18,8 @@ from operations.paths import (
     CANARY,
     ENGINE,
     FALLBACK,
+    LITELLM,
     OFFICE,
-    PROGRAMS,
     PROXY,
     PROXY_KEY,
     WALLS,
@@ -41,14 +41,16 @@ BUSY = {
 TOLD_CANARY = Path(folder_of(CANARY)) / "canary.json"
 
 
-def main(keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()) -> Status:
-    """`rows`: one for each unit that is installed (where `only` names some, of these), and each that is `declared` and
-    is not; `old_images`: those that
+def main(
+    units: Sequence[str], keep: Sequence[str] | None = None, declared: Sequence[str] = (), only: Sequence[str] = ()
+) -> Status:
+    """`rows`: one for each of Tandem's `units` that is installed (where `only` names some, of these), and each that is
+    `declared` and is not; `old_images`: those that
     nothing needs, where `keep` is known; `topology`: what is deployed here, or nothing; `away`: {node: since when} as
     the canary sees the engine's others; `alone`: since when this node serves alone in the place of a cluster, or
     nothing.
     """
-    found = services.main(only or services.with_engines(declared))["units"]
+    found = services.main(only or services.with_engines(units, declared))["units"]
     with ThreadPoolExecutor() as pool:
         rows = [pool.submit(_row, unit, state) for unit, state in found.items() if state.get("UnitFileState")]
         lacking = [unit for unit in declared if not found.get(unit, {}).get("UnitFileState")]
@@ -95,15 +97,15 @@ def _row(unit: str, state: UnitState) -> StatusRow:
     elif unit == ADDRESS and state.get("address"):
         held = output("ip", "-o", "address", "show", "to", state["address"])
         row["health"] = f"{'has' if held else 'stands by for'} {state['address']}"
-    elif unit in PROGRAMS:
-        row["health"] = _health(unit)
     elif state.get("pulse"):
         under_way = drained.under_way(state["pulse"])
         row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
-    elif state.get("image"):
+    elif unit.startswith(ENGINE) and state.get("image"):
         row["health"] = "a rank: the head answers"
-    else:
+    elif not state.get("image") and (unit.startswith(ENGINE) or unit in (ADDRESS, PROXY, *LITELLM)):
         row["health"] = "no container"
+    else:
+        row["health"] = _health(unit)
     starting = starts.under_way(unit) if unit.startswith(ENGINE) and state.get("ActiveState") == "active" else ""
     if starting and not row["health"].startswith("answers"):
         row["start"] = starting
@@ -122,7 +124,7 @@ def _lacking(unit: str) -> StatusRow:
 
 
 def _health(unit: str) -> str:
-    """What a unit without a container has to say."""
+    """What a unit has to say that neither is asked for a token nor stands before one that is."""
     if unit == WALLS:
         return walls.standing()["problem"] or "they stand"
     if unit == FALLBACK:

@@ -26,7 +26,8 @@ from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
 from operations.node.network import claimed, firewall, links, netplan, walls
 from operations.node.secret import modes
-from operations.paths import ETC, PROGRAMS, SLICE
+from operations.node.unit import services
+from operations.paths import ETC, SLICE
 from operations.wire import Json
 from operations.wire.look import Free, Listener, LookArguments, Memory, Survey
 from operations.wire.model import Hub, Layout, ModelSource, ModelState, Place
@@ -139,9 +140,9 @@ def main(
 
 def listeners() -> list[Listener]:
     """Listening TCP ports: {port, address, process, ours}; ours: a process of a container of Tandem's, or one of its
-    own programs.
+    units.
     """
-    containers = own_containers()
+    groups = (*own_containers(), *(f"/{unit}.service" for unit in services.installed()))
     found = list[Listener]()
     for line in output("ss", "-Htlnp").splitlines():
         fields = line.split()
@@ -149,7 +150,7 @@ def listeners() -> list[Listener]:
         holder = re.search(r'\(\("([^"]+)",pid=(\d+)', line)
         process, pid = (holder.group(1), holder.group(2)) if holder else ("", "")
         cgroup = read(Path(f"/proc/{pid}/cgroup")) if pid else ""
-        ours = any(group in cgroup for group in (*containers, *(f"/{unit}.service" for unit in PROGRAMS)))
+        ours = any(group in cgroup for group in groups)
         found.append({"port": int(port), "address": address, "process": process, "pid": pid, "ours": ours})
     return found
 

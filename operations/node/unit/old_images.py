@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.unit import served
-from operations.paths import ENGINE, PROXY, folder_of
+from operations.paths import ETC
 from operations.wire.unit import OldImage, OldImages
 
 #: Where the units' docker commands are; the image that one names is needed, also while the unit is down.
-COMMANDS = tuple(f"{folder_of(unit)}/run.sh" for unit in (ENGINE, PROXY))
+COMMANDS = f"{ETC}/*/run.sh"
 _OURS = r"tandem/\w+:[0-9a-f]{12}"
 
 
 def main(keep: Sequence[str], remove: bool = False) -> OldImages:
     """`images`: {name, mb} that are not needed; with `remove`, `removed`: their names, and `problems`."""
-    needed = {name for path in COMMANDS for name in re.findall(rf"\b{_OURS}\b", read(Path(path)))} | {
+    needed = {name for path in glob.glob(COMMANDS) for name in re.findall(rf"\b{_OURS}\b", read(Path(path)))} | {
         *keep,
         *served.images(),
     }

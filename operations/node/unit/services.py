@@ -9,28 +9,12 @@ from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.network import office
-from operations.paths import (
-    ADDRESS,
-    DOWNLOAD,
-    ENGINE,
-    ETC,
-    LITELLM,
-    PROGRAMS,
-    PROXY,
-    PROXY_MODEL,
-    SLOT,
-    SYSTEMD,
-    folder_of,
-)
+from operations.paths import DOWNLOAD, ENGINE, ETC, PROXY, PROXY_MODEL, SLOT, SYSTEMD, folder_of
 from operations.wire import Json
 from operations.wire.unit import Services, UnitState
 
-#: In the order in which people are told of them.
-UNITS = (ENGINE, ADDRESS, PROXY, *LITELLM, *PROGRAMS)
-#: Containers that Tandem makes: those of units, and the one that downloads a model (operations/node/copy/hub.py).
-_NAMES = (*UNITS, DOWNLOAD)
-#: Which ports an engine has that is one of several.
-_SLOTS = Path(ETC)
+#: Folders of units; that of an engine that is one of several says which ports it has.
+_FOLDERS = Path(ETC)
 _UNIT_FILES = Path(SYSTEMD)
 #: What the engine is started by; of several models each has its own.
 _RUN = Path(folder_of(ENGINE)) / "run.sh"
@@ -39,13 +23,13 @@ _SPEC = "TANDEM_SPEC="
 _PROPERTIES = "ActiveState,SubState,UnitFileState,ActiveEnterTimestamp,NRestarts,Result,MainPID,ControlPID,InvocationID"
 
 
-def main(units: Sequence[str], every_engine: bool = False) -> Services:
-    """Of these units, and with `every_engine` of all engines that lie here. `units`: name -> systemd's properties, with
+def main(units: Sequence[str], all_here: bool = False) -> Services:
+    """Of these units, and with `all_here` of all that lie here. `units`: name -> systemd's properties, with
     the spec that it was started from, and topology and image id of its container where it has one; `strays`: containers
     of Tandem's, or under its names, that no unit has.
     """
-    units = list(dict.fromkeys([*units, *(engines() if every_engine else [])]))
-    containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers())}
+    units = list(dict.fromkeys([*units, *(installed() if all_here else [])]))
+    containers = {c["Name"].lstrip("/"): c for c in docker_inspect("container", *_our_containers(units))}
     states = unit_states(units)
     for unit, state in states.items():
         waits = _spec_of(state.get("ControlPID", "0"))
@@ -65,15 +49,22 @@ def engines() -> list[str]:
     return sorted(file.stem for file in _UNIT_FILES.glob(f"{ENGINE}*.service"))
 
 
-def with_engines(planned: Sequence[str] = ()) -> tuple[str, ...]:
-    """Tandem's units, those of engines that are planned or lie here among them."""
-    more = [unit for unit in dict.fromkeys([*planned, *engines()]) if unit != ENGINE]
-    return (UNITS[0], *more, *UNITS[1:])
+def installed() -> list[str]:
+    """Tandem's units that lie here, of whatever plan, and of whatever Tandem: each has a folder of its own in ETC.
+    Whatever else is called tandem-something is the owner's.
+    """
+    names = sorted(file.stem for file in _UNIT_FILES.glob("tandem-*.service"))
+    return [name for name in names if (_FOLDERS / name.removeprefix("tandem-")).is_dir()]
+
+
+def with_engines(units: Sequence[str], planned: Sequence[str] = ()) -> tuple[str, ...]:
+    """These units of Tandem's, behind those of engines that are planned or lie here; last what else lies here."""
+    return tuple(dict.fromkeys([ENGINE, *planned, *engines(), *units, *installed()]))
 
 
 def slots() -> dict[str, int]:
     """Which ports the models have whose engines lie here, by the models' names."""
-    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _SLOTS.glob(f"engine-*/{SLOT}")}
+    found = {file.parent.name.removeprefix("engine-"): read(file).strip() for file in _FOLDERS.glob(f"engine-*/{SLOT}")}
     return {name: int(text) for name, text in found.items() if text.isdecimal()}
 
 
@@ -124,9 +115,9 @@ def _started_from(container: Json) -> UnitState:
     }
 
 
-def _our_containers() -> list[str]:
-    """Names of those with Tandem's label, and of those under its names; whatever else is called tandem-something is the
-    owner's.
+def _our_containers(units: Sequence[str]) -> list[str]:
+    """Names of those with Tandem's label, of those under these units' names, and of the one that downloads a model
+    (operations/node/copy/hub.py); whatever else is called tandem-something is the owner's.
     """
     lines = output("docker", "ps", "--all", "--format", '{{.Names}}\t{{.Label "tandem.spec"}}').splitlines()
-    return [name for name, _, spec in (line.partition("\t") for line in lines) if spec or name in _NAMES]
+    return [name for name, _, spec in (line.partition("\t") for line in lines) if spec or name in (*units, DOWNLOAD)]

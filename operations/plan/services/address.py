@@ -14,6 +14,7 @@ from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding
 from operations.plan.recipes.images import proxy_image
 from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.proxy_memory import memory
 from operations.plan.services.service import SPEC, Service, confined, docker_run, seal
 
@@ -163,3 +164,11 @@ def _is_its_own(address: str, survey: Mapping[str, Any]) -> bool:
         return False
     unit: Mapping[str, str] = survey["state"]["services"]["units"][ADDRESS]
     return unit.get("address") != address
+
+
+SERVICE = Contract(
+    (ADDRESS,),
+    lambda its: [address_service(its.recipe, its.knobs, its.node)],
+    Start.OWN_STEP,
+    removal=Removal.SERVING,
+)

@@ -55,7 +55,7 @@ def check(
     survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0, floor_gib: float = 0.0
 ) -> Iterator[tuple[str, str]]:
     """What starts on a node demand, against what is there: [problem, remedy]. `models`: those with a part on it;
-    `kept_gib`: what this plan will take from it first (operations/plan/tuning.py); `floor_gib`: the guard's.
+    `kept_gib`: what this plan will take from it first (tuning.py); `floor_gib`: the guard's.
 
     Several fit into its memory together, or there is no plan (operations/plan/admission.py).
     """

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
-from operations.paths import CACHE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
+from operations.paths import CACHE, ENGINE, ENGINE_SECRETS, FALLBACK, PROVEN, SLOT, folder_of, unit_file
 from operations.plan.cluster import environment, nccl
 from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node, rails_between
@@ -18,6 +18,7 @@ from operations.plan.engines.named import ATTACHED
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services import demand
+from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.service import SPEC, Service, docker_run, lessened, seal
 from operations.wire.starts import LoaderChoice, StartSpec
 
@@ -317,3 +318,8 @@ def _engine_docker(
         argv += ["--volume", f"{marks}:{marks}"]
         return [*argv, "--entrypoint", "python3", image.local, f"{environment.MOUNT}/meet.py", SPEC]
     return [*argv, "--entrypoint", f"{environment.MOUNT}/start.sh", image.local]
+
+
+SERVICE = Contract(
+    (ENGINE,), lambda its: [its.engine(each) for each in its.here], Start.OWN_STEP, removal=Removal.SERVING
+)

@@ -12,6 +12,7 @@ from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.contract import Contract, Start
 from operations.plan.services.engine_service import alone_files
 from operations.plan.services.service import SPEC, Program, Service, seal_program
 from operations.wire.specs import FallbackSpec
@@ -56,3 +57,8 @@ def fallback(model: ServedModel, node: Node, engine: Service) -> Program | None:
 def standby_urls(model: ServedModel) -> list[str]:
     """Base URLs at which an engine answers only where a node serves alone; the leader's would be the cluster's."""
     return [engine_url(model.knobs, node) for node in model.nodes[1:]] if model.knobs.falls_back else []
+
+
+SERVICE = Contract(
+    (FALLBACK,), lambda its: [fallback(its.here[0], its.node, its.engine(its.here[0]))], Start.AFTER_ENGINE
+)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import yaml
 
-from operations.paths import ADMIN, KEYS_USED, PROXY, PROXY_USER, SHARED, SOCKETS, folder_of, unit_file
+from operations.paths import ADMIN, KEYS_USED, LITELLM, PROXY, PROXY_USER, SHARED, SOCKETS, folder_of, unit_file
 from operations.plan.cluster.environment import MOUNT
 from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.recipes.images import proxy_image
-from operations.plan.services.litellm import REQUEST_S, Behind, fixed, modules, proxy_config
+from operations.plan.services.contract import Context, Contract, Removal, Start
+from operations.plan.services.litellm import REQUEST_S, Behind, behind, fixed, modules, proxy_config
 from operations.plan.services.proxy_memory import bounded, container_id, memory
-from operations.plan.services.service import SPEC, Service, confined, docker_run, seal
+from operations.plan.services.service import SPEC, Program, Service, confined, docker_run, seal
 
 
 def listens(unit: str) -> str:
@@ -92,3 +93,12 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     ]
     whole = File(config_of(unit), yaml.safe_dump(config, sort_keys=False))
     return seal(unit, image, [whole, *files], [File(config_of(unit), yaml.safe_dump(fixed(config))), *files])
+
+
+def _both(its: Context) -> list[Program]:
+    models = [behind(each) for each in its.models]
+    return [litellm_service(its.knobs, models, unit) for unit in LITELLM]
+
+
+#: One of them serves while the other is renewed.
+SERVICE = Contract(LITELLM, _both, Start.OWN_STEP, removal=Removal.SERVING)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from operations.paths import ETC, EXPORTER, PAGE, PROXY_ASKED, TLS, folder_of, unit_file, units_of
+from operations.paths import ETC, EXPORTER, PAGE, PROXY_ASKED, TLS, folder_of, unit_file
 from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import FILES, File, as_is, node_program, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.engines import ENGINES
+from operations.plan.services.contract import Contract, Start
 from operations.plan.services.engine_service import STARTS
 from operations.plan.services.service import SPEC, Program, Service, seal_program
 from operations.wire import Json
@@ -28,8 +29,12 @@ _OF_PROXY = (
 RULES = FILES / "monitoring/rules.yml"
 
 
-def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Service]]) -> Program | None:
-    """The exporter of a node that serves; None: nobody wants one. `models`: those with a part there, and that part."""
+def exporter(
+    knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Service]], units: Sequence[str]
+) -> Program | None:
+    """The exporter of a node that serves; None: nobody wants one. `models`: those with a part there, and that part;
+    `units`: all that may be there.
+    """
     if knobs.monitoring == "off":
         return None
     folder = folder_of(EXPORTER)
@@ -48,7 +53,7 @@ def exporter(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Servi
         "address": node.fabric,
         "port": knobs.monitoring_port,
         "facts": {
-            "units": [unit for unit in units_of([each.unit for each, _ in models]) if unit not in (PAGE, EXPORTER)],
+            "units": [unit for unit in units if unit not in (PAGE, EXPORTER)],
             "store": node.path(knobs.model_store),
             "rails": list(node.rails),
             "floor_mib": round(knobs.memory_floor_gib * 1024),
@@ -104,3 +109,10 @@ def scrape_job(of: Mapping[str, str]) -> Json:
 def scrape_config(of: Mapping[str, str]) -> str:
     """For the `scrape_configs` of a Prometheus on a node, as YAML."""
     return yaml.safe_dump({"scrape_configs": [scrape_job(of)]}, sort_keys=False)
+
+
+SERVICE = Contract(
+    (EXPORTER,),
+    lambda its: [exporter(its.knobs, its.node, [(each, its.engine(each)) for each in its.here], its.units)],
+    Start.AT_END,
+)

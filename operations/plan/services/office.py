@@ -12,6 +12,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.services import tls
+from operations.plan.services.contract import Contract, Start
 from operations.plan.services.proxy import is_followed, talks
 from operations.plan.services.service import SPEC, Program, seal_program
 from operations.wire.specs import OfficeSpec
@@ -59,3 +60,6 @@ def office(knobs: Knobs, node: Node, serving: Sequence[Node]) -> Program | None:
         File(unit_file(OFFICE), unit),
     ]
     return seal_program(OFFICE, files)
+
+
+SERVICE = Contract((OFFICE,), lambda its: [office(its.knobs, its.node, its.serving)], Start.BEFORE_PROXY)

@@ -11,6 +11,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
+from operations.plan.services.contract import Context, Contract, Start
 from operations.plan.services.monitoring import targets
 from operations.plan.services.panels import panels_of
 from operations.plan.services.service import SPEC, Program, seal_program
@@ -86,3 +87,17 @@ def _joined(knobs: Knobs) -> str:
 def _prometheus(knobs: Knobs, head: Node) -> str:
     """Its URL; empty: the owner's own, if any, is not known here."""
     return f"http://{head.fabric}:{knobs.prometheus_port}" if knobs.runs_prometheus else ""
+
+
+def _its_page(its: Context) -> list[Program | None]:
+    specs = [(each, its.engines[each.unit][each.leader.name].spec) for each in its.models]
+    return [page(its.knobs, its.node, its.serving, specs)]
+
+
+#: Its own step tells it of benches; it is given the owner's key at its start.
+SERVICE = Contract(
+    (PAGE,),
+    _its_page,
+    Start.OWN_STEP,
+    differs=lambda found: "another key" if found["proxy"].get("page_is_older") else "",
+)

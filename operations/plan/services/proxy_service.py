@@ -30,6 +30,7 @@ from operations.plan.config.files import File, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.recipes.images import proxy_image
 from operations.plan.recipes.recipe import Recipe
+from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.litellm import REQUEST_S, TIMEOUT_S
 from operations.plan.services.litellm_service import listens, pulse, server
 from operations.plan.services.page import ROOT as PAGE_ROOT
@@ -161,3 +162,11 @@ def proxy_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service:
     # HAProxy does not know of models: another one is no reason to start it anew.
     live = [File(PROXY_CONFIG, config), File(PROXY_MODEL, f"{recipe.served_name}\n")]
     return seal(PROXY, image, [*live, *started], started)
+
+
+SERVICE = Contract(
+    (PROXY,),
+    lambda its: [proxy_service(its.recipe, its.knobs, its.node)],
+    Start.OWN_STEP,
+    removal=Removal.SERVING,
+)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from operations.plan.config.files import File, digest
+from operations.paths import ETC, folder_of, unit_file
+from operations.plan.config.files import File, as_is, digest, render
 from operations.plan.recipes.images import Image
 
 #: Stands in rendered files where the spec will be, which is a hash over those files.
@@ -38,6 +40,22 @@ def seal_program(unit: str, files: Sequence[File]) -> Program:
     """The program whose spec is a hash over its files, with the spec filled in."""
     spec = digest(files)
     return Program(unit, _filled_in(files, spec), spec)
+
+
+def python_program(
+    unit: str, settings: Mapping[str, object], parts: Sequence[str] = (), more: Sequence[File] = ()
+) -> Program:
+    """A program of files/NAME, NAME being what follows `tandem-`: NAME.py with its `parts`, `more` files beside them,
+    NAME.json with its settings, and its unit.
+    """
+    folder, name = folder_of(unit), unit.removeprefix("tandem-")
+    files = [
+        *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
+        *more,
+        File(f"{folder}/{name}.json", json.dumps(settings, indent=1) + "\n"),
+        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
+    ]
+    return seal_program(unit, files)
 
 
 def _filled_in(files: Sequence[File], spec: str) -> tuple[File, ...]:

@@ -9,6 +9,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
+from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.ports import listens
 from operations.plan.services.service import SPEC, Program, seal_program
 
@@ -82,3 +83,12 @@ def _ranges(ports: set[int]) -> list[str]:
         else:
             runs.append([port, port])
     return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+SERVICE = Contract(
+    (WALLS,),
+    lambda its: [walls(its.knobs, its.node, its.count, its.here)],
+    Start.OWN_STEP,
+    removal=Removal.LAST,
+    differs=lambda found: found["walls"]["problem"],
+)

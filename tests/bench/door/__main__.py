@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from operations.paths import PROXY_RUN, SOCKETS
+from operations.paths import PROXY, PROXY_RUN, SOCKETS
 from tests.bench.door.client import together
 from tests.bench.routing import doors
 from tests.lab import cgroup
@@ -109,7 +109,7 @@ def haproxy(
     changes: Mapping[str, str] | None = None,
 ) -> list[int]:
     """As a deploy renders it, but for `changes`, before LiteLLM that write to these folders; its processes."""
-    mine = plan(topology="solo", proxy_port=port).head.proxy
+    mine = plan(topology="solo", proxy_port=port).head.container(PROXY)
     assert mine
     text = next(file.content for file in mine.files if file.path.endswith("haproxy.cfg"))
     text = re.sub(

@@ -1,23 +1,22 @@
-"""What keeps engines and the proxy up on each node that serves: the canary, and the guard of the node's memory."""
+"""The canary of a node that serves: it asks engines and the proxy, and kills what hangs."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import cast
 
-from operations.paths import CANARY, ETC, GUARD, LITELLM, PROXY_ASKED, folder_of, unit_file
+from operations.paths import CANARY, LITELLM, PROXY_ASKED, folder_of
 from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
-from operations.plan.config.files import File, as_is, node_program, render
+from operations.plan.config.files import File, node_program
 from operations.plan.config.knobs import Knobs
 from operations.plan.engines import ENGINES
+from operations.plan.services.contract import Contract, Start
 from operations.plan.services.litellm_service import listens
-from operations.plan.services.proxy_memory import BOUNDS, container_id
-from operations.plan.services.service import SPEC, Program, seal_program
-from operations.wire.specs import Asked, CanaryEngine, CanarySpec, GuardBefore, GuardSpec, Rail
+from operations.plan.services.service import Program, python_program
+from operations.wire.specs import Asked, CanaryEngine, CanarySpec, Rail
 from operations.wire.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
@@ -47,21 +46,7 @@ def canary(knobs: Knobs, node: Node, models: Sequence[ServedModel]) -> Program:
         alone = [replace(each, nodes=(each.on(node.name),)) for each in models]
         wanted["alone"] = {"engines": {each.unit: _engine(each, node) for each in alone}}
     speaking = File(f"{folder_of(CANARY)}/speaking.py", node_program("door/speaking.py"))
-    return _program(CANARY, "canary.json", wanted, ("engine", "inner", "node", "proxy", "rails", "watch"), [speaking])
-
-
-def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
-    """Kills an engine before the node freezes: of several the owner's last one first, and none for what the proxy has
-    been sent.
-    """
-    containers = {each.unit: each.container_id for each in reversed(models)}
-    before: dict[str, GuardBefore] = {
-        unit: {"container": container_id(unit), "usual_mib": bound.usual_mib}
-        for unit, bound in BOUNDS.items()
-        if bound.usual_mib
-    }
-    wanted: GuardSpec = {"floor_mib": round(knobs.memory_floor_gib * 1024), "containers": containers, "before": before}
-    return _program(GUARD, "guard.json", wanted)
+    return python_program(CANARY, wanted, ("engine", "inner", "node", "proxy", "rails", "watch"), [speaking])
 
 
 def _engine(model: ServedModel, node: Node) -> CanaryEngine:
@@ -87,14 +72,4 @@ def _engine(model: ServedModel, node: Node) -> CanaryEngine:
     }
 
 
-def _program(
-    unit: str, settings: str, wanted: Mapping[str, object], parts: Sequence[str] = (), more: Sequence[File] = ()
-) -> Program:
-    folder, name = folder_of(unit), unit.removeprefix("tandem-")
-    files = [
-        *(File(f"{folder}/{part}.py", as_is(f"{name}/{part}.py")) for part in (name, *parts)),
-        *more,
-        File(f"{folder}/{settings}", json.dumps(wanted, indent=1) + "\n"),
-        File(unit_file(unit), render(f"{name}/{unit}.service.j2", etc=ETC, spec=SPEC)),
-    ]
-    return seal_program(unit, files)
+SERVICE = Contract((CANARY,), lambda its: [canary(its.knobs, its.node, its.here)], Start.BEFORE_ENGINE)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.paths import TUNING, folder_of, unit_file
+from operations.paths import folder_of, unit_file
 from operations.plan.config.files import File, render
 from operations.plan.config.knobs import Knobs
+from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.service import Program, seal_program
 from operations.wire.look import Survey
 
+TUNING = "tandem-tuning"
 #: What owners cap a GB10's clock at, MHz ([Z], [L]).
 USUAL = "2000 to 2200"
 #: Of what `vm.min_free_kbytes` is raised by, how much MemAvailable is less: the high watermark is half above it (Linux,
@@ -57,3 +59,12 @@ def kept_gib(survey: Survey, knobs: Knobs) -> float:
     more = knobs.min_free_kbytes - memory.get("min_free_kib", 0) if knobs.min_free_kbytes else 0
     swapped_kib = memory.get("swapped_kib", 0) if knobs.swap == "off" else 0
     return (KEPT * max(more, 0) + swapped_kib) / 2**20
+
+
+SERVICE = Contract(
+    (TUNING,),
+    lambda its: [tuning(its.knobs)],
+    Start.SETTING,
+    removal=Removal.AFTER_ENGINES,
+    failure="gpu_clock_mhz, swap or min_free_kbytes can not be set here",
+)
