@@ -111,7 +111,7 @@ class Engine(Watch):
         except OSError as error:
             speaks, missing = False, f"its metrics are not to be had: {getattr(error, 'reason', error)}"
         else:
-            # Both engines serve their metrics when the model is loaded, and not before.
+            # Engines serve their metrics when the model is loaded, and not before.
             self.starts_no_more()
         if not self.is_asked:
             # No question of the plan's is one for it: it lives as long as its metrics come.

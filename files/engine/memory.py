@@ -70,8 +70,9 @@ def answers(url: str) -> bool:
     """Whether the model is loaded. What takes the question and is slow to answer has loaded."""
     try:
         urllib.request.urlopen(url, timeout=ANSWER_S).close()
-    except urllib.error.HTTPError:
-        return True
+    except urllib.error.HTTPError as error:
+        # llama.cpp listens before it loads (docs/engines.md).
+        return not (error.code == 503 and b"Loading model" in error.read(4096))
     except urllib.error.URLError:
         # One that takes no connection in time too.
         return False

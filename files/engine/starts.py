@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 RUN = Path("/run/tandem")
 VMSTAT = Path("/proc/vmstat")
-#: Between two looks.
-LOOK_S = 1.0
+#: Between two looks, and how many are kept: a load takes less.
+LOOK_S, KEPT_LOOKS = 1.0, 7200
 #: A line in which something says that it has failed.
 _FAULT = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
 
@@ -65,8 +65,13 @@ def beside(wanted: StartSpec) -> None:
     # Of a cluster the head may still answer for the start before, until the ranks have met anew.
     while not (answers(wanted["url"]) and has_met(wanted, begun)):
         time.sleep(LOOK_S)
-        counted.append((time.time(), paged_in_mib()))
-    record(wanted, begun, time.time(), counted)
+        # A rank may wait for days.
+        counted = [*counted[-KEPT_LOOKS:], (time.time(), paged_in_mib())]
+    try:
+        record(wanted, begun, time.time(), counted)
+    except OSError as error:
+        # A full disk is no reason to look again each second.
+        print(f"tandem: this start is not kept: {error}", file=sys.stderr, flush=True)
     mark.unlink(missing_ok=True)
 
 

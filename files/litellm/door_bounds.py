@@ -26,10 +26,17 @@ SCHEMA_DEPTH, SCHEMA_VALUES = 64, 5_000
 #: Characters of a grammar or a pattern that answers must fit; of all with counted repeats (`{0,30}`) together: the door
 #: reads each, 0.04 s for so many.
 GRAMMAR = 16_384
-#: Counts of which one stands in another, multiplied: an IPv6 address has 28. And what patterns of a request are when
-#: their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary of
-#: 60,000, 1.5 s for twice both, 3 s for 100 times 100. A count alone cost it no more at 5,000 than at 1,000.
-NESTED, WRITTEN_OUT = 500, 10_000
+#: Counts of which one stands in another, multiplied: a host's name has 504, an IPv6 address 28. And what patterns of a
+#: request are when their counts are written out. xgrammar 0.2.3 took 0.7 s of CPU for `(.{0,30}x){30}` and a vocabulary
+#: of 60,000, 1.5 s for twice both, 3 s for 100 times 100. A count alone cost it no more at 5,000 than at 1,000.
+NESTED, WRITTEN_OUT = 800, 20_000
+#: Under which names a pattern or a grammar stands, in schemas, tools and the fields of protocols and engines.
+_PATTERNS = frozenset(
+    (
+        *("pattern", "regex", "guided_regex", "grammar", "guided_grammar", "ebnf", "definition"),
+        *("whitespace_pattern", "guided_whitespace_pattern"),
+    )
+)
 #: In a schema or a tool: words for the model, of which no grammar is made. Agents explain their tools on many pages.
 _EXPLAINED = ("description", "title", "$comment")
 #: Values of the fields that are read: messages, inputs, documents, and what stands in them.
@@ -146,14 +153,14 @@ def _programs(asked: dict[str, Any]) -> str:
 
 def _forms(asked: dict[str, Any]) -> str:
     tools = asked.get("tools")
-    found: list[Any] = [said for name, said in asked.items() if name in _FORMS]
+    found: list[tuple[str, Any]] = [(name, said) for name, said in asked.items() if name in _FORMS]
     # A tool's parameters are a schema; so is the form of a response's text.
-    found += tools if isinstance(tools, list) else []
-    found += [asked["text"]] if isinstance(asked.get("text"), dict) else []
+    found += [("", each) for each in tools] if isinstance(tools, list) else []
+    found += [("", asked["text"])] if isinstance(asked.get("text"), dict) else []
     values, counted = 0, list[str]()
-    left = [(each, 1) for each in found]
+    left = [(name, each, 1) for name, each in found]
     while left:
-        value, depth = left.pop()
+        name, value, depth = left.pop()
         values += 1
         if depth > SCHEMA_DEPTH:
             return f"a schema is more than {SCHEMA_DEPTH} deep"
@@ -161,16 +168,19 @@ def _forms(asked: dict[str, Any]) -> str:
             return f"schemas of a request have more than {SCHEMA_VALUES} values"
         if isinstance(value, str) and len(value) > GRAMMAR:
             return f"a text of more than {GRAMMAR} characters stands in a schema, a grammar or a tool"
-        if isinstance(value, str) and door_repeats.counts(value):
+        if name in _PATTERNS and isinstance(value, str) and door_repeats.counts(value):
             counted.append(value)
         if isinstance(value, str) and value.lstrip()[:1] == "{":
             value = _written(value)
         if isinstance(value, dict):
-            # A name may be a pattern as well.
-            names = [name for name in value if door_repeats.counts(name)]
-            value = [each for name, each in value.items() if name not in _EXPLAINED or not isinstance(each, str)]
-            value += names
-        left += [(each, depth + 1) for each in value] if isinstance(value, list) else []
+            if name == "patternProperties":
+                counted += [each for each in value if door_repeats.counts(each)]
+            within = value.items()
+            left += [
+                (key, each, depth + 1) for key, each in within if key not in _EXPLAINED or not isinstance(each, str)
+            ]
+        elif isinstance(value, list):
+            left += [(name, each, depth + 1) for each in value]
     return _repeats(counted)
 
 

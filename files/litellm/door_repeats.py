@@ -8,6 +8,8 @@ import re
 
 #: What is more is this much.
 MOST = 10**9
+#: Times that are few: a hash has 64 letters.
+FEW = 64
 _SPACES = " {0,9}"
 _COUNT = rf"\{{{_SPACES}(?P<least>[0-9]*){_SPACES}(?:,{_SPACES}(?P<most>[0-9]*){_SPACES})?\}}"
 #: Lark's.
@@ -59,10 +61,19 @@ def _read(text: str, words: re.Pattern[str]) -> tuple[int, int]:
         elif not mark and (times := _times(found)) > 1:
             if counts > 1:
                 nested = min(max(nested, counts * times), MOST)
-            total, last, counts = total + last * (times - 1), last * times, counts * times
+            # What stands there exactly so often, and not often, leaves nothing to choose.
+            choices = times if counts > 1 or times > FEW or not _is_exact(found) else 1
+            total, last, counts = total + last * (times - 1), last * times, counts * choices
             total, last, counts = min(total, MOST), min(last, MOST), min(counts, MOST)
             inside = max(inside, counts)
     return min(sum(outer for outer, _ in before) + total + len(text[at:]), MOST), nested
+
+
+def _is_exact(found: re.Match[str]) -> bool:
+    said = found.groupdict()
+    if said.get("exactly"):
+        return said.get("up") in (None, said["exactly"])
+    return "," not in found[0] or said["least"] == said["most"] != ""
 
 
 def _times(found: re.Match[str]) -> int:

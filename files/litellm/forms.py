@@ -12,9 +12,14 @@ MOST = 64 << 20
 #: What stands before a part.
 _HEAD = 1024
 #: What is shorter than boundaries of real clients takes longer to be found.
-_BOUNDARY = re.compile(rb'multipart/form-data; *boundary=("?)([^";\s]{8,70})\1', re.I)
-_FILE = rb'(; *filename="[^"]*"(?:; *filename\*=[^;\s]*)?)?'
-_NAME = re.compile(rb'content-disposition: *form-data; *name="([^"\\]{1,64})"' + _FILE, re.I)
+_CHARSET = rb'(?:; *charset="?[\w-]+"?)?'
+_BOUNDARY = re.compile(rb"multipart/form-data" + _CHARSET + rb'; *boundary=("?)([^";\s]{8,70})\1' + _CHARSET, re.I)
+#: .NET writes names without quotes where it can.
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_FILE = rb'((?:; *filename\*?=(?:"(?:[^"\\]|\\.)*"|[^;"\s]+)){0,2})'
+_NAME = re.compile(
+    rb'content-disposition: *form-data; *name=(?:"([^"\\]{1,64})"|(' + _TOKEN + rb"{1,64}))" + _FILE, re.I
+)
 #: As engines read a field that says yes.
 _TRUE = ("true", "1", "yes", "on", "t", "y")
 _FORM = "a form (multipart/form-data) with `model` and `file` is wanted"
@@ -43,9 +48,11 @@ def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
         return f"a form has {MOST >> 20} MiB at the most"
     mark = b"--" + found[2]
     fields: dict[str, Any] = {}
-    if not body.startswith(mark + b"\r\n"):
+    # An empty line may stand before the first part (RFC 2046, 5.1.1).
+    begin = 2 if body.startswith(b"\r\n") else 0
+    if not body.startswith(mark + b"\r\n", begin):
         return _FORM
-    at = len(mark) + 2
+    at = begin + len(mark) + 2
     for _ in range(PARTS):
         end = body.find(b"\r\n" + mark, at)
         head = body.find(b"\r\n\r\n", at, at + _HEAD)
@@ -54,13 +61,13 @@ def read(body: bytes, kind: bytes) -> dict[str, Any] | str:
         said = [each for each in map(_NAME.fullmatch, body[at:head].split(b"\r\n")) if each]
         if len(said) != 1:
             return f"{_FORM}; one of its parts has no plain name"
-        name, length = said[0][1].decode(errors="replace"), end - head - 4
+        name, length = (said[0][1] or said[0][2]).decode(errors="replace"), end - head - 4
         # What two readers would read differently is not passed on. Lists have brackets behind their names.
         if name in fields and not name.endswith("[]"):
             return f"`{name}` stands twice in this form"
-        if not said[0][2] and length > FIELD:
+        if not said[0][3] and length > FIELD:
             return f"`{name}`: {FIELD} bytes are the most"
-        fields[name] = length if said[0][2] else body[head + 4 : end].decode(errors="replace")
+        fields[name] = length if said[0][3] else body[head + 4 : end].decode(errors="replace")
         at = end + 2 + len(mark)
         if body.startswith(b"--", at):
             fields["stream"] = str(fields.get("stream", "")).lower() in _TRUE

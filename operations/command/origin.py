@@ -43,9 +43,9 @@ def installed_from() -> Path | None:
     """The clone of which the package was made (PEP 610); None where that is not known, or is not there any more."""
     try:
         told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, ValueError):
+        url = urlsplit(str(told.get("url", "")))
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):
         return None
-    url = urlsplit(str(told.get("url", "")))
     place = Path(unquote(url.path))
     return place if url.scheme == "file" and (place / "operations").is_dir() else None
 

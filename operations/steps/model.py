@@ -56,7 +56,7 @@ def obtain(run: Run) -> Iterator[PyinfraCommand]:
 
 def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
     """Every set of files that models need, each once, with the model that needs it."""
-    found = {each.key: (model, each) for model in models for each in model.recipe.models}
+    found = {(each.key, each.files): (model, each) for model in models for each in model.recipe.models}
     return list(found.values())
 
 

@@ -25,7 +25,7 @@ from operations.plan.recipes.lint.subject import parse
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.demand import demand, free_gib
 from operations.plan.wanted import group_data
-from operations.verbs.fit_subject import Subject, subject
+from operations.verbs.fit_subject import Subject, path_of, subject
 from operations.verbs.hub import Hub
 from operations.verbs.recipe_table import shipped
 
@@ -42,10 +42,10 @@ def main(
     model's. `kv`: the KV cache's type. `write`: the file of a recipe that is written.
     """
     if write:
-        _check_file(Path(write).expanduser())
+        _check_file(path_of(write))
     of = subject(what, _hub())
     if write:
-        _check_writable(of)
+        _check_writable(of, kv)
     model, asked = model_of(of, kv), Asked(_context(of, context), users)
     contexts = [each for each in CONTEXTS if each <= (of.shape.context or each)]
     found = rooms(model, nodes, [*contexts, asked.context])
@@ -57,7 +57,7 @@ def main(
     else:
         _show(of, model, asked, found, change)
     if write and fits:
-        _write(of, model, asked, [each for each in found if each.holds(asked)], Path(write).expanduser())
+        _write(of, model, asked, [each for each in found if each.holds(asked)], path_of(write))
     elif write:
         print(f"{write} is not written: nothing here has room for it", file=sys.stderr)
     return 0 if fits else 1
@@ -209,10 +209,15 @@ def _check_file(path: Path) -> None:
         raise Refusal(Finding("--write", f"{path.absolute().parent} is no folder", "make it, or name another"))
 
 
-def _check_writable(of: Subject) -> None:
+def _check_writable(of: Subject, kv: str) -> None:
     """Refuse what no recipe can be written of."""
     if of.gguf:
-        raise Refusal(Finding("--write", "no engine of a recipe serves GGUF files", "name the build in safetensors"))
+        raise Refusal(
+            Finding("--write", "no recipe is written for GGUF files", "docs/engines.md has one of llama.cpp to copy")
+        )
+    if kv and kv not in written.VLLM_TYPES:
+        remedy = f"name one of: {', '.join(written.VLLM_TYPES)}"
+        raise Refusal(Finding("--write", f"a recipe of vLLM has no KV cache in {kv}", remedy))
     if of.recipe:
         raise Refusal(Finding("--write", f"{of.recipe.name} is a recipe already", "copy its file, and edit that"))
 
@@ -223,8 +228,12 @@ def _write(of: Subject, model: Model, asked: Asked, fitting: Sequence[Room], pat
         path.write_text(written.recipe(facts, asked, fitting))
     except OSError as error:
         raise Refusal(Finding("--write", f"{path} can't be written: {error.strerror}", "name another")) from None
-    # What can't be read is never left as if it could.
-    load_file(path)
+    try:
+        load_file(path)
+    except Refusal:
+        # What can't be read is never left as if it could.
+        path.unlink()
+        raise
     print(f"{path} is written; grep QUESTION {path} lists what it leaves open", file=sys.stderr)
 
 

@@ -20,6 +20,7 @@ from operations.wire import Json
 
 INDEX = "model.safetensors.index.json"
 _ON_HUB = re.compile(rf"(?P<repo>{REPOSITORY})(?:[:/](?P<build>[\w./+-]+))?(?:@(?P<revision>[\w./-]+))?")
+_PAGE = re.compile(r"/(?:tree|blob|resolve)/(?P<revision>[^/]+)(?P<rest>/[^/].*)?$")
 #: Flags by which an engine makes 8 bits of a checkpoint's 16 while it loads.
 _ONLINE = ("fp8", "fp8_per_tensor", "fp8_per_block")
 
@@ -47,12 +48,14 @@ class Subject:
 
 def subject(what: str, hub: Hub) -> Subject:
     """Raises Refusal where it is none, or can't be seen."""
-    path = Path(what).expanduser()
+    path = path_of(what)
     if what.endswith(".gguf") and path.is_file():
         return _file(path)
     if what.endswith((".yaml", ".yml")) or "/" not in what or path.is_file():
         return _recipe(load_file(find(what)), hub)
-    named = _ON_HUB.fullmatch(re.sub(r"^https?://[^/]+/", "", what).rstrip("/"))
+    # As a browser shows it: .../tree/main, .../blob/main/NAME.gguf.
+    word = _PAGE.sub(lambda found: f"{found['rest'] or ''}@{found['revision']}", re.sub(r"^https?://[^/]+/", "", what))
+    named = _ON_HUB.fullmatch(word.rstrip("/"))
     if named is None:
         remedy = "write ORG/NAME, ORG/NAME:BUILD for a GGUF, the name of a recipe, or a file's"
         raise Refusal(Finding("fit", f"`{what}` is no repository", remedy))
@@ -60,6 +63,16 @@ def subject(what: str, hub: Hub) -> Subject:
     if named["build"] or not any(name.endswith((".safetensors", ".bin")) for name in repository.files):
         return _gguf(repository, named["build"] or "", hub)
     return _model(repository, hub)
+
+
+def path_of(what: str) -> Path:
+    """A file's place as an owner writes it. Raises Refusal for a home that nobody has, and a name that is too long."""
+    try:
+        path = Path(what).expanduser()
+        path.is_file()
+    except (OSError, RuntimeError, ValueError):
+        raise Refusal(Finding("fit", f"`{what[:80]}` is no file's name", "write ORG/NAME, or a file's name")) from None
+    return path
 
 
 def _file(path: Path) -> Subject:
@@ -172,4 +185,7 @@ def _loaded(of: OnHub, hub: Hub) -> Subject:
     if of.kind == "adapter":
         gib = sum(repository.files.values()) / GIB
         return Subject(of.repo, of.repo, repository.revision, Shape("", 0, 0), len(repository.files), gib, gib)
+    if of.kind == "gguf":
+        own = [name for name in repository.files if any(fnmatch(name, each) for each in of.files)]
+        return _gguf(repository, min(own, key=len, default=""), hub)
     return _model(repository, hub, of.ignore)

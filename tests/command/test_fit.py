@@ -346,12 +346,23 @@ LACKING = {"m-00001-of-00003.gguf": header(GGUF), "m-00003-of-00003.gguf": 1}
             ["org/m", "--context", "50000"],
             "--context: 50,000 is more than the model's 40,960; ask for less",
         ),
-        ({"m.gguf": header(GGUF)}, ["org/m", "--write", "m.yaml"], "--write: no engine of a recipe serves GGUF files"),
+        (
+            {"m.gguf": header(GGUF)},
+            ["org/m", "--write", "m.yaml"],
+            "--write: no recipe is written for GGUF files; docs",
+        ),
         (
             {"config.json": DENSE, "model.safetensors": 9},
             ["own.yaml", "--write", "m.yaml"],
             "--write: own is a recipe already; copy its file, and edit that",
         ),
+        (
+            {"config.json": DENSE, "model.safetensors": 9},
+            ["org/m", "--kv", "q8_0", "--write", "m.yaml"],
+            "--write: a recipe of vLLM has no KV cache in q8_0; name one of: bf16, fp8, nvfp4",
+        ),
+        (None, ["~nosuchuser/x"], "fit: `~nosuchuser/x` is no file's name; write ORG/NAME"),
+        (None, [f"{'a' * 300}/x"], "is no file's name; write ORG/NAME"),
         (None, ["org/m", "--write", "m.txt"], "--write: m.txt is no name of a recipe's file; name it like"),
         (None, ["a/b/c/d e"], "fit: `a/b/c/d e` is no repository; write ORG/NAME"),
         (None, ["qwen3.6-35b"], "data: recipe='qwen3.6-35b': no such recipe; did you mean `qwen3.6-35b-a3b-nvfp4`?"),
@@ -406,6 +417,33 @@ def test_what_is_no_hub_is_one_line(say: Say, tmp_path: Path, monkeypatch: pytes
     code, out, err = say("org/m")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "gehe" not in err
+
+
+@pytest.mark.parametrize("page", ["tree", "blob", "resolve"])
+def test_a_page_of_the_hub_s_is_a_repository_and_a_revision(put: Put, say: Say, page: str) -> None:
+    put("org/m", {"config.json": DENSE, "model.safetensors": 61})
+    revision = json.loads(say("org/m", "--json")[1])["revision"]
+    assert json.loads(say(f"https://huggingface.co/org/m/{page}/{revision}", "--json")[1])["revision"] == revision
+
+
+def test_a_list_that_does_not_go_with_the_layers_is_no_traceback(put: Put, say: Say) -> None:
+    put("org/m", {"config.json": {**DENSE, "num_experts": 8, "mlp_only_layers": 3}, "model.safetensors": 61})
+    assert say("org/m")[0] in (0, 1)
+
+
+@pytest.mark.parametrize("word", ["attn_layer_period", "attn_layer_indices", "mamba_d_state"])
+def test_words_for_mixed_layers_without_a_list_of_them_are_not_guessed(put: Put, say: Say, word: str) -> None:
+    put("org/m", {"config.json": {**DENSE, word: 8}, "model.safetensors": 61})
+    assert f"layers of a kind that is not known: {word}" in say("org/m")[1]
+
+
+def test_a_recipe_of_llama_cpp_is_fitted_by_the_file_that_it_names(put: Put, say: Say, tmp_path: Path) -> None:
+    put("org/m", {"m-Q8_0.gguf": header(GGUF), "m-Q4_0.gguf": header(GGUF), "config.json": DENSE})
+    own = OWN.replace("engine: vllm\nengine_version: 0.31.0", "engine: llama-cpp\nengine_version: 0.7.0")
+    own = own.replace("{repo: org/m}", "{repo: org/m, files: ['*Q8_0*.gguf']}") + "flags: {ctx-size: 4096}\n"
+    (tmp_path / "own.yaml").write_text(own)
+    code, out, err = say("own.yaml", "--json")
+    assert code == 0 and json.loads(out)["what"] == "own", (out, err)
 
 
 def test_layers_that_nobody_knows_are_not_guessed(put: Put, say: Say) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -191,7 +192,7 @@ def test_words_of_clients_that_ask_for_little_pass() -> None:
 
 NESTED = "(.{0,30}x){30}"
 #: Its counts multiply; one of a list of patterns that are each small enough.
-MUCH = "a{4000}"
+MUCH = "a{7000}"
 
 
 @pytest.mark.parametrize(
@@ -199,10 +200,10 @@ MUCH = "a{4000}"
     [
         {"guided_regex": NESTED},
         {"regex": NESTED},
-        {"structured_outputs": {"regex": "a{9}{9}{9}"}},
+        {"structured_outputs": {"regex": "a{1,9}{9}{99}"}},
         {"structured_outputs": {"json": '{"type": "string", "pattern": "(.{0,30}x){30}"}'}},
         {"guided_grammar": 'root ::= ( ")" [a-z]{100} "(" ){100}'},
-        {"ebnf": '# a " quote\nroot ::= ((a{ 1, 9 } b){,9} c){9,}'},
+        {"ebnf": '# a " quote\nroot ::= ((a{ 1, 9 } b){,9} c){99,}'},
         {"guided_grammar": "start: (WORD~1..30 NUMBER)~30"},
         form({"type": "string", "pattern": f"^{NESTED}$"}),
         form({"type": "object", "patternProperties": {NESTED: {}}}),
@@ -215,15 +216,15 @@ MUCH = "a{4000}"
 )
 def test_counts_within_counts_are_refused(asked: dict[str, Any]) -> None:
     words = bounds.wrong(asked)
-    assert "multiply to" in words and "500 are the most: use `*` or `+`" in words
+    assert "multiply to" in words and "800 are the most: use `*` or `+`" in words
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (form({"anyOf": [{"pattern": MUCH}, {"pattern": MUCH}, {"pattern": MUCH}]}), "are 12000 characters"),
-        ({"regex": "a{1,10001}"}, "are 10001 characters with their counts written out, 10000 are the most"),
-        (form({"enum": ["a{1}" * 1_000 for _ in range(5)]}), "more than 16384 characters together"),
+        (form({"anyOf": [{"pattern": MUCH}, {"pattern": MUCH}, {"pattern": MUCH}]}), "are 21000 characters"),
+        ({"regex": "a{1,20001}"}, "are 20001 characters with their counts written out, 20000 are the most"),
+        (form({"anyOf": [{"pattern": "a{1}" * 1_000} for _ in range(5)]}), "more than 16384 characters together"),
         ({"guided_json": '{"a":' * 400 + "1" + "}" * 400}, "more than 64 deep"),
         ({"guided_json": '{"a":' + "[" * 3_000 + "]" * 3_000 + "}"}, "more than 64 deep"),
     ],
@@ -244,10 +245,36 @@ def test_what_is_much_when_it_is_written_out_is_refused(asked: dict[str, Any], w
         r"[(){9}]{100}\({100}",
         '{"a": {"b": 1}}',
         "~" * 100,
+        r"^([a-z0-9-]{1,63}\.){1,8}[a-z]{2,63}$",
+        r"^[A-Z]{3}(,[A-Z]{3}){0,200}$",
+        r"^([0-9a-f]{64},?){1,8}$",
+        r"^(\S{1,40} ){0,20}\S{1,40}$",
+        r"^(?:[A-Za-z0-9+/]{4}){1,1000}={0,2}$",
+        r"^[\s\S]{1,10000}$",
     ],
 )
 def test_patterns_of_people_pass(pattern: str) -> None:
     assert bounds.wrong(form({"type": "string", "pattern": pattern, "maxLength": 100_000})) == ""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": ["about ~500 rows", "about ~100000 rows"]},
+        {"default": "roughly ~20000 words"},
+        {"examples": ["id {20240101}"]},
+        {"properties": {"rows ~100000": {"type": "string"}}},
+        {"x-note": "~100000"},
+    ],
+)
+def test_texts_that_are_no_patterns_are_not_read_as_some(schema: dict[str, Any]) -> None:
+    assert bounds.wrong(form(schema)) == "" == bounds.wrong({"tools": [{"function": {"parameters": schema}}]})
+    assert bounds.wrong({"structured_outputs": {"choice": ["under ~100000"]}}) == ""
+
+
+def test_a_schema_that_is_written_as_a_text_is_read_once() -> None:
+    schema = {"description": "a" * 9_000, "pattern": r"^\){3}$"}
+    assert bounds.wrong({"guided_json": json.dumps(schema)}) == bounds.wrong(form(schema)) == ""
 
 
 @pytest.mark.parametrize("text", ["a{1}", "(", "[", '"', "\\", "{ ", "{9", "#", "'", "{9,", "~ ", "({9}"])

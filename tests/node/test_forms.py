@@ -38,6 +38,24 @@ def test_it_knows_fields_and_how_large_a_sound_is(forms: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "kind"),
+    [
+        ("name=file; filename=a.mp3; filename*=utf-8''a.mp3", KIND),
+        ("name=\"file\"; filename*=utf-8''a.mp3", KIND),
+        ('name="file"; filename="a\\"b.mp3"', KIND),
+        ('name="file"; filename="a.mp3"', KIND + b"; charset=UTF-8"),
+        ('name="file"; filename="a.mp3"', b"multipart/form-data; charset=utf-8; boundary=xxxxxxxx"),
+    ],
+)
+def test_how_other_clients_write_a_form(forms: Any, named: str, kind: bytes) -> None:
+    """.NET without quotes, others with a name in UTF-8 alone or a charset; an empty line may come first."""
+    model = b"--xxxxxxxx\r\nContent-Disposition: form-data; name=model\r\n\r\nm\r\n"
+    sound = f"--xxxxxxxx\r\nContent-Disposition: form-data; {named}\r\n\r\nabc\r\n".encode()
+    for first in (b"", b"\r\n"):
+        assert forms.read(first + model + sound + END, kind) == {"model": "m", "file": 3, "stream": False}
+
+
+@pytest.mark.parametrize(
     ("body", "kind", "why"),
     [
         (b"{}", b"application/json", "multipart/form-data"),
@@ -48,7 +66,7 @@ def test_it_knows_fields_and_how_large_a_sound_is(forms: Any) -> None:
         (MODEL + MODEL + SOUND + END, KIND, "`model` stands twice"),
         (field("prompt", b"a" * 65_537) + SOUND + END, KIND, "65536 bytes"),
         (field("a[]", b"a") * 40 + SOUND + END, KIND, "32 parts"),
-        (b"--xxxxxxxx\r\nContent-Disposition: form-data; name=model\r\n\r\na\r\n" + SOUND + END, KIND, "no plain name"),
+        (b"--xxxxxxxx\r\nContent-Disposition: form-data; name=a b\r\n\r\na\r\n" + SOUND + END, KIND, "no plain name"),
         (b"--xxxxxxxx\r\n" + b"a: b\r\n" * 400 + b"\r\n" + END, KIND, "not whole"),
         # Its head's end is its own end.
         (MODEL + SOUND.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + END, KIND, "not whole"),

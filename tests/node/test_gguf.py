@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,19 @@ def test_a_part_that_is_cut_is_named_with_its_bytes(snapshot: Path, of: int) -> 
     assert problems(snapshot) == [f"{file} has {size - 64} bytes, its header says {size}"]
 
 
-@pytest.mark.parametrize("content", [b"", b"GGUF", b"<html>no such file</html>" * 9, b"GGUF\x03\0\0\0" + b"\xff" * 99])
+#: One value with an empty name in front of what a hostile file says.
+ONE_VALUE = b"GGUF\x03\0\0\0" + struct.pack("<QQQ", 0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"GGUF", b"<html>no such file</html>" * 9, b"GGUF\x03\0\0\0" + b"\xff" * 99),
+        ONE_VALUE + struct.pack("<IQ", 8, (1 << 63) - 5),
+        ONE_VALUE + struct.pack("<IIQ", 9, 4, 1 << 62),
+        ONE_VALUE + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 5000,
+    ],
+)
 def test_what_is_no_gguf_is_named(snapshot: Path, content: bytes) -> None:
     file = snapshot / "tiny-llama-F32-00001-of-00003.gguf"
     file.write_bytes(content)

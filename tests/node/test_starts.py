@@ -142,8 +142,11 @@ def test_a_file_of_starts_is_bounded_and_never_forgets_the_longest_of_a_plan(tmp
     for took in (900, *range(60, 80)):
         phases.keep(start(took=took), place)
     assert len(phases.kept(place)) == phases.OF_A_PLAN and phases.longest(phases.kept(place)) == {"s": 900}
+    for number in range(phases.IN_ALL):
+        phases.keep(start(f"plan-{number % 20}"), place)
+    assert len(phases.kept(place)) == phases.IN_ALL and phases.longest(phases.kept(place))["s"] == 900
     for number in range(2 * phases.IN_ALL):
-        phases.keep(start(f"plan-{number}"), place)
+        phases.keep(start(f"other-{number}"), place)
     assert len(phases.kept(place)) == phases.IN_ALL
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".part"] == []
 

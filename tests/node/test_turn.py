@@ -85,13 +85,14 @@ def node(tmp_path: Path) -> Node:
 
 
 @contextmanager
-def engine(status: int = 200) -> Iterator[str]:
-    """One that has loaded: it answers."""
+def engine(status: int = 200, said: bytes = b"") -> Iterator[str]:
+    """One that answers."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
             self.end_headers()
+            self.wfile.write(said)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -156,6 +157,15 @@ def test_what_answers_late_or_with_an_error_has_loaded(node: Node) -> None:
         node.state(B, "inactive", "dead")
         node.asks(A, f"http://127.0.0.1:{busy.getsockname()[1]}/metrics")
         assert node.asks(B) == ""
+
+
+def test_what_says_that_it_loads_has_not_loaded(node: Node) -> None:
+    """llama-server listens before it loads."""
+    node.state(A, "active", "running")
+    loads = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
+    with engine(503, loads) as url:
+        node.asks(A, url)
+        assert node.asks(B) == LOADS
 
 
 def test_an_engine_that_speaks_no_http_keeps_nobody_for_ever(node: Node) -> None:

@@ -65,6 +65,15 @@ def test_it_is_started_with_the_file_that_is_named(tmp_path: Path) -> None:
     assert recipe.model.kind == "gguf" and "llama.sh" in RUNS.files(recipe)
 
 
+@pytest.mark.parametrize("flag", ["spec-draft-model: '{model}/d.gguf'", "lora: '{model}/d.gguf'"])
+def test_what_a_flag_names_of_the_model_s_own_repository_is_not_the_model(tmp_path: Path, flag: str) -> None:
+    """The shortest name would be taken."""
+    recipe = own(tmp_path, flags=f"flags: {{ctx-size: 4096, {flag}}}")
+    of = knobs(topology="replicas")
+    (argv,) = RUNS.commands(recipe, of, nodes(2, of)[1], nodes(2, of))
+    assert "d.gguf" in recipe.model.files and argv[3:5] == ["m-Q8_0.gguf", "--"]
+
+
 def test_replicas_and_solo_are_planned_and_a_cluster_is_refused_with_the_reason(tmp_path: Path) -> None:
     recipe = own(tmp_path)
     assert not said(recipe, error=True) and not said(recipe, error=True, topology="solo")

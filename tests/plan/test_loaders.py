@@ -174,7 +174,8 @@ def test_the_program_becomes_the_command_with_the_flags(tmp_path: Path, failed: 
 
 def test_a_start_may_take_twice_what_the_longest_of_the_last_ones_took() -> None:
     assert starts.patience_s(18, ["s"], [{}]) == 18 * 60
-    assert starts.patience_s(18, ["s", "s"], [{"s": 300.0}, {"s": 400.0, "other": 9000.0}]) == 800
+    assert starts.patience_s(4, ["s", "s"], [{"s": 300.0}, {"s": 400.0, "other": 9000.0}]) == 800
     # It is longer than the recipe's where starts have taken longer, and two minutes at least.
     assert starts.patience_s(4, ["s"], [{"s": 600.0}]) == 1200
-    assert starts.patience_s(4, ["s"], [{"s": 9.0}]) == 120
+    assert starts.patience_s(4, ["s"], [{"s": 9.0}]) == 240
+    assert starts.patience_s(4, ["s"], [{"s": 86_409.0}]) == 240

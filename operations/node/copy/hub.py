@@ -1,4 +1,4 @@
-"""A download from the Hub on the head: its own client, in the engine's container, watched from outside."""
+"""A download from the Hub on the head: its own client, in a container of an image with Python, watched."""
 
 from __future__ import annotations
 

@@ -170,7 +170,8 @@ def _tried(trial: GpuTrial) -> GpuTold | None:
     if fault := judged(told) if told else _not_started(trial, image, words):
         return {"problem": fault.problem, "remedy": fault.remedy, "remark": ""}
     remembered.write(KEPT, image_id, trial["by"])
-    remark = "" if told["smi"] else "the engine's image has no nvidia-smi; NVML and CUDA in it find the GPU"
+    by = "NVML and CUDA in it find the GPU" if trial["python"] else "its libraries are there, nobody called them"
+    remark = "" if told["smi"] else f"the engine's image has no nvidia-smi; {by}"
     return {"problem": "", "remedy": "", "remark": remark}
 
 

@@ -30,7 +30,11 @@ def _asked(local: str, image: Identity, script: str) -> Packages:
     told = cast("Packages", remembered.read(KEPT, image["id"]))
     if not told:
         try:
-            told = json.loads(container.run(local, script, PATIENCE_S).stdout.splitlines()[-1])
+            done = container.run(local, script, PATIENCE_S)
+            if done.returncode:
+                why = (done.stderr.strip() or "it says nothing").splitlines()[-1]
+                return {"error": f"{local} can't be asked for its packages: {why}"}
+            told = json.loads(done.stdout.splitlines()[-1])
         except (OSError, ValueError, IndexError) as error:
             return {"error": f"{local} can't be asked for its packages: {error}"}
         remembered.write(KEPT, image["id"], told)

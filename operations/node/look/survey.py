@@ -213,7 +213,8 @@ def _source_problems(
         snapshot = source_snapshot(source, model["folder"], model["revision"], plain=plain)
         if snapshot is None:
             missing = f"{model['folder']} at {model['revision']}"
-            problems.append(f"{source} has {f'neither {missing} nor a config.json' if plain else f'no {missing}'}")
+            begins = "a GGUF file" if model["kind"] == "gguf" else "a config.json"
+            problems.append(f"{source} has {f'neither {missing} nor {begins}' if plain else f'no {missing}'}")
         else:
             problems += [each.text for each in proof.structure_problems(snapshot, model["kind"])]
     return problems

@@ -117,16 +117,22 @@ def _text(content: BinaryIO) -> bytes:
     return content.read(length)
 
 
+def _pass(content: BinaryIO, length: int) -> None:
+    if length > 1 << 40:
+        raise ValueError("no value is so long")
+    content.seek(length, 1)
+
+
 def _skip(content: BinaryIO, kind: int) -> None:
     if kind == _TEXT:
         (length,) = struct.unpack("<Q", content.read(8))
-        content.seek(length, 1)
+        _pass(content, length)
     elif kind == _LIST:
         of, count = struct.unpack("<IQ", content.read(12))
         if of in _PLAIN:
-            content.seek(_PLAIN[of] * count, 1)
-        elif count > 1 << 24:
-            raise ValueError("no list is so long")
+            _pass(content, _PLAIN[of] * count)
+        elif of == _LIST or count > 1 << 24:
+            raise ValueError("no list is so long, and none has lists")
         else:
             for _ in range(count):
                 _skip(content, of)

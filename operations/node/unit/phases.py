@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The last starts of all engines here, the newest last.
 KEPT = Path("/var/lib/tandem/starts.json")
-#: Starts that are kept of one plan, and in all. The longest of a plan is never one of those that go.
+#: Starts that are kept of one plan, and in all. The longest of a plan is the last of it that goes.
 OF_A_PLAN, IN_ALL = 8, 60
 #: Seconds for the journal.
 JOURNAL_S = 30
@@ -128,7 +128,11 @@ def bounded(starts: Sequence[Start]) -> list[Start]:
         longest = max(mine, key=_took)
         for each in [each for each in mine if each is not longest][: max(0, len(mine) - OF_A_PLAN)]:
             left.remove(each)
-    return left[-IN_ALL:]
+    longest = {(each["unit"], each["spec"]): each for each in sorted(left, key=_took)}
+    others = [each for each in left if each is not longest[each["unit"], each["spec"]]]
+    for each in [*others, *left][: max(0, len(left) - IN_ALL)]:
+        left.remove(each)
+    return left
 
 
 def _is_timed(passed: object) -> bool:

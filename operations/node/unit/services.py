@@ -9,12 +9,14 @@ from typing import cast
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.network import office
-from operations.paths import DOWNLOAD, ENGINE, ETC, PROXY, PROXY_MODEL, SLOT, SYSTEMD, folder_of
+from operations.paths import AUTHORITY, DOWNLOAD, ENGINE, ETC, PROXY, PROXY_MODEL, SLOT, SYSTEMD, TLS, folder_of
 from operations.wire import Json
 from operations.wire.unit import Services, UnitState
 
 #: Folders of units; that of an engine that is one of several says which ports it has.
 _FOLDERS = Path(ETC)
+#: Folders there that are no unit's.
+_NO_UNITS = {Path(AUTHORITY).name, Path(TLS).name}
 _UNIT_FILES = Path(SYSTEMD)
 #: What the engine is started by; of several models each has its own.
 _RUN = Path(folder_of(ENGINE)) / "run.sh"
@@ -54,7 +56,8 @@ def installed() -> list[str]:
     Whatever else is called tandem-something is the owner's.
     """
     names = sorted(file.stem for file in _UNIT_FILES.glob("tandem-*.service"))
-    return [name for name in names if (_FOLDERS / name.removeprefix("tandem-")).is_dir()]
+    parts = [(name, name.removeprefix("tandem-")) for name in names]
+    return [name for name, folder in parts if folder not in _NO_UNITS and (_FOLDERS / folder).is_dir()]
 
 
 def with_engines(units: Sequence[str], planned: Sequence[str] = ()) -> tuple[str, ...]:

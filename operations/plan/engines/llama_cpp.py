@@ -32,7 +32,7 @@ from operations.plan.engines.base import (
 from operations.plan.engines.kept import Cache
 from operations.plan.engines.llama_cpp_files import MMPROJ, wanted
 from operations.plan.engines.loaders import Loader
-from operations.plan.engines.named import Named, Place, by_name, place
+from operations.plan.engines.named import Named, Place, Reference, by_name, place, reference
 from operations.plan.engines.starts import Mark
 from operations.plan.recipes.lint import room
 from operations.plan.recipes.lint.near import hint, slip
@@ -254,7 +254,24 @@ class LlamaCpp:
 def _patterns(recipe: Recipe) -> list[str]:
     """What names the model's own file, and its projector where no flag names that."""
     named = [] if recipe.flag("mmproj") or recipe.flag("no-mmproj") else [MMPROJ]
-    return [each for each in recipe.model.files if "mmproj" not in each.lower() or each in named]
+    # A draft or an adapter may lie in the model's own repository.
+    others = [found.rest.lstrip("/") for found in _referred(recipe) if found.repo == recipe.model.repo]
+    files = [each for each in recipe.model.files if each not in others]
+    return [each for each in files if "mmproj" not in each.lower() or each in named]
+
+
+def _referred(recipe: Recipe) -> list[Reference]:
+    """Files of repositories that flags name."""
+    found: list[Reference] = []
+
+    def see(named: Named) -> str:
+        if referred := reference(recipe, named):
+            found.append(referred)
+        return named.text
+
+    for each in recipe.flags:
+        _placed(recipe, each, see)
+    return found
 
 
 def _slots(recipe: Recipe) -> int:

@@ -16,8 +16,10 @@ from operations.wire.starts import Mark as Told
 RUNS, LOADS_BY = "tandem: the container runs", "tandem: the weights are loaded by"
 #: How it says that one has failed, and that the engine's own way is taken.
 FALLS_BACK = rf"^{LOADS_BY} engine, its own way: [\w-]+ failed on "
-#: Times the longest of the last starts that a deploy waits, and seconds that it waits at least.
-TIMES, LEAST_S = 2, 120.0
+#: Times the longest of the last starts that a deploy waits.
+TIMES = 2
+#: Seconds that no start takes: somebody has set the clock in its midst.
+NO_START_S = 6 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,9 @@ def told(marks: Iterable[Mark]) -> list[Told]:
 
 def patience_s(load_minutes: float, specs: Sequence[str], longest: Sequence[Mapping[str, float]]) -> float:
     """Seconds that a start may take: twice the longest of the last starts of this same plan on any of its nodes, and
-    never less than that; where none is known what the recipe says, `load_minutes`. It never falls below two minutes.
+    never less than what the recipe says, `load_minutes`: with less in its caches a start takes longer.
 
-    `specs`: of the engine on each of its nodes; `longest`: what each of these nodes keeps, spec -> seconds. A first
-    start is cold, and is among those that are kept for good, so a later one with less in its caches has its time too.
+    `specs`: of the engine on each of its nodes; `longest`: what each of these nodes keeps, spec -> seconds.
     """
-    known = [of[spec] for spec, of in zip(specs, longest, strict=True) if spec in of]
-    return max(TIMES * max(known), LEAST_S) if known else load_minutes * 60
+    known = [of[spec] for spec, of in zip(specs, longest, strict=True) if of.get(spec, NO_START_S) < NO_START_S]
+    return max([TIMES * each for each in known] + [load_minutes * 60])

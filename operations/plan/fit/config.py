@@ -154,6 +154,9 @@ def kinds_of(config: Json, layers: int) -> list[str]:
     period = number(config, "sliding_window_pattern") or _PERIODS.get(family, 0)
     if period:
         return _each(layers, period, other)
+    if mixed := sorted(name for name in config if name.startswith(("attn_layer_", "mamba_", "ssm_"))):
+        # Jamba, Bamba, Falcon-H1: which layers attend is said by words of their own.
+        return [mixed[0]] * layers
     slides = number(config, "sliding_window") and config.get("use_sliding_window") is not False
     return ["near" if slides else "full"] * layers
 
@@ -174,7 +177,8 @@ def _attention(config: Json, count: Counter[str], heads: int) -> Iterator[Cache]
             # FP8, and a scale of 32 bits for each 128.
             yield Cache(has, 0, 0, index=index + 4 * index / 128)
         return
-    kv = number(config, "num_key_value_heads", "num_attention_groups", "multi_query_group_num") or heads
+    names = ("num_key_value_heads", "num_kv_heads", "num_attention_groups", "multi_query_group_num")
+    kv = number(config, *names) or (1 if config.get("multi_query") is True else heads)
     head = number(config, "head_dim") or number(config, "hidden_size", "n_embd") // max(heads, 1)
     value = number(config, "v_head_dim") or head
     if count["full"]:

@@ -36,7 +36,14 @@ class Weights:
 
 
 def count(config: Json) -> Weights:
-    """By config.json. Raises KeyError where it does not say enough."""
+    """By config.json. Raises KeyError where it does not say enough, or what does not go together."""
+    try:
+        return _count(config)
+    except (TypeError, ValueError) as error:
+        raise KeyError(str(error)) from None
+
+
+def _count(config: Json) -> Weights:
     text = text_of(config)
     if "block_configs" in text:
         raise KeyError("block_configs")

@@ -13,6 +13,8 @@ from operations.plan.recipes.recipe import Recipe
 
 #: How a question begins: `grep QUESTION FILE` lists them.
 QUESTION = "# QUESTION:"
+#: What vLLM calls the types of a KV cache that it has (`--kv-cache-dtype`).
+VLLM_TYPES = {"bf16": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4"}
 #: Requests at once that a recipe is given at most; more are a matter of measuring.
 MOST_REQUESTS = 64
 
@@ -42,7 +44,7 @@ def _lines(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
     first = min(clusters, key=lambda each: (each.nodes, each.stages)) if clusters else None
     yield f"# {of.repo}, written by `tandem fit` of what the Hub says of it. Nobody has started it with these words."
     yield f"{QUESTION} {{answer each of these lines, or take it out}}"
-    yield f"name: {of.name}"
+    yield f"name: {json.dumps(of.name)}"
     yield f"description: {json.dumps(f'{shape.architecture}, {of.model.weights_gib:.0f} GiB of weights')}"
     yield f"source: https://huggingface.co/{of.repo}/tree/{of.revision}"
     yield f"engine: {like.engine}"
@@ -55,7 +57,7 @@ def _lines(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
     yield f"  weights_gib: {of.model.weights_gib:.2f}"
     if shape.mtp:
         yield "  mtp: true"
-    yield f"served_name: {re.sub(r'[^a-z0-9.-]+', '-', of.repo.partition('/')[2].lower())}"
+    yield f"served_name: {json.dumps(re.sub(r'[^a-z0-9.-]+', '-', of.repo.partition('/')[2].lower()))}"
     yield f"topologies: [{', '.join(topologies)}]"
     if first and first.nodes > 2:
         yield f"min_nodes: {first.nodes}"
@@ -82,7 +84,7 @@ def _flags(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
     yield f"max-num-seqs: {max(1, min(users, MOST_REQUESTS))}"
     if of.model.cache_type != shape.typed(""):
         yield f"{QUESTION} is its text good enough with a KV cache in {of.model.cache_type.upper()}?"
-        yield f"kv-cache-dtype: {of.model.cache_type}"
+        yield f"kv-cache-dtype: {VLLM_TYPES[of.model.cache_type]}"
     yield f"{QUESTION} which parser reads its tool calls, and which its reasoning? (`tandem recipes` of its family)"
     yield "# enable-auto-tool-choice: true"
     yield "# tool-call-parser:"
