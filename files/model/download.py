@@ -17,15 +17,15 @@ from huggingface_hub.utils import filter_repo_objects
 def main(repo: str, revision: str, files: str = "{}") -> str:
     """Returns why it failed; empty: the revision is there."""
     said = json.loads(files)
-    patterns = {"allow_patterns": said.get("only") or None, "ignore_patterns": said.get("without") or None}
+    only, without = said.get("only") or None, said.get("without") or None
     try:
-        here = manifest(repo, revision, patterns)
+        here = manifest(repo, revision, only, without)
         if not here:
-            return f"{repo} has no file at {revision} that is named {' or '.join(said['only'])}; correct `model.files`"
+            return f"{repo} has no file at {revision} that is named {' or '.join(only or ())}; correct `model.files`"
         print(json.dumps(here), flush=True)
         if not sys.stdin.readline():
             return "nobody waits for what would come"
-        snapshot_download(repo, revision=revision, **patterns)
+        snapshot_download(repo, revision=revision, allow_patterns=only, ignore_patterns=without)
     except errors.GatedRepoError:
         return f"{repo} is gated: accept its terms on the Hub, and put a token that may read it in `hub_token_file`"
     except errors.RevisionNotFoundError:
@@ -42,10 +42,14 @@ def main(repo: str, revision: str, files: str = "{}") -> str:
     return ""
 
 
-def manifest(repo: str, revision: str, patterns: dict[str, list[str] | None]) -> dict[str, dict[str, object]]:
+def manifest(
+    repo: str, revision: str, only: list[str] | None, without: list[str] | None
+) -> dict[str, dict[str, object]]:
     """The files that will come."""
     siblings = HfApi().model_info(repo, revision=revision, files_metadata=True).siblings or []
-    wanted = filter_repo_objects(siblings, **patterns, key=lambda each: each.rfilename)
+    wanted = filter_repo_objects(
+        siblings, allow_patterns=only, ignore_patterns=without, key=lambda each: each.rfilename
+    )
     return {
         each.rfilename: {"size": each.size, "blob": each.lfs.sha256 if each.lfs else each.blob_id} for each in wanted
     }

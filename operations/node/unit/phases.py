@@ -128,8 +128,8 @@ def bounded(starts: Sequence[Start]) -> list[Start]:
         longest = max(mine, key=_took)
         for each in [each for each in mine if each is not longest][: max(0, len(mine) - OF_A_PLAN)]:
             left.remove(each)
-    longest = {(each["unit"], each["spec"]): each for each in sorted(left, key=_took)}
-    others = [each for each in left if each is not longest[each["unit"], each["spec"]]]
+    keeps = {(each["unit"], each["spec"]): each for each in sorted(left, key=_took)}
+    others = [each for each in left if each is not keeps[each["unit"], each["spec"]]]
     for each in [*others, *left][: max(0, len(left) - IN_ALL)]:
         left.remove(each)
     return left
