@@ -171,7 +171,10 @@ VERBS = Group(
                 "operations/node/door/keys.py",
             ),
         ),
-        "tandem fit": ("operations/plan/fit/", "operations/verbs/fit", "operations/verbs/hub.py"),
+        "tandem fit": (
+            *("operations/plan/fit/", "operations/verbs/fit.py", "operations/verbs/fit_subject.py"),
+            "operations/verbs/hub.py",
+        ),
         "tandem init": ("operations/init/", "operations/verbs/init.py"),
         "tandem recipes": (
             "operations/verbs/recipes.py",
