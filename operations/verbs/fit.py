@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -238,6 +239,7 @@ def _write(of: Subject, model: Model, asked: Asked, fitting: Sequence[Room], pat
 
 
 def _newest() -> Recipe:
-    """The shipped recipe with vLLM's newest release in an image that is fetched and not built."""
-    own = [each for each in shipped() if each.engine == "vllm" and "@sha256:" in each.image and not each.mods]
+    """With the engine that most shipped recipes have, the one with its newest release in an image that is fetched."""
+    usual = Counter(each.engine for each in shipped()).most_common(1)[0][0]
+    own = [each for each in shipped() if each.engine == usual and "@sha256:" in each.image and not each.mods]
     return max(own, key=lambda each: parse(each.engine_version or "0"))

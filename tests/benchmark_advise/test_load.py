@@ -18,8 +18,8 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "remedy"),
     [
-        ("", "says no number of users", 'e.g. LOAD="8 users chat"'),
-        ("prompt=100", "says no number of users", 'e.g. LOAD="8 users chat"'),
+        ("", "says no number of users", 'e.g. "8 users chat"'),
+        ("prompt=100", "says no number of users", 'e.g. "8 users chat"'),
         ("0 users", "users=`0` is no number of users", "1 to 4096"),
         ("8 users 1.5 in", "prompt=`1.5` is no number of tokens", "4k is 4,000"),
         ("8 users cached=120%", "cached=`120%` is no share of a prompt", "0% to 99%"),
@@ -46,7 +46,7 @@ def test_bad_words(text: str, problem: str, remedy: str) -> None:
     with pytest.raises(Refusal) as refused:
         read(text)
     (finding,) = refused.value.findings
-    assert finding.where == "LOAD" and problem in finding.problem and remedy in finding.remedy
+    assert finding.where == "load" and problem in finding.problem and remedy in finding.remedy
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_the_manual_has_every_verb_as_it_is() -> None:
 
 def test_a_shell_completes_a_verb(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "_TANDEM_COMPLETE": "complete_bash"}
-    environment |= {"COMP_WORDS": "tandem sta", "COMP_CWORD": "1"}
+    environment |= {"COMP_WORDS": "tandem statu", "COMP_CWORD": "1"}
     argv = [sys.executable, "-m", "operations.command"]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["status"]

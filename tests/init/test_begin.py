@@ -185,7 +185,11 @@ def test_again_only_what_is_asked_changes(ready: Stage) -> None:
         ),
         (("--nodes", "10.77.0.1"), 3, "10.77.0.1 does not answer (connection refused); on it: sudo systemctl enable"),
         (("--nodes", "you@spark-1.local"), 1, "spark-1.local refuses the login you; ssh-copy-id you@spark-1.local"),
-        (("--nodes", "me@spark-1.local,me@10.77.0.11"), 2, "spark-1.local and 10.77.0.11 are one machine"),
+        (
+            ("--nodes", "me@spark-1.local,me@10.77.0.11"),
+            2,
+            "`spark-1.local` and `10.77.0.11` have one address, 10.77.0.11; name each Spark once",
+        ),
         ((), 2, "nodes: which of these, and which is the head?; --nodes names them"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -72,7 +73,8 @@ def test_a_download_that_stands_still_is_begun_anew_without_xet_and_keeps_what_i
     assert_whole(store)
     assert ways == [[], ["HF_HUB_DISABLE_XET=1"]]
     (said,) = told(capfd)
-    assert said.startswith("nothing came for 2 s, at 0.1 of 0.1 GB; begun anew without xet"), said
+    # Two seconds; a machine that does more looks later.
+    assert re.match(r"nothing came for \d+ s, at 0\.1 of 0\.1 GB; begun anew without xet", said), said
     assert [FaultyHub.sent.count(f"model-{shard}.safetensors") for shard in range(3)] == [1, 2, 1]
 
 
