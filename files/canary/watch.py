@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ class Question:
         self.done.set()
 
 
-class Watch:
+class Watch(ABC):
     """One unit and its container, which have the same name."""
 
     #: What it is called in messages.
@@ -71,13 +72,13 @@ class Watch:
     def unit(self) -> str:
         return f"tandem-{self.NAME}"
 
+    @abstractmethod
     def look(self) -> Sight:
         """Look once; ask where that is needed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pause_s(self) -> float:
         """Seconds until the next look, while all is well."""
-        raise NotImplementedError
 
     def waits(self) -> str:
         """For what it waits before its start begins; empty: for nothing."""

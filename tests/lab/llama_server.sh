@@ -11,10 +11,13 @@ fail() {
 }
 key=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -r "$key" ] || fail "there is no $key (apt install debian-archive-keyring)"
+# As this machine's own packages come.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" | grep '/debian/*$' | head -n 1)
+[ -n "$mirror" ] || fail "this machine's apt has no mirror of Debian"
 apt="$folder/apt"
 mkdir -p "$apt/lists/partial" "$apt/archives/partial"
 : >"$apt/status"
-echo "deb [signed-by=$key] http://deb.debian.org/debian unstable main" >"$apt/sources.list"
+echo "deb [signed-by=$key] $mirror unstable main" >"$apt/sources.list"
 cat >"$apt/apt.conf" <<END
 Dir::State::lists "$apt/lists";
 Dir::State::status "$apt/status";
