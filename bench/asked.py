@@ -1,4 +1,4 @@
-"""What the owner asks of `tandem bench`, read from the environment: `--for` is FOR there, as make has it.
+"""What the owner asks of `tandem bench`. It comes in the environment: the option `--for` as the variable FOR.
 
 Every fault is said at once, by the option's name.
 """
@@ -57,7 +57,7 @@ class Asked:
 
     @property
     def identity(self) -> str:
-        """What must be equal where a run goes on; --seed may be given, and is the folder's else."""
+        """What must be equal for a run to go on. The seed is compared apart: without --seed the folder's is taken."""
         profile = {name: value for name, value in vars(self.profile).items() if name != "about"}
         prompts = hashlib.sha256(json.dumps(self.prompts).encode()).hexdigest()[:16] if self.prompts else ""
         others = (self.inventory, self.data, self.topologies, self.targets, self.slo, self.client_from, prompts)

@@ -72,7 +72,7 @@ def answers(url: str) -> bool:
         urllib.request.urlopen(url, timeout=ANSWER_S).close()
     except urllib.error.HTTPError as error:
         # llama.cpp listens before it loads (docs/engines.md).
-        return not (error.code == 503 and b"Loading model" in error.read(4096))
+        return error.code != 503 or b"Loading model" not in _said(error)
     except urllib.error.URLError:
         # One that takes no connection in time too.
         return False
@@ -81,6 +81,14 @@ def answers(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _said(error: urllib.error.HTTPError) -> bytes:
+    """What an answer with an error says, as far as it comes."""
+    try:
+        return error.read(4096)
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 def beside(url: str, mark: Path | None) -> None:

@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,12 +63,12 @@ def beside(wanted: StartSpec) -> None:
     begun = _begun(mark, begun["invocation"]) or begun
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.write_text(json.dumps(begun))
-    counted = [(time.time(), paged_in_mib())]
+    # A rank may wait for days: what it has read then is no part of a load.
+    counted = deque([(time.time(), paged_in_mib())], KEPT_LOOKS)
     # Of a cluster the head may still answer for the start before, until the ranks have met anew.
     while not (answers(wanted["url"]) and has_met(wanted, begun)):
         time.sleep(LOOK_S)
-        # A rank may wait for days.
-        counted = [*counted[-KEPT_LOOKS:], (time.time(), paged_in_mib())]
+        counted.append((time.time(), paged_in_mib()))
     try:
         record(wanted, begun, time.time(), counted)
     except OSError as error:
@@ -95,7 +97,7 @@ def failed(wanted: StartSpec) -> str:
 
 
 def record(
-    wanted: StartSpec, begun: Began, until: float, counted: list[tuple[float, int]], *, is_over: bool = False
+    wanted: StartSpec, begun: Began, until: float, counted: Collection[tuple[float, int]], *, is_over: bool = False
 ) -> None:
     """Keep a start, as its log has it; `is_over`: it has ended, and never served."""
     lines = phases.journal(begun["invocation"])
@@ -135,7 +137,7 @@ def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str])
     return loader if seen["now"] == "weights" or named else ""
 
 
-def read_mib(seen: Phases, counted: list[tuple[float, int]]) -> float:
+def read_mib(seen: Phases, counted: Collection[tuple[float, int]]) -> float:
     """MiB that the node has read from disks while weights were loaded; whoever else reads there counts too."""
 
     def at(when: float) -> int:

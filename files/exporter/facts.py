@@ -141,7 +141,7 @@ def _proven(units: list[str], models: dict[str, str]) -> Iterator[Sample]:
 
 
 def _starts(plans: list[PlanRow]) -> Iterator[Sample]:
-    """Of each engine the last start of its plan that came to serve, and the longest."""
+    """Seconds of each engine's last start that came to serve, by phase, and of its longest one."""
     kept = phases.kept()
     for plan in plans:
         labels = {"unit": plan["unit"], "model": plan["model"]}

@@ -261,7 +261,7 @@ async def _counted(model: str, engine: Any) -> AsyncIterator[None]:
 
 
 def _all_engines(model: str) -> str:
-    """What the engines of a model are known by; those of its adapters are the same."""
+    """One address by which all engines of a model are known; its adapters have the same engines, and the same word."""
     router = proxy_server.llm_router
     assert router
     found = router.get_model_list(model_name=model) or []

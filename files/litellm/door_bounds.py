@@ -46,6 +46,8 @@ _FORMS = frozenset(
     (
         *("response_format", "structured_outputs", "json_schema", "regex", "ebnf", "output_config", "output_format"),
         *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_whitespace_pattern"),
+        # llama.cpp's.
+        "grammar",
     )
 )
 #: What an engine reads, where pictures and sound may stand at any depth.

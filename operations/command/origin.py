@@ -51,7 +51,7 @@ def installed_from() -> Path | None:
 
 
 def _status(clone: Path) -> list[str]:
-    """What git says of the clone in lines for programs; nothing where it is no repository, or git is not here."""
+    """Lines of `git status` for programs. Empty where the folder is no repository, or git is not installed."""
     argv = ["git", "-C", str(clone), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
         return subprocess.run(argv, capture_output=True, text=True, timeout=_GIT_S).stdout.splitlines()
@@ -83,6 +83,6 @@ def _differs(one: Path, other: Path) -> bool:
 
 
 def _bytes(place: Path) -> dict[str, bytes]:
-    """What lies there by name, without what Python keeps for itself."""
+    """The content of a file, or of each file in a folder by its path there; compiled Python is left out."""
     files = [place] if place.is_file() else [each for each in place.rglob("*") if each.is_file()]
     return {str(each.relative_to(place)): each.read_bytes() for each in files if "__pycache__" not in each.parts}

@@ -55,7 +55,7 @@ def obtain(run: Run) -> Iterator[PyinfraCommand]:
 
 
 def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
-    """Every set of files that models need, each once, with the model that needs it."""
+    """Every set of files that models need, each once, with the model that needs it; two of one revision may differ."""
     found = {(each.key, each.files): (model, each) for model in models for each in model.recipe.models}
     return list(found.values())
 
@@ -68,7 +68,8 @@ def copy(run: Run) -> Iterator[PyinfraCommand]:
         return
     heads, here = run.look(run.head)["models"], run.look(host)["models"]
     lacking = []
-    for _, model in _files(run.plan.on(host.name)):
+    revisions = {each.key: each for model in run.plan.on(host.name) for each in model.recipe.models}
+    for model in revisions.values():
         wanted, found = heads[model.key], here[model.key]
         is_whole = found["present"] and found["proven"] and not found["problems"]
         if not is_whole or found["files"] != wanted["files"]:

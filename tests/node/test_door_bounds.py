@@ -200,6 +200,7 @@ MUCH = "a{7000}"
     [
         {"guided_regex": NESTED},
         {"regex": NESTED},
+        {"grammar": f"root ::= {NESTED}"},
         {"structured_outputs": {"regex": "a{1,9}{9}{99}"}},
         {"structured_outputs": {"json": '{"type": "string", "pattern": "(.{0,30}x){30}"}'}},
         {"guided_grammar": 'root ::= ( ")" [a-z]{100} "(" ){100}'},
