@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from memory import Hour
+from last_hour import Hour
 
 if TYPE_CHECKING:
     from operations.wire.page import Advice, AdviceTable, AdvisedPart, Better, Handed, ModelPart

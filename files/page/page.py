@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, cast
 from advice import bench_and_advice
 from answers import handler
 from asking import Heard, Source, as_json, ask_all
-from events import Events, read_events
 from figures import names_of
 from handed import Handed
 from keyed import Keyed
-from memory import EVERY_S, Memory
+from last_hour import EVERY_S, Memory
+from node_events import Events, read_events
 from nodes import Watch
 from reading import read
 from series import Charts, asked

@@ -16,7 +16,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from asking import fetched
-from memory import Memory
+from last_hour import Memory
 from words import clock
 
 if TYPE_CHECKING:

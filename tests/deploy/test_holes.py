@@ -164,6 +164,7 @@ def test_an_image_is_asked_once_and_kept_by_its_id(tmp_path: Path, monkeypatch: 
     asked = []
 
     class RunDouble:
+        returncode = 0
         stdout = json.dumps({"python": [{"name": "torch", "version": "2.13.0", "place": "/x"}], "deb": [], "apk": []})
 
     def run_double(local: str, *_: Any) -> RunDouble:

@@ -19,11 +19,6 @@ def part(folder: str, name: str) -> Any:
     # Of a deploy's own programs, this one lies beside those that ask by sockets.
     sys.modules.setdefault("speaking", speaking)
     sys.modules.setdefault("phases", phases)
-    # Two programs may have a part of the same name, as engine and page have memory.py.
-    for file in (FILES / folder).glob("*.py"):
-        known = getattr(sys.modules.get(file.stem), "__file__", None)
-        if known and Path(known).is_relative_to(FILES) and Path(known) != file:
-            del sys.modules[file.stem]
     sys.path[:] = [str(FILES / folder), *(each for each in sys.path if each != str(FILES / folder))]
     return importlib.import_module(name)
 

@@ -174,7 +174,7 @@ def test_where_counters_say_nothing_there_is_no_advice(one: One) -> None:
 
 
 def test_lengths_are_not_called_the_bench_s_where_those_were_left_out() -> None:
-    advice, nobody = part("page", "advice"), part("page", "memory").Hour()
+    advice, nobody = part("page", "advice"), part("page", "last_hour").Hour()
     kept = json.loads(handed("s"))["models"][0]
     computed = "Computed for prompts of 1,024 tokens and answers of 128"
     for place, words in (
@@ -205,7 +205,7 @@ def test_of_several_models_each_has_its_own(tmp_path: Path) -> None:
 
 def looks(asked: int) -> Any:
     """A memory of three looks: so many requests a second, of 5,000 tokens each, with 100 in the answer."""
-    memory, reading = part("page", "memory"), part("page", "reading")
+    memory, reading = part("page", "last_hour"), part("page", "reading")
     first, panel = "vllm:time_to_first_token_seconds", {"by": ["model_name"]}
     kept = memory.Memory(
         [
@@ -232,8 +232,8 @@ def looks(asked: int) -> Any:
 def test_the_hour_s_lengths_and_its_most_users_are_what_was_asked() -> None:
     hour = looks(3).hour("m")
     assert (hour.prompt, hour.answer, hour.most) == (pytest.approx(5000), pytest.approx(100), 7)
-    assert looks(0).hour("m") == part("page", "memory").Hour(most=7)
-    assert looks(3).hour("other") == part("page", "memory").Hour()
+    assert looks(0).hour("m") == part("page", "last_hour").Hour(most=7)
+    assert looks(3).hour("other") == part("page", "last_hour").Hour()
 
 
 def test_advice_is_of_the_hour_s_lengths_and_where_nobody_asks_of_its_most() -> None:
@@ -243,7 +243,7 @@ def test_advice_is_of_the_hour_s_lengths_and_where_nobody_asks_of_its_most() -> 
     assert said["lengths"] == (
         "Computed for prompts of 8,192 tokens and answers of 128, the nearest to the last hour's 5,000 and 100."
     )
-    nobody = part("page", "memory").Hour()
+    nobody = part("page", "last_hour").Hour()
     said = advice.bench_and_advice(kept, "s", {"requests_running": 0.0}, nobody)["advice"]
     assert said == {"sentence": "Nobody asks now, nor has in the last hour: nothing is advised."}
     kept["advice"][0]["users"][1] = None

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from operations.node.secret import secrets
 from operations.node.unit import brief, services
 from operations.paths import PROXY
 from operations.runner import remote
+from tests.node.shipped import FILES
 
 
 def test_a_secret_is_told_by_its_hash(tmp_path: Path) -> None:
@@ -285,6 +287,12 @@ def test_all_that_programs_import_is_sent_with_them(tmp_path: Path) -> None:
     # Isolated, and without the packages that the tests have.
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_parts_of_two_programs_never_share_a_name() -> None:
+    """They import each other by name: in one process, as here, the other program's would be found."""
+    counted = Counter(file.stem for file in FILES.glob("*/*.py"))
+    assert [name for name, count in counted.items() if count > 1] == []
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:

@@ -20,8 +20,8 @@ from operations.wire.specs import PageSpec
 #: Where clients find it, behind the proxy's URL.
 ROOT = "/tandem"
 _PARTS = (
-    *("advice", "answers", "asking", "events", "figures", "handed", "keyed", "memory", "nodes", "page", "reading"),
-    *("series", "state", "words"),
+    *("advice", "answers", "asking", "figures", "handed", "keyed", "last_hour", "node_events", "nodes", "page"),
+    *("reading", "series", "state", "words"),
 )
 #: What a browser gets.
 STATIC = (
