@@ -20,6 +20,9 @@ NODE_PACKAGES = [
     *("nftables", "ufw"),
 ]
 
+#: A mirror may be a snapshot of weeks ago, and unstable's list is valid for one.
+_OLD_LIST = '--aptopt=Acquire::Check-Valid-Until "false"'
+
 #: Suites whose docker.io comes without the client.
 CLIENT_APART = {"trixie": ["docker-cli"]}
 
@@ -62,7 +65,7 @@ def _made(kind: str, suite: str, packages: list[str], prepare: Callable[[Path], 
     CACHE.mkdir(parents=True, exist_ok=True)
     with step(f"Debian {suite} for the {kind}s (once, about 40 s)"):
         run_with_progress(
-            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, aside],
+            ["mmdebstrap", "--variant=minbase", _OLD_LIST, f"--include={','.join(packages)}", suite, aside],
             "mmdebstrap",
             CACHE / f"{kind}-root.log",
         )
