@@ -20,7 +20,6 @@ from typing import Any
 import avoided
 import shared
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.proxy import proxy_server
 from protocols import SIGNS
 
 #: Parts of a stream of which an engine has said nothing.
@@ -230,7 +229,3 @@ def _tokens(message: Any, text: str) -> int:
 
 
 callback = Balanced()
-# Callbacks are loaded while the application starts: too late for add_middleware.
-proxy_server.app.middleware_stack = WithTicket(
-    proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack()
-)

@@ -1,14 +1,13 @@
-"""A callback of LiteLLM's, and around its application (ASGI): who may ask, what, and how much.
+"""Around LiteLLM's application (ASGI): who may ask, what, and how much; and a callback, for bodies that it reads.
 
 LiteLLM keeps keys of clients in a database only, and sixty of its routes need none at all. So it is asked nothing
 before the door knows whose key this is; then it gets the owner's, which is the only one that it knows. What its clients
-can reach is listed here by method and path, and what it says of itself is the owner's. The door comes last among the
-callbacks: what is outermost sees each request first and each byte last.
+can reach is listed here by method and path, and what it says of itself is the owner's. The door is the outermost layer
+(application.py): it sees each request first and each byte last.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from contextlib import nullcontext
@@ -23,7 +22,6 @@ from door_keys import OWNER, Key, Keys
 from door_limits import Visit
 from door_size import Size
 from door_usage import Answer
-from litellm.proxy import proxy_server
 from protocols import ASKED, MODELS
 
 #: Needs no key, and says nothing but that the event loop turns: the canary asks it.
@@ -173,11 +171,3 @@ def _secret(headers: Any) -> bytes:
 
 
 callback = Body()
-# Callbacks are loaded while the application starts: too late for add_middleware.
-proxy_server.app.middleware_stack = Door(
-    proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack(),
-    os.environ["LITELLM_MASTER_KEY"],
-    Path(os.environ.get("TANDEM_SECRETS", "/secrets")),
-    Path(os.environ.get("TANDEM_USED", "/used")),
-)
-door_log.install()

@@ -1,4 +1,4 @@
-"""A callback of LiteLLM's: the engines of its configuration are taken up while it runs.
+"""The engines of LiteLLM's configuration are taken up while it runs.
 
 A switch of topology changes which engines there are, and a start of LiteLLM takes ten seconds. So the file is looked
 at twice a second, and its list of models goes to the router in one step of the event loop: a request that is under way
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from litellm.types.router import RetryPolicy
 
@@ -22,7 +21,7 @@ CONFIG = Path(__file__).parent / "config.yaml"
 LOOK_S = 0.5
 
 
-class Engines(CustomLogger):
+class Engines:
     """`loaded`: the hash of the file whose engines the router has; empty until it has some."""
 
     def __init__(self) -> None:
@@ -61,5 +60,4 @@ def take(router: Any, config: dict[str, Any]) -> None:
     proxy_server.llm_model_list = router.get_model_list()
 
 
-callback = Engines()
-callback.watch()
+known = Engines()

@@ -1,4 +1,4 @@
-"""A callback of LiteLLM's that only has to be loaded: an engine behind a cut rail is given up after seconds.
+"""An engine behind a cut rail is given up after seconds.
 
 Nothing comes back over a rail that is cut, not even a refusal. LiteLLM can have the kernel ask an idle connection for a
 sign of life (AIOHTTP_SO_KEEPALIVE, set beside the container); a request that was sent and never acknowledged is the
@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from litellm.integrations.custom_logger import CustomLogger
 from litellm.llms.custom_httpx import http_handler
 
 #: Milliseconds without an acknowledgement after which a connection is broken; a rail that flaps for 5 s is none.
@@ -20,7 +19,12 @@ SILENCE_MS = 20_000
 _build = http_handler.build_aiohttp_keepalive_socket_factory
 
 
-def build() -> Callable[[Any], socket.socket] | None:
+def give_up_behind_a_cut_rail() -> None:
+    """Connections that LiteLLM makes from now on have the option."""
+    http_handler.build_aiohttp_keepalive_socket_factory = _with_option
+
+
+def _with_option() -> Callable[[Any], socket.socket] | None:
     """LiteLLM's own maker of sockets, with the option."""
     make = _build()
 
@@ -31,7 +35,3 @@ def build() -> Callable[[Any], socket.socket] | None:
         return connection
 
     return factory if make else None
-
-
-http_handler.build_aiohttp_keepalive_socket_factory = build
-callback = CustomLogger()

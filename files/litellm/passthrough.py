@@ -1,4 +1,4 @@
-"""A callback of LiteLLM's, and in its application (ASGI): requests go to an engine, and its answers back, as bytes.
+"""Around LiteLLM's application (ASGI): requests go to an engine, and its answers back, as bytes.
 
 LiteLLM makes an object of each chunk of a stream, several times: 0.8 ms of CPU a chunk, and 20 ms a request. Here its
 router chooses the engine and everything else is the engine's own words. A stream whose engine dies goes on from another
@@ -28,7 +28,6 @@ from attempts import Broken, Nobody, Question, Refusal, an_object
 from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
 from door_limits import Refused
-from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
 from resume import choices
 from streaming import RETRIES, Reader, Stream
@@ -198,13 +197,3 @@ def _once_more(body: bytes, receive: Any) -> Any:
 async def _until_gone(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-callback = CustomLogger()
-_application = Passthrough(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
-for _each in proxy_server.app.user_middleware:
-    # A page in a browser is told by LiteLLM whom it may ask.
-    if _each.cls.__name__ == "CORSMiddleware":
-        _application = _each.cls(_application, *_each.args, **_each.kwargs)
-# Callbacks are loaded while the application starts: too late for add_middleware.
-proxy_server.app.middleware_stack = _application

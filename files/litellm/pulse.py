@@ -1,4 +1,4 @@
-"""A callback of LiteLLM's: a thread that says on its own socket that this process runs, and with how many requests.
+"""A thread that says on its own socket that this process runs, and with how many requests.
 
 The proxy asks it three times a second. LiteLLM's event loop can't be asked so often: a burst of 256 streams keeps it
 busy for seconds, and a check that waits for it takes a busy process for a dead one. A process that is stopped or dead
@@ -17,8 +17,6 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
 
 import engines
-from litellm.integrations.custom_logger import CustomLogger
-from litellm.proxy import proxy_server
 
 #: Seconds for this process to take a connection of its own.
 CONNECT_S = 1.0
@@ -50,12 +48,13 @@ class Pulse(BaseHTTPRequestHandler):
     #: Seconds that one who asks and says nothing keeps a thread.
     timeout = 2
     takes_requests = False
+    under_way: UnderWay
 
     def do_GET(self) -> None:
         """One answer."""
         self.send_response(200 if Pulse.takes_requests else 503)
         self.end_headers()
-        self.wfile.write(f"{under_way.count} {engines.callback.loaded}".encode())
+        self.wfile.write(f"{Pulse.under_way.count} {engines.known.loaded}".encode())
 
     def log_message(self, format: str, *args: Any) -> None:
         """Three lines a second would be no log."""
@@ -70,7 +69,17 @@ class Listener(ThreadingMixIn, UnixStreamServer):
         """Who asked has given up; the proxy says what that means."""
 
 
-def _begin() -> None:
+def begin(under_way: UnderWay) -> None:
+    """From now on, by threads: on the socket $TANDEM_PULSE. `under_way`: which requests are told."""
+    Pulse.under_way = under_way
+    listener = Listener(os.environ["TANDEM_PULSE"], Pulse)
+    # Whose folder it lies in says who gets there: a umask of the owner's alone would shut root's programs out.
+    os.chmod(os.environ["TANDEM_PULSE"], 0o660)
+    for work in (listener.serve_forever, _take_requests):
+        threading.Thread(target=work, daemon=True).start()
+
+
+def _take_requests() -> None:
     """Once it listens it takes requests, but for one thing before. A million objects have been loaded, and Python would
     look through all of them whenever a body makes many more: 0.5 s in which nobody is answered. They stay to the end.
     """
@@ -89,14 +98,3 @@ def _listens(path: str) -> bool:
         except OSError:
             return False
     return True
-
-
-callback = CustomLogger()
-# Callbacks are loaded while the application starts: too late for add_middleware.
-under_way = UnderWay(proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack())
-proxy_server.app.middleware_stack = under_way
-listener = Listener(os.environ["TANDEM_PULSE"], Pulse)
-# Whose folder it lies in says who gets there: a umask of the owner's alone would shut root's programs out.
-os.chmod(os.environ["TANDEM_PULSE"], 0o660)
-for work in (listener.serve_forever, _begin):
-    threading.Thread(target=work, daemon=True).start()

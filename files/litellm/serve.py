@@ -1,13 +1,14 @@
-"""LiteLLM's own command line, listening on the socket $TANDEM_LISTENS and on no port: it has no word for that itself.
+"""LiteLLM's own command line, which serves Tandem's application in place of its own (application.py).
 
-uvicorn, which serves it, has (`uds`). The folder of the socket says who may speak to it.
+It listens on the socket $TANDEM_LISTENS and on no port: LiteLLM has no word for that, and uvicorn has (`uds`). The
+folder of the socket says who may speak to it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from functools import partial
+from typing import Any
 
 # What lies here is found behind everybody else's modules, as where LiteLLM itself looks for callbacks.
 sys.path.append(sys.path.pop(0))
@@ -15,6 +16,17 @@ sys.path.append(sys.path.pop(0))
 import uvicorn
 from litellm.proxy.proxy_cli import run_server
 
+_run = uvicorn.run
+
+
+def run(app: str, **settings: Any) -> None:
+    """`app`: LiteLLM's own, by its name; `settings`: its command line's."""
+    # Now, and no sooner: it loads LiteLLM's proxy, which reads what the command line has set.
+    from application import Application
+
+    _run(Application(), uds=os.environ["TANDEM_LISTENS"], **settings)
+
+
 if __name__ == "__main__":
-    uvicorn.run = partial(uvicorn.run, uds=os.environ["TANDEM_LISTENS"])
+    uvicorn.run = run
     sys.exit(run_server())

@@ -61,8 +61,4 @@ class WithRetryAfter:
         await self.application(scope, receive, pass_on)
 
 
-# Callbacks are loaded while the application starts: too late for add_middleware.
-proxy_server.app.middleware_stack = WithRetryAfter(
-    proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack()
-)
 callback = Unavailable()

@@ -1,6 +1,6 @@
 """The bench on two GPUs of one host: an engine each, one over both, and LiteLLM in front of each topology.
 
-    python -m tests.gpu --to RUNS --vllm "vllm" --litellm "litellm"
+    python -m tests.gpu --to RUNS --vllm "vllm" --python "python3"
 
 Every step is written as it ends, so that a run that is broken off has what it has measured. A second model begins when
 the first has ended. What does not come up is a setup that says why.
@@ -51,7 +51,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--to", type=Path, required=True, help="folder of run folders")
     parser.add_argument("--vllm", default="vllm", help="the command that is vLLM's")
-    parser.add_argument("--litellm", default="litellm", help="the command that is LiteLLM's")
+    parser.add_argument("--python", default="python3", help="the Python that has LiteLLM")
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--profile", nargs="+", choices=("standard", "agent"), default=["standard", "agent"])
     parser.add_argument("--users", type=int, nargs="+", help="instead of the profile's")
@@ -84,9 +84,9 @@ def _model(name: str, given: argparse.Namespace, client: Client, rates: tuple[fl
     programs: list[Program] = [
         engines.program(words(given.vllm), made_of, each, folder, at) for each in (FIRST, SECOND, BOTH)
     ]
-    litellm = words(given.litellm)
+    python = words(given.python)
     programs += [
-        proxies.program(litellm, made_of, _proxy(setup), port, routing, behind, at)
+        proxies.program(python, made_of, _proxy(setup), port, routing, behind, at)
         for setup, _, routing, port, behind in SETUPS
     ]
     count = counter(folder)
@@ -142,7 +142,7 @@ def _run(name: str, profile: Profile, seed: int, rates: tuple[float, float], up:
     made_of, gpus = engines.recipe(name), gpu.state()
     versions = {
         "vllm": _vllm(up),
-        "litellm": _litellm(given.litellm),
+        "litellm": _litellm(given.python),
         "driver": next((str(each["driver"]) for each in gpus), ""),
         "gpu": next((str(each["name"]) for each in gpus), ""),
     }
@@ -194,11 +194,10 @@ def _vllm(up: Up) -> str:
 
 
 @cache
-def _litellm(command: str) -> str:
-    """The last word of what it says of its version."""
-    argv = [*words(command), "--version"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-    return said[-1] if said else "unknown"
+def _litellm(python: str) -> str:
+    """The version of the one that this Python has."""
+    argv = [*words(python), "-c", "import importlib.metadata as of; print(of.version('litellm'))"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

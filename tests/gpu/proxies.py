@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from operations.paths import LITELLM
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.litellm import Behind
 from operations.plan.services.litellm_service import litellm_service
+from tests.bench.routing.doors import ON_A_PORT
 from tests.gpu.engines import Engine, knobs
 from tests.gpu.started import Program
 
@@ -21,9 +23,11 @@ KEY = "sk-tandem-gpu"
 
 
 def program(
-    litellm: Sequence[str], made_of: Recipe, name: str, port: int, routing: Routing, engines: Sequence[Engine], at: Path
+    python: Sequence[str], made_of: Recipe, name: str, port: int, routing: Routing, engines: Sequence[Engine], at: Path
 ) -> Program:
-    """The files that a deploy would write, and the command and the environment of its container."""
+    """The files that a deploy would write, and the command and the environment of its container; `python`: which has
+    LiteLLM.
+    """
     topology = "replicas" if len(engines) > 1 else "solo"
     plan = knobs(recipe=made_of.name, topology=topology, routing=routing)
     folder = at / name
@@ -32,25 +36,18 @@ def program(
     files = {Path(file.path).name: file.content for file in litellm_service(plan, [behind], LITELLM[0]).files}
     for file, content in files.items():
         (folder / file).write_text(content)
-    given = [
-        "--config",
-        str(folder / "config.yaml"),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--telemetry",
-        "False",
-    ]
+    shutil.copy(ON_A_PORT, folder)
+    given = [str(folder / ON_A_PORT.name), "--config", str(folder / "config.yaml"), "--telemetry", "False"]
     return Program(
         name=name,
-        argv=(*litellm, *given),
+        argv=(*python, *given),
         environment={
             **_environment(files["run.sh"]),
             "LITELLM_MASTER_KEY": KEY,
             "TANDEM_SHARED": str(folder),
             "TANDEM_USED": str(folder),
             # It is asked on its port here.
+            "PORT": str(port),
             "TANDEM_LISTENS": str(folder / "listens"),
             "TANDEM_PULSE": str(folder / "pulse"),
         },

@@ -42,14 +42,13 @@ def test_one_engine_over_both_gpus_has_tandems_words_and_two_ranks(tmp_path: Pat
 @pytest.mark.parametrize(("routing", "balances"), [("simple-shuffle", False), ("balanced", True)])
 def test_the_proxy_is_the_one_that_a_deploy_renders(tmp_path: Path, routing: proxies.Routing, balances: bool) -> None:
     recipe = engines.recipe("moe-30b-nvfp4")
-    made = proxies.program(["litellm"], recipe, "proxy", 18299, routing, [FIRST, SECOND], tmp_path)
+    made = proxies.program(["python3"], recipe, "proxy", 18299, routing, [FIRST, SECOND], tmp_path)
     config = yaml.safe_load((tmp_path / "proxy/config.yaml").read_text())
     assert [each["litellm_params"]["api_base"] for each in config["model_list"]] == [
         "http://127.0.0.1:18101/v1",
         "http://127.0.0.1:18102/v1",
     ]
-    assert ("balanced.callback" in config["litellm_settings"]["callbacks"]) is balances
-    assert (tmp_path / "proxy/balanced.py").exists() is balances
+    assert ("application.balanced" in config["litellm_settings"]["callbacks"]) is balances
     assert made.environment["AIOHTTP_KEEPALIVE_TIMEOUT"] == "2"
 
 

@@ -122,12 +122,13 @@ def a_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Setup]:
     vars(fakes["fastapi"])["HTTPException"] = FakeHTTPException
     application = FakeApplication()
     router = SimpleNamespace(model_names=["m"])
-    fake = SimpleNamespace(app=SimpleNamespace(middleware_stack=application), llm_router=router)
+    fake = SimpleNamespace(llm_router=router)
     vars(fakes["litellm.proxy"])["proxy_server"] = fake
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
     factory, access = logging.getLogRecordFactory(), logging.getLogger("uvicorn.access").disabled
     filters = list(logging.getLogger("uvicorn.error").filters)
+    part("litellm", "door_log").install()
     yield Setup(load("litellm/door.py"), application, tmp_path)
     logging.setLogRecordFactory(factory)
     logging.getLogger("uvicorn.access").disabled = access

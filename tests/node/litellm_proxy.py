@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from operations.plan.recipes.formats import load_recipe
-from operations.plan.services.litellm import Behind, modules, proxy_config
-from tests.bench.routing.doors import SERVES
+from operations.plan.services.litellm import Behind, proxy_config
+from tests.bench.routing.doors import ON_A_PORT, PROGRAM
 from tests.node import strangers
 from tests.node.confined import behind, owned, place
 from tests.node.strangers import request
@@ -60,7 +60,7 @@ class Proxy:
     `confined.place`, as its container has it.
     """
 
-    def __init__(self, folder: Path, without: str = "", serves: str = SERVES[1].name) -> None:
+    def __init__(self, folder: Path, without: str = "", serves: str = ON_A_PORT.name) -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
@@ -71,8 +71,7 @@ class Proxy:
         config = proxy_config(wanted, [Behind(recipe, (f"http://127.0.0.1:{engine}",))])
         config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-        files = [*(ROOT / f"files/litellm/{name}.py" for name in modules(wanted)), *SERVES]
-        for file in [*files, DOUBLES / "litellm_routes.py"]:
+        for file in [*PROGRAM, DOUBLES / "litellm_routes.py"]:
             if file.name != without:
                 shutil.copy(file, self.folder)
         argv = [sys.executable, str(DOUBLES / "engine_double.py"), str(engine)]

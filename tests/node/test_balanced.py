@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,15 +28,10 @@ LAST = {"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": 
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module, around an application that does what `scope["do"]` says."""
-
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        await scope["do"](send)
-
+    """The module; its `application` does what `scope["do"]` says."""
     fakes = {name: ModuleType(name) for name in ("litellm", "litellm.integrations", "litellm.proxy")}
     fakes["litellm.integrations.custom_logger"] = ModuleType("custom_logger")
     vars(fakes["litellm.integrations.custom_logger"])["CustomLogger"] = object
-    vars(fakes["litellm.proxy"])["proxy_server"] = SimpleNamespace(app=SimpleNamespace(middleware_stack=application))
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
     return another(monkeypatch)
@@ -46,7 +41,9 @@ def another(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One more process' module, in this one."""
     monkeypatch.syspath_prepend(str(FILES / "litellm"))
     monkeypatch.delitem(sys.modules, "shared", raising=False)
-    return load("litellm/balanced.py")
+    module = load("litellm/balanced.py")
+    module.application = module.WithTicket(lambda scope, receive, send: scope["do"](send))
+    return module
 
 
 async def choose(proxy: Any, messages: Any = None, engines: Any = None, model: str = "m", **more: Any) -> str:
@@ -63,7 +60,7 @@ async def request(proxy: Any, do: Callable[[Any], Awaitable[Any]]) -> None:
     async def client(message: Any) -> None:
         pass
 
-    await proxy.proxy_server.app.middleware_stack({"do": do}, None, client)
+    await proxy.application({"do": do}, None, client)
 
 
 async def ask(proxy: Any, messages: Any, *, work_s: float = 0, **more: Any) -> str:

@@ -89,7 +89,7 @@ class Setup:
 
     async def under_way(self) -> dict[str, int]:
         """By `balanced`'s own count: URL of the API -> requests, those that have any."""
-        found = await get(f"{self.door.url}/under-way", "")
+        found = await get(f"{self.door.url}/under-way", doors.KEY)
         return {engine: count for engine, count in found["answer"].items() if count}
 
     async def busy(self) -> list[float]:

@@ -20,10 +20,6 @@ from tests.node.strangers import in_openai_form
 __all__ = ["a_door"]
 
 
-def test_it_stands_before_the_application(setup: Setup) -> None:
-    assert isinstance(setup.module.proxy_server.app.middleware_stack, setup.module.Door)
-
-
 @pytest.mark.parametrize("key", [None, "", "sk-nobody", "sk-owne", "sk-owner2", "sk-" + "x" * 10_000, "\xff\0"])
 def test_a_key_that_is_none_gets_401_and_litellm_hears_nothing(setup: Setup, key: str | None) -> None:
     setup.key("alice")

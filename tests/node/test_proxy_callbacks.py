@@ -60,7 +60,7 @@ def router(monkeypatch: pytest.MonkeyPatch) -> FakeRouter:
     leaves: dict[str, dict[str, Any]] = {
         "litellm.integrations.custom_logger": {"CustomLogger": object},
         "litellm.types.router": {"RouterRateLimitError": NoEngine, "RouterRateLimitErrorBasic": NoEngine},
-        "litellm.proxy.proxy_server": {"llm_router": fake, "app": SimpleNamespace(middleware_stack=answering)},
+        "litellm.proxy.proxy_server": {"llm_router": fake},
         "litellm.llms.custom_httpx": {
             "http_handler": SimpleNamespace(build_aiohttp_keepalive_socket_factory=lambda: lambda _: socket.socket())
         },
@@ -96,13 +96,13 @@ def test_who_is_told_503_is_told_when_to_come_back(
     router: FakeRouter, status: int, told: list[tuple[bytes, bytes]]
 ) -> None:
     part("litellm", "door_answers")
-    load("litellm/unavailable.py")
+    application = load("litellm/unavailable.py").WithRetryAfter(answering)
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(sys.modules["litellm.proxy.proxy_server"].app.middleware_stack({"status": status}, None, send))
+    asyncio.run(application({"status": status}, None, send))
     assert sent == [
         {"type": "http.response.start", "status": status, "headers": [(b"a", b"b"), *told]},
         {"type": "http.response.body", "body": b"c"},
@@ -131,5 +131,6 @@ def test_an_engine_in_its_cooldown_is_better_than_none(router: FakeRouter) -> No
 
 def test_a_connection_to_an_engine_is_broken_when_nothing_is_acknowledged(router: FakeRouter) -> None:
     links = load("litellm/links.py")
+    links.give_up_behind_a_cut_rail()
     with links.http_handler.build_aiohttp_keepalive_socket_factory()(None) as connection:
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == links.SILENCE_MS

@@ -18,7 +18,6 @@ import pytest
 
 from operations.paths import PROXY, PROXY_USER
 from operations.plan.plan import Plan
-from tests.bench.routing.doors import SERVES
 from tests.node.confined import IS_ROOT, place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, body
 from tests.node.litellm_proxy import Proxy as RealLiteLLM
@@ -148,7 +147,7 @@ def listens_at(pid: int) -> list[str]:
 @pytest.mark.skipif(not LITELLM.exists(), reason="wants the proxy's environment (make venv-proxy)")
 def test_litellm_has_no_port_and_knows_who_asks_through_the_proxy(tmp_path: Path) -> None:
     with place(tmp_path) as folder:
-        real = RealLiteLLM(folder, serves=SERVES[0].name)
+        real = RealLiteLLM(folder, serves="serve.py")
         try:
             real.url = Relay(f"{real.used}/listens").url
             real.wait()

@@ -12,16 +12,14 @@ from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.fallback import standby_urls
 from operations.wire import Json
 
-#: Modules of files/litellm beside the configuration, each with a `callback`. Engines go through their filters in turn.
-_CALLBACKS = ("passthrough", "last_resort", "unavailable", "links", "engines", "pulse")
-#: The last one: what is loaded last stands before all others (files/litellm/door.py).
-_DOOR = "door"
-#: Modules that it consists of beside itself.
-_DOOR_PARTS = ("answers", "body", "bounds", "counts", "keys", "limits", "log", "repeats", "size", "usage")
-#: What the LiteLLM of a node know of each other, and what passthrough.py consists of.
-_PARTS = (
-    *("shared", "attempts", "avoided", "chats", "comes_back", "events", "forms", "models", "plain", "protocols"),
-    *("resume", "shapes", "streaming", "suspects"),
+#: Callbacks of files/litellm/application.py. Engines go through their filters in turn.
+_CALLBACKS = ("last_resort", "unavailable", "door")
+#: Parts of the program, of files/litellm.
+MODULES = (
+    *("application", "attempts", "avoided", "balanced", "chats", "comes_back", "door", "door_answers", "door_body"),
+    *("door_bounds", "door_counts", "door_keys", "door_limits", "door_log", "door_repeats", "door_size", "door_usage"),
+    *("engines", "events", "forms", "last_resort", "links", "models", "passthrough", "plain", "protocols", "pulse"),
+    *("resume", "serve", "shapes", "shared", "standby", "streaming", "suspects", "unavailable"),
 )
 #: Settings of the router that follow from the engines.
 _LIVE = ("num_retries", "retry_policy")
@@ -69,21 +67,15 @@ def behind(model: ServedModel) -> Behind:
     return Behind(model.recipe, tuple(model.endpoints.values()), tuple(standby_urls(model)))
 
 
-def callbacks(knobs: Knobs) -> tuple[str, ...]:
-    """The modules of files/litellm that LiteLLM loads."""
+def _callbacks(knobs: Knobs) -> list[str]:
     standby = ("standby",) if knobs.falls_back else ()
-    return (*_CALLBACKS, *standby, *_ROUTING[knobs.routing][1], _DOOR)
+    return [f"application.{name}" for name in (*_CALLBACKS, *standby, *_ROUTING[knobs.routing][1])]
 
 
 def fixed(config: Json) -> Json:
     """The part of a configuration that LiteLLM reads at its start alone (files/litellm/engines.py has the other)."""
     router = {name: value for name, value in config["router_settings"].items() if name not in _LIVE}
     return {**{name: value for name, value in config.items() if name != "model_list"}, "router_settings": router}
-
-
-def modules(knobs: Knobs) -> tuple[str, ...]:
-    """The same, and those that they import by name."""
-    return (*callbacks(knobs), *_PARTS, *(f"{_DOOR}_{part}" for part in _DOOR_PARTS))
 
 
 def _model_info(recipe: Recipe, is_standby: bool) -> Json:
@@ -130,6 +122,6 @@ def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> Json:
             "cooldown_time": COOLDOWN_S,
             "timeout": TIMEOUT_S,
         },
-        "litellm_settings": {"telemetry": False, "callbacks": [f"{name}.callback" for name in callbacks(knobs)]},
+        "litellm_settings": {"telemetry": False, "callbacks": _callbacks(knobs)},
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
     }

@@ -12,7 +12,7 @@ from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.recipes.images import proxy_image
 from operations.plan.services.contract import Context, Contract, Removal, Start
-from operations.plan.services.litellm import REQUEST_S, Behind, behind, fixed, modules, proxy_config
+from operations.plan.services.litellm import MODULES, REQUEST_S, Behind, behind, fixed, proxy_config
 from operations.plan.services.proxy_memory import bounded, container_id, memory
 from operations.plan.services.service import SPEC, Program, Service, confined, docker_run, seal
 
@@ -84,8 +84,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
     )
     service = render("litellm/tandem-litellm.service.j2", unit=unit, letter=unit[-1].upper(), folder=folder, spec=SPEC)
     files = [
-        *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in modules(knobs)),
-        *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in ("serve", "undrain")),
+        *(File(f"{folder}/{name}.py", as_is(f"litellm/{name}.py")) for name in (*MODULES, "undrain")),
         File(f"{folder}/start.sh", as_is("litellm/start.sh"), "755"),
         File(f"{folder}/ready.sh", ready, "755"),
         File(f"{folder}/run.sh", render("run.sh.j2", docker=docker), "755"),

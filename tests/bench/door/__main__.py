@@ -30,6 +30,7 @@ from tests.bench.routing import doors
 from tests.lab import cgroup
 from tests.plan.samples import plan
 
+LITELLMS_OWN_WAY = Path(__file__).parent / "doubles/passthrough.py"
 REPEATS = int(os.environ.get("REPEATS", "3"))
 RESULT = doors.ROOT / "bench-door.json"
 #: Of a machine that runs nothing else the engines are soon there.
@@ -152,8 +153,8 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
         stack.enter_context(program(argv, cwd=doors.ROOT))
     found = [Way("the engine alone", urls[0], "")]
 
-    def litellm(name: str, without: Sequence[str] = (), shared: Path | None = None) -> tuple[doors.Door, Path]:
-        door = doors.litellm("balanced", urls, "double", folder / name, without=without, shared=shared)
+    def litellm(name: str, instead: Sequence[Path] = (), shared: Path | None = None) -> tuple[doors.Door, Path]:
+        door = doors.litellm("balanced", urls, "double", folder / name, instead=instead, shared=shared)
         stack.callback(door.stop)
         return door, folder / name / "balanced/used"
 
@@ -161,7 +162,7 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
         assert door.process
         return door.process.pid
 
-    old, _ = litellm("old", without=["passthrough"])
+    old, _ = litellm("old", instead=[LITELLMS_OWN_WAY])
     found.append(Way("LiteLLM's own way", old.url, doors.KEY, [pid(old)]))
     shared = folder / "shared"
     shared.mkdir()

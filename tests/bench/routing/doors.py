@@ -17,14 +17,15 @@ import yaml
 
 from operations.plan.config.knobs import Knobs
 from operations.plan.recipes.formats import load_recipe
-from operations.plan.services.litellm import Behind, modules, proxy_config
+from operations.plan.services.litellm import MODULES, Behind, proxy_config
 from tests.plan.samples import knobs
 
 ROOT = Path(__file__).parents[3]
 #: LiteLLM by the proxy image's own lock (`make venv-proxy`).
 LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
-#: What runs it on a socket, and what gives it a port for a test.
-SERVES = (ROOT / "files/litellm/serve.py", ROOT / "tests/node/doubles/serve_on_a_port.py")
+#: What it runs, and what gives that a port for a test.
+ON_A_PORT = ROOT / "tests/node/doubles/serve_on_a_port.py"
+PROGRAM = (*(ROOT / f"files/litellm/{name}.py" for name in MODULES), ON_A_PORT)
 KEY = "sk-bench"
 #: Seconds until LiteLLM has begun: 8 of CPU, and as long as others leave it none.
 START_S = 600
@@ -78,29 +79,28 @@ def litellm(
     folder: Path,
     more: Sequence[Path] = (),
     before: Callable[[Path, Path], Sequence[str]] | None = None,
-    without: Sequence[str] = (),
+    instead: Sequence[Path] = (),
     shared: Path | None = None,
     recipe: str = "",
 ) -> Door:
     """The real LiteLLM, configuration and callbacks as a deploy renders them; `more`: callbacks of a test; `before`:
-    what stands before its command line, by its folder and the one that it writes to; `without`: callbacks that are
-    left out; its sockets are in `folder`, in `used`; `shared`: the folder that it has in common with others;
+    what stands before its command line, by its folder and the one that it writes to; `instead`: doubles of files of
+    the same names; its sockets are in `folder`, in `used`; `shared`: the folder that it has in common with others;
     `recipe`: of the engines.
     """
     wanted: Knobs = knobs(routing=routing, topology="replicas")
     behind = Behind(load_recipe(recipe or wanted.recipe).model_copy(update={"served_name": model}), tuple(engines))
     config = proxy_config(wanted, [behind])
-    loaded = [each for each in config["litellm_settings"]["callbacks"] if each.partition(".")[0] not in without]
-    config["litellm_settings"]["callbacks"] = [*loaded, *(f"{path.stem}.callback" for path in more)]
+    config["litellm_settings"]["callbacks"] += [f"{path.stem}.callback" for path in more]
     home = folder / routing
     home.mkdir(parents=True)
     (home / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    for path in [*(ROOT / f"files/litellm/{each}.py" for each in modules(wanted)), *SERVES, *more]:
+    for path in (*PROGRAM, *more, *instead):
         shutil.copy(path, home)
     port = free_port()
     used = home / "used"
     used.mkdir()
-    argv = [*(before(home, used) if before else ()), str(LITELLM.parent / "python3"), SERVES[1].name]
+    argv = [*(before(home, used) if before else ()), str(LITELLM.parent / "python3"), ON_A_PORT.name]
     argv += ["--config", "config.yaml", "--telemetry", "False"]
     # Below its own folder: the whole path may be longer than a socket's may be.
     sockets = {"TANDEM_LISTENS": "used/listens", "TANDEM_PULSE": "used/pulse"}

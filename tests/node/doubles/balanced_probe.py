@@ -26,7 +26,6 @@ class Probe:
         await send({"type": "http.response.body", "body": json.dumps(counts).encode()})
 
 
-proxy_server.app.middleware_stack = Probe(
-    proxy_server.app.middleware_stack or proxy_server.app.build_middleware_stack()
-)
+# It is loaded while the application starts: too late for add_middleware.
+proxy_server.app.middleware_stack = Probe(proxy_server.app.middleware_stack)
 callback = CustomLogger()
