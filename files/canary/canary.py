@@ -93,7 +93,7 @@ def told(rails: Rails, watches: list[Watch]) -> CanarySeen:
 
 
 def touch() -> bool:
-    """Whoever reads it sees by its time that a canary still looks. False: it is not there."""
+    """Renews the state file's time, by which readers see that a canary still looks. False: there is no such file."""
     try:
         os.utime(STATE)
     except FileNotFoundError:

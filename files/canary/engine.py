@@ -143,8 +143,9 @@ class Engine(Watch):
         return Sight()
 
     def find(self) -> None:
-        """What waits for its turn to be renewed may answer at another address, to another name and to other questions
-        than the plan has it: its container says so.
+        """Takes address, model and kind of question from the labels of the engine's container, once.
+
+        An engine that waits for its turn to be renewed may still be an older plan's.
         """
         if self.is_found or not self.acts:
             return

@@ -1,7 +1,8 @@
 """A watch over something that answers: it is looked at, judged by its signs of life, and killed when it hangs.
 
-A question is asked once and waited for, beside everything else: asked again and again, a busy program would get more to
-do for each answer that it owes. What hangs is silent since the question and not since the answer did not come.
+A question is asked once, and its answer is waited for beside everything else. Repeated questions would give a busy
+program more to do for each answer that it owes. Silence is counted from the question, not from the moment that the
+answer is late.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each flag of `vllm serve` takes, out of vLLM's sources.
+"""The values that each flag of `vllm serve` takes, read in vLLM's sources.
 
-vLLM makes its parser from the annotations of its configuration classes (`_compute_kwargs` in engine/arg_utils.py): the
-same rules stand here, for annotations that are read and not evaluated. What can't be read is left out, and then not
+vLLM makes its parser from the annotations of its configuration classes (`_compute_kwargs` in engine/arg_utils.py). Here
+are the same rules for annotations that are read and not evaluated. A flag that can't be read is left out, and not
 judged.
 """
 

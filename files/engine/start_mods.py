@@ -1,8 +1,8 @@
 """Mods that act on what runs: `start_mods.py NAME...`, in the container, before the engine's first command.
 
-Each mod's run.sh is run in the order of the recipe; one that fails ends the start, and its name is the last line of
-the log. What a run.sh leaves running is watched by a process of its own: when it ends, that is said in the log. The
-engine goes on then, as it does with the tools that these mods are written for. Everything ends with the container.
+Each mod's run.sh runs in the order of the recipe. One that fails ends the start, and its name is the last line of the
+log. A run.sh may leave programs running. A process of its own watches them, and logs the end of each. The engine goes
+on then, as it does with the tools that these mods are written for. Everything ends with the container.
 """
 
 from __future__ import annotations

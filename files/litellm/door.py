@@ -79,7 +79,7 @@ class Door:
             print(f"tandem: {visit.key.name}: {known} {route}: {visit.status or 'broken off'}, {took}")
 
     def _refusal(self, key: Key, has_one: bool, method: str, served: bool, now: float) -> door_answers.Said | None:
-        """What somebody is told who is not let in."""
+        """The answer to a request that may not pass, now or at all; None: it may."""
         if key is NOBODY:
             why = (
                 "this is no key of this service" if has_one else "no key, or two: it goes into `Authorization: Bearer`"

@@ -1,7 +1,7 @@
 """Keys of clients, as they lie on the node: their hashes, in a file that is looked at for each request.
 
-A key has 256 bits from the kernel's generator. So its hash is a plain SHA-256: salt and many rounds are for what people
-choose, which can be guessed; 2^256 can't, and a slow hash would be a way to keep the proxy busy for who has no key.
+A key has 256 bits from the kernel's generator, so its hash is a plain SHA-256. Salt and many rounds protect passwords
+that people choose, and that can be guessed. A slow hash would also let strangers without a key keep the proxy busy.
 """
 
 from __future__ import annotations

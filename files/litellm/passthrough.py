@@ -110,7 +110,7 @@ def _hash(parts: Sequence[bytes | memoryview]) -> bytes:
 
 
 def _reader(question: Question) -> Reader | None:
-    """Of the stream that is asked for; None: none is."""
+    """The reader for the stream that a request asks for; None: it asks for no stream, or its path has none."""
     if not question.asked.get("stream"):
         return None
     if question.path.endswith("completions"):

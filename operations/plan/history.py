@@ -196,7 +196,10 @@ def is_same(plan: Served, now: Wanted, contents: Contents) -> bool:
 
 
 def _is_the_same(kept: Kept, mine: Kept, contents: Contents) -> bool:
-    """Of an image that is gone the name says what it would be made from."""
+    """Whether an image is the one that is declared: by content where it is still there, else by its local name.
+
+    The name is a hash of what the image is made from.
+    """
     if kept.content and _place(kept, contents):
         return mine.content == kept.content
     return mine.local == kept.local

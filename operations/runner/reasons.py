@@ -75,7 +75,10 @@ def took(host: Host) -> bool:
 
 
 def _errno(cause: BaseException) -> int:
-    """Of several addresses the one that got furthest counts: a refusal tells more than a silence."""
+    """The error's number; 0: not a known one. With several addresses the one that got furthest counts.
+
+    A refusal tells more than a silence.
+    """
     several = getattr(cause, "errors", None)
     numbers = [error.errno for error in several.values()] if several else [getattr(cause, "errno", None)]
     known = [number for number in _ERRNO if number in numbers]

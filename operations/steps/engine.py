@@ -161,9 +161,10 @@ def start(run: Run) -> Iterator[PyinfraCommand]:
 
 @step
 def stand_in(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
-    """In replicas, before the engine of the node whose turn it is stops: another one serves, or the deploy ends here.
+    """Makes sure that another replica serves before the engine of `turn` stops. Else the deploy ends here.
 
-    What has been started is waited for. (What was down has been started from the new files, all at once.)
+    `turn`: the node whose engine is renewed next. Engines that were down have been started from the new files, all at
+    once. This step waits for them.
     """
     host.noop(f"it is the turn of {turn}")
     if host.name != turn or not state.is_executing:

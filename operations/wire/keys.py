@@ -53,7 +53,7 @@ class Wish(TypedDict):
 
 
 class NewKey(Wish):
-    """The same, with the hash of the key."""
+    """A wish with its key's hash (SHA-256, in hex), as it goes to the head. The key itself stays where it was made."""
 
     hash: str
 

@@ -18,7 +18,7 @@ def test_every_room_imports_from_below_alone() -> None:
 
 def test_the_picture_in_the_docs_is_of_the_code_as_it_is() -> None:
     assert PICTURE.read_text() == drawing.drawing(), "docs/assets/imports.svg is older than the code: make imports"
-    assert f"](assets/{PICTURE.name})" in (ROOT / "docs/design.md").read_text()
+    assert f"](../assets/{PICTURE.name})" in (ROOT / "docs/decisions/imports-point-down.md").read_text()
 
 
 @pytest.fixture

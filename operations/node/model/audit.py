@@ -1,7 +1,7 @@
-"""What a model's weights are made of: modules by kind, how each is quantised, and how many bytes that is.
+"""Modules of a model's weights by kind, with the quantisation and bytes of each.
 
-Read from the headers of the shards alone, in milliseconds and without a GPU. It answers why a
-model is slower than its number of bits promises: which layers the quantiser left in BF16, to be read in full each time.
+It reads the headers of the shards alone, in milliseconds and without a GPU. A quantiser leaves some layers in BF16,
+which are read in full for each token. So this shows why a model is slower than its number of bits promises.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ LINE = 2_000
 def read(lines: Iterable[tuple[float, str]], marks: Sequence[Mark], began: float, until: float) -> Phases:
     """The phases of a start, from its lines with their times; all times are seconds since 1970.
 
-    A line that a mark finds ends a phase and begins another. A mark with `was` gives what has passed to that phase;
-    with a group `s` only so many seconds of it, since some lines tell what they took when it is over.
+    A line that matches a mark ends a phase and begins another. The time since the last such line belongs to the phase
+    `was` of the mark, else to the one that ends. Some lines tell afterwards how long a phase took: the pattern's group
+    `s` catches those seconds, and only they belong to `was`.
     """
     found: Phases = {"phases": {}, "now": "container", "since": began, "spans": [], "gib": 0.0, "loader": ""}
     compiled = [(re.compile(mark["pattern"]), mark) for mark in marks]

@@ -119,8 +119,9 @@ def _started_from(container: Json) -> UnitState:
 
 
 def _our_containers(units: Sequence[str]) -> list[str]:
-    """Names of those with Tandem's label, of those under these units' names, and of the one that downloads a model
-    (operations/node/copy/hub.py); whatever else is called tandem-something is the owner's.
+    """Names of Tandem's containers: with its label, under a name of `units`, or the one that downloads a model.
+
+    Any other container called tandem-something is the owner's.
     """
     lines = output("docker", "ps", "--all", "--format", '{{.Names}}\t{{.Label "tandem.spec"}}').splitlines()
     return [name for name, _, spec in (line.partition("\t") for line in lines) if spec or name in (*units, DOWNLOAD)]

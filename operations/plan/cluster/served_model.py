@@ -100,7 +100,7 @@ class ServedModel:
 
     @property
     def engines(self) -> tuple[ServedModel, ...]:
-        """Of replicas in groups each group as the cluster that it is, with ranks of its own; else the model itself."""
+        """Each group of nodes as a cluster, with ranks of its own; without groups the model itself alone."""
         size = self.knobs.nodes_per_replica
         if not self.knobs.in_groups:
             return (self,)

@@ -197,7 +197,7 @@ class LlamaCpp:
         return count(recipe.flag("batch-size")) or _BATCH
 
     def context_tokens(self, recipe: Recipe) -> int:
-        """Of a slot."""
+        """Tokens that one slot has for a request, its answer included; CONTEXT_TOKENS where no flag says."""
         return _context(recipe) or CONTEXT_TOKENS
 
     def drafts(self, recipe: Recipe) -> bool:

@@ -34,8 +34,9 @@ def of(model: ServedModel) -> Demand:
 
 
 def free_gib(recipe: Recipe, wanted: Demand, total_gib: float, floor_gib: float) -> float:
-    """GiB that have to be free before a start that the guard lets live: a KV cache that is not pinned fills the share,
-    and beside it `floor_gib` have to be left.
+    """GiB that must be free before a start, so that the memory guard does not end it later.
+
+    A KV cache that the recipe does not pin fills the engine's share. Then `floor_gib` must be left beside that share.
     """
     fills = wanted.share and not ENGINES[recipe.engine].memory(recipe).cache_bytes
     return max(wanted.gib, wanted.share * total_gib + (floor_gib if fills else 0.0))

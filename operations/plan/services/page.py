@@ -79,7 +79,7 @@ def page(
 
 
 def _joined(knobs: Knobs) -> str:
-    """What joins a cluster's ranks, and in how many stages; empty: there are none."""
+    """The executor of a cluster's ranks and their stages, in words; empty: it is no cluster."""
     stages = f" in {knobs.stages} stages" if knobs.stages > 1 else ""
     return f"{knobs.executor}{stages}" if knobs.of_an_engine.topology == "cluster" else ""
 

@@ -30,8 +30,10 @@ def wished(defaults: Mapping[str, Any]) -> int:
 
 
 def remarks(runs: Engine, owned: Mapping[str, str], spelt: Mapping[str, str]) -> list[Remark]:
-    """What is wrong with flags that count GPUs: at 1 they say nothing. The number of stages is a wish where the engine
-    can have some (operations/plan/engines/vllm_lint/stages.py). `spelt`: as they were written.
+    """Errors in the flags of a command that count GPUs.
+
+    A count of 1 is none. Neither are stages where the engine can have some: they are a wish, which
+    operations/plan/engines/vllm_lint/stages.py judges. `owned`: value by flag; `spelt`: the flag as it was written.
     """
     found, read = [], {runs.SPLIT: "GPUs"}
     if runs.PIPELINES:
