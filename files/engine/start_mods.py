@@ -1,8 +1,9 @@
 """Mods that act on what runs: `start_mods.py NAME...`, in the container, before the engine's first command.
 
-Each mod's run.sh is run in the order of the recipe; one that fails ends the start, and its name is the last line of
-the log. What a run.sh leaves running is watched by a process of its own: when it ends, that is said in the log. The
-engine goes on then, as it does with the tools that these mods are written for. Everything ends with the container.
+A name that is a path is a hook's: a script by itself. Each mod's run.sh is run in the order of the recipe; one that
+fails ends the start, and its name is the last line of the log. What a run.sh leaves running is watched by a process of
+its own: when it ends, that is said in the log. The engine goes on then, as it does with the tools that these mods are
+written for. Everything ends with the container.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def run(name: str, folder: Path) -> int:
-    """The mod's run.sh, as the tools that it is written for run it; its exit code."""
+def run(name: str, place: Path) -> int:
+    """The mod's run.sh, or a hook's script, as the tools that it is written for run it; its exit code."""
     say(f"the mod {name}")
+    if place.is_file():
+        return subprocess.run(["bash", "-e", str(place)], check=False).returncode
     # By a shell: it also starts a script whose first line names no program.
     script = 'export WORKSPACE_DIR="$PWD"; cd "$1" && ./run.sh'
-    return subprocess.run(["bash", "-c", script, "bash", str(folder)], check=False).returncode
+    return subprocess.run(["bash", "-c", script, "bash", str(place)], check=False).returncode
 
 
 def children() -> dict[int, str]:

@@ -232,6 +232,8 @@ class Recipe(Strict):
     exports: dict[str, str] = {}
     # Words of flags with variables that the same shell fills in.
     shell: tuple[str, ...] = ()
+    # Scripts that a shell in the container runs before the engine, at each start.
+    hooks: tuple[str, ...] = ()
     # Folders that the engine expects to be there.
     folders: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
