@@ -30,7 +30,7 @@ def run(name: str, place: Path) -> int:
     """The mod's run.sh, or a hook's script, as the tools that it is written for run it; its exit code."""
     say(f"the mod {name}")
     if place.is_file():
-        return subprocess.run(["bash", "-e", str(place)], check=False).returncode
+        return subprocess.run(["bash", str(place)], check=False).returncode
     # By a shell: it also starts a script whose first line names no program.
     script = 'export WORKSPACE_DIR="$PWD"; cd "$1" && ./run.sh'
     return subprocess.run(["bash", "-c", script, "bash", str(place)], check=False).returncode

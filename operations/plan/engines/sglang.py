@@ -347,8 +347,8 @@ def _tokens(recipe: Recipe) -> int:
 
 
 def _names(of: Subject) -> Iterator[Remark]:
-    """Flags that it does not have. Where its release is not known, a word is one that any of them has; what none of them
-    has may be this image's own, unless it is a slip.
+    """Flags that it does not have: where its release is not known, that none of them has. What is no slip may be this
+    image's own.
     """
     known = {name: said for each in of.vocabularies for name, said in (each["flags"] or {}).items()}
     for each in of.recipe.flags:
