@@ -103,6 +103,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     image = recipe.image.partition("@")[0]
     told = {
         "what for": recipe.description,
+        **({"of before": f"today {recipe.newer} is taken in its place"} if recipe.newer else {}),
         "model": f"{recipe.model.repo}, clients call it {recipe.served_name}",
         "engine": f"{recipe.engine} {recipe.engine_version or '(version unknown)'}, {image}",
         "runs in": ", ".join(runs_in(recipe)),
