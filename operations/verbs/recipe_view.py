@@ -23,7 +23,7 @@ FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
     "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
     "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
-    "More of one: tandem recipes NAME. What fits your load: tandem advise.",
+    "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
 )
 
 

@@ -92,7 +92,17 @@ def _named(name: str) -> Path:
     if len(found) > 1:
         names = [f"@{each.name}/{file.relative_to(each.place).with_suffix('')}" for each, file in found]
         raise Refusal(Finding("recipes", f"`{name}` is in {len(found)} places", f"name one: {', '.join(names[:4])}"))
-    return found[0][1] if found else FOLDER / f"{recipe_view.named(name)}.yaml"
+    if found:
+        return found[0][1]
+    try:
+        return FOLDER / f"{recipe_view.named(name)}.yaml"
+    except Refusal:
+        listed = [(each.name, path) for each in repositories.registries() for path in each.recipes()]
+        alike = [f"@{registry}/{path}" for registry, path in listed if name.lower() in path.lower()]
+        if not alike:
+            raise
+        remedy = f"do you mean one of: {', '.join(alike[:4])}?"
+        raise Refusal(Finding("recipes", f"no recipe is named `{name}`", remedy)) from None
 
 
 def _is_recipe(file: Path) -> bool:

@@ -76,7 +76,8 @@ def test_a_registry_is_pinned_and_found_by_name(remote: Remote, capsys: pytest.C
     assert f"tandem init --model {file}" in one
     assert said(capsys, shown.main("", "@mine/recipes/one")) == one
     assert "one" in said(capsys, shown.main("@mine"))
-    assert "no recipe is named `two`" in said(capsys, shown.main("", "two"), 2)
+    assert "no recipe is named `two`; `tandem recipes` lists them" in said(capsys, shown.main("", "two"), 2)
+    assert "do you mean one of: @mine/recipes/one?" in said(capsys, shown.main("", "recipes/on"), 2)
     assert "`@other` is no registry here; added are: mine" in said(capsys, shown.main("@other"), 2)
 
 

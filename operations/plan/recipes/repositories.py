@@ -98,8 +98,7 @@ def fetched() -> list[Path]:
         whole = sorted(path for path in store().iterdir() if _WHOLE.fullmatch(path.name) and path.is_dir())
     except OSError:
         return []
-    parts = [(path, *path.name.rsplit("@", 1)) for path in whole]
-    return [path for path, repository, commit in parts if pinned.get(repository, commit) == commit]
+    return [path for path in whole if path.name[-40:] == pinned.get(path.name[:-41], path.name[-40:])]
 
 
 def place(url: str, commit: str) -> Path:
