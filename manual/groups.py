@@ -180,6 +180,8 @@ VERBS = Group(
             "operations/verbs/recipes.py",
             "operations/verbs/recipe_view.py",
             "operations/verbs/fetch.py",
+            "operations/verbs/registries.py",
+            "operations/plan/recipes/repositories.py",
         ),
         "tandem alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
         "tandem down": ("operations/verbs/down.py",),

@@ -1,8 +1,9 @@
 """Mods that act on what runs: `start_mods.py NAME...`, in the container, before the engine's first command.
 
-Each mod's run.sh runs in the order of the recipe. One that fails ends the start, and its name is the last line of the
-log. A run.sh may leave programs running. A process of its own watches them, and logs the end of each. The engine goes
-on then, as it does with the tools that these mods are written for. Everything ends with the container.
+Each mod's run.sh runs in the order of the recipe. A name that is a path is a hook's: a script by itself. One that
+fails ends the start, and its name is the last line of the log. A run.sh may leave programs running. A process of its
+own watches them, and logs the end of each. The engine goes on then, as it does with the tools that these mods are
+written for. Everything ends with the container.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ def say(text: str) -> None:
     print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
-def run(name: str, folder: Path) -> int:
-    """The mod's run.sh, as the tools that it is written for run it; its exit code."""
+def run(name: str, place: Path) -> int:
+    """The mod's run.sh, or a hook's script, as the tools that it is written for run it; its exit code."""
     say(f"the mod {name}")
+    if place.is_file():
+        return subprocess.run(["bash", str(place)], check=False).returncode
     # By a shell: it also starts a script whose first line names no program.
     script = 'export WORKSPACE_DIR="$PWD"; cd "$1" && ./run.sh'
-    return subprocess.run(["bash", "-c", script, "bash", str(folder)], check=False).returncode
+    return subprocess.run(["bash", "-c", script, "bash", str(place)], check=False).returncode
 
 
 def children() -> dict[int, str]:

@@ -35,16 +35,31 @@ def init(
     )
 
 
-@verb(CHOOSE, "tandem recipes", "tandem recipes qwen3.6-35b-a3b-nvfp4", "tandem recipes --dir ~/recipes")
+@verb(
+    CHOOSE,
+    "tandem recipes",
+    "tandem recipes qwen3.6-35b-a3b-nvfp4",
+    "tandem recipes --dir ~/recipes",
+    "tandem recipes add eugr",
+    "tandem recipes update",
+)
 def recipes(
-    name: Annotated[str, typer.Argument(help="Show this one alone.")] = "",
-    folder: Annotated[str, typer.Option("--dir", help="A folder of recipes that are not Tandem's.")] = "",
+    name: Annotated[str, typer.Argument(help="Show this one alone; `add` or `update`: a registry.")] = "",
+    registry: Annotated[str, typer.Argument(help="To add: URL@COMMIT, or official, community, eugr.")] = "",
+    folder: Annotated[str, typer.Option("--dir", help="A folder of recipes that are not Tandem's, or @REGISTRY.")] = "",
     fetch: Annotated[str, typer.Option(help="Fetch the mods of foreign recipes first: URL@COMMIT.")] = "",
+    alias: Annotated[str, typer.Option("--as", metavar="NAME", help="What to call a registry that is added.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take an update without a question.")] = False,
 ) -> int:
-    """The recipes that can be chosen, or one of them."""
+    """The recipes that can be chosen, or one of them; registries of others' recipes."""
     from operations.verbs import fetch as fetching
     from operations.verbs import recipes as listing
+    from operations.verbs import registries
 
+    if name == "add":
+        return registries.add(registry, alias)
+    if name == "update":
+        return registries.update(registry, yes=yes)
     if fetch and (code := fetching.main(fetch)):
         return code
     return listing.main(folder, name)

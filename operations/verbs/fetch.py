@@ -23,7 +23,7 @@ PATIENCE_S = 300
 
 def fetch(wanted: str) -> Path:
     """The repository `URL@COMMIT`, fetched unless it is here; raises Refusal."""
-    url, commit = _parts(wanted)
+    url, commit = parts(wanted)
     there = place(url, commit)
     there.parent.mkdir(parents=True, exist_ok=True)
     with (there.parent / f".{there.name}.lock").open("w") as lock:
@@ -46,7 +46,16 @@ def fetch(wanted: str) -> Path:
     return there
 
 
-def _parts(wanted: str) -> tuple[str, str]:
+def newest(url: str) -> str:
+    """The commit that a repository's HEAD is at; raises Refusal."""
+    commit = _git(url, "ls-remote", "--", url, "HEAD").partition("\t")[0]
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise _refused(f"{url} has no commit yet", "name another repository")
+    return commit
+
+
+def parts(wanted: str) -> tuple[str, str]:
+    """The URL and the commit of `URL@COMMIT`; raises Refusal."""
     url, _, commit = wanted.strip().rpartition("@")
     if not re.fullmatch(r"(?:https|file)://[^\s@]+", url) or "/" in commit:
         # Not repeated: a URL may have a password in it, and what stands behind the last @ may be the host.
@@ -71,6 +80,10 @@ def _git(url: str, *words: str) -> str:
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"git ended with {done.returncode}"]
         why = next((line for line in said if line.startswith(("fatal:", "error:"))), said[-1])
+        if re.search("not our ref|unadvertised object|find remote ref", done.stderr):
+            raise _refused(f"{url} has no commit {words[-1]}", f"`git ls-remote {url} HEAD` says the newest")
+        if re.search("not a git repository|not appear to be a git repository|[Rr]epository .*not found", done.stderr):
+            raise _refused(f"{url} is no git repository, or is there no more", "name the URL that it has now")
         raise _refused(f"{url} can't be fetched: {why}", "is the network there, and has it this commit?")
     return done.stdout
 
@@ -83,7 +96,7 @@ def main(wanted: str) -> int:
     """Says where it lies; 1 when it could not be fetched, 2 for what is no URL@COMMIT."""
     code = 2
     try:
-        _parts(wanted)
+        parts(wanted)
         code = 1
         print(f"{wanted} is in {fetch(wanted)}")
     except Refusal as refusal:

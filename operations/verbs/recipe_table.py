@@ -44,7 +44,7 @@ def row(recipe: Recipe) -> Sequence[str]:
     release = f"{recipe.engine} {recipe.engine_version}"
     return (
         f"`{recipe.name}`",
-        recipe.description,
+        recipe.description + (f"; of before: today `{recipe.newer}`" if recipe.newer else ""),
         release + (", built" if recipe.image.startswith("build:") else ", with a mod" if recipe.mods else ""),
         ", ".join(runs),
         "; ".join(free(recipe)),

@@ -23,7 +23,7 @@ FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
     "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
     "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
-    "More of one: tandem recipes NAME. What fits your load: tandem advise.",
+    "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
 )
 
 
@@ -103,6 +103,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
     image = recipe.image.partition("@")[0]
     told = {
         "what for": recipe.description,
+        **({"of before": f"today {recipe.newer} is taken in its place"} if recipe.newer else {}),
         "model": f"{recipe.model.repo}, clients call it {recipe.served_name}",
         "engine": f"{recipe.engine} {recipe.engine_version or '(version unknown)'}, {image}",
         "runs in": ", ".join(runs_in(recipe)),

@@ -21,7 +21,7 @@ from rich.table import Table
 from operations.plan.config.knobs import Knobs, read_knobs
 from operations.plan.config.plain import plain
 from operations.plan.config.refusal import Finding, Refusal, Remark, nearest
-from operations.plan.recipes import mods
+from operations.plan.recipes import mods, repositories
 from operations.plan.recipes.formats import FOLDER, load_file
 from operations.plan.recipes.formats.kinds import NoRecipe
 from operations.plan.recipes.judge import lint
@@ -43,7 +43,10 @@ def main(folder: str = "", name: str = "") -> int:
     2 for a folder that is none, and for a name that nobody has.
     """
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
-    place = Path(os.path.expanduser(folder) if folder else FOLDER)
+    try:
+        place = _place(folder)
+    except Refusal as refusal:
+        return _refused(refusal)
     if not place.is_dir():
         print(
             f"{plain(str(place))} is no folder; `tandem recipes --dir FOLDER` names one with recipes in it",
@@ -52,12 +55,10 @@ def main(folder: str = "", name: str = "") -> int:
         return 2
     try:
         if name:
-            _show(console, _file(place, name) if folder else FOLDER / f"{recipe_view.named(name)}.yaml")
+            _show(console, _file(place, name) if folder else _named(name))
             return 0
     except Refusal as refusal:
-        for finding in refusal.findings:
-            print(f"{finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
-        return 2
+        return _refused(refusal)
     if folder:
         _judge(console, place)
         return 0
@@ -65,6 +66,53 @@ def main(folder: str = "", name: str = "") -> int:
     console.print(recipe_view.table(recipe_table.shipped()))
     console.print("", *recipe_view.FOOT, sep="\n", soft_wrap=True)
     return 0
+
+
+def _refused(refusal: Refusal) -> int:
+    for finding in refusal.findings:
+        print(f"{finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)
+    return 2
+
+
+def _place(folder: str) -> Path:
+    """The folder that is meant: Tandem's own, one by its path, or a registry's."""
+    if not folder.startswith("@"):
+        return Path(os.path.expanduser(folder) if folder else FOLDER)
+    added = {each.name: each for each in repositories.registries()}
+    if folder[1:] in added:
+        return added[folder[1:]].place
+    remedy = f"added are: {', '.join(added)}" if added else "`tandem recipes add` adds one"
+    raise Refusal(Finding("recipes", f"`{folder}` is no registry here", remedy))
+
+
+def _named(name: str) -> Path:
+    """The file of a recipe by its name: Tandem's own, or one of the registries'; raises Refusal with the nearest."""
+    own = FOLDER / f"{name}.yaml"
+    found = [] if own.is_file() else [(each, file) for each, file in repositories.named(name) if _is_recipe(file)]
+    if len(found) > 1:
+        names = [f"@{each.name}/{file.relative_to(each.place).with_suffix('')}" for each, file in found]
+        raise Refusal(Finding("recipes", f"`{name}` is in {len(found)} places", f"name one: {', '.join(names[:4])}"))
+    if found:
+        return found[0][1]
+    try:
+        return FOLDER / f"{recipe_view.named(name)}.yaml"
+    except Refusal:
+        listed = [(each.name, path) for each in repositories.registries() for path in each.recipes()]
+        alike = [f"@{registry}/{path}" for registry, path in listed if name.lower() in path.lower()]
+        if not alike:
+            raise
+        remedy = f"do you mean one of: {', '.join(alike[:4])}?"
+        raise Refusal(Finding("recipes", f"no recipe is named `{name}`", remedy)) from None
+
+
+def _is_recipe(file: Path) -> bool:
+    try:
+        load_file(file)
+    except NoRecipe:
+        return False
+    except Refusal:
+        return True
+    return True
 
 
 def _show(console: Console, file: Path) -> None:

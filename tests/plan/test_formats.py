@@ -211,7 +211,7 @@ SAID_V1: list[tuple[str, str, bool]] = [
     ("command: vllm serve org/model --a {missing}", "`{missing}` in the command has no default", True),
     ("command: vllm serve org/model -pp two", "`-pp two` is no number of stages", True),
     ("command: vllm serve org/model -dp 2", "`replicas` is the way to serve in parallel", True),
-    ("command: vllm serve org/model --api-key x", "a key in argv can be read by everybody", True),
+    ("command: vllm serve org/model --api-key x", "`--api-key` is left out", False),
     ('command: "pip install x && vllm serve org/model"', "the command runs `pip install x` as well", True),
     ("command: vllm serve org/model --a $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is left to the container's shell", False),
     ("command: vllm serve $UNKNOWN", "`$UNKNOWN` in `$UNKNOWN` is nowhere defined", True),
@@ -258,7 +258,10 @@ def test_nothing_is_dropped_in_silence(tmp_path: Path, lines: str, said: str, er
         (V1.replace("model: org/model\n", "") + "command: vllm serve\n", "it names no model"),
         (V1.replace("org/model", "/models/x") + "command: vllm serve /models/x\n", "is no repository on the Hub"),
         (V2.replace("runtime: vllm", "runtime: atlas"), "its runtime is `atlas`"),
-        (V2.replace("container: registry.example/image:latest\n", ""), "the key `container` is missing"),
+        (
+            V2.replace("container: registry.example/image:latest\n", "").replace("runtime: vllm", "runtime: eugr-vllm"),
+            "the key `container` is missing",
+        ),
         (f"{V2}min_nodes: two\n", "min_nodes: 'two' is no number of nodes"),
         (f"{V2}runtime_config: 7\n", "runtime_config: expected names and values"),
         ("a: [", "is not YAML"),
@@ -327,15 +330,15 @@ def test_sparkrun_s_placeholders_nest_and_its_json_may_have_single_braces(tmp_pa
 def test_sparkrun_s_other_keys_are_named(tmp_path: Path) -> None:
     more = (
         "executor_config: {privileged: true, shm_size: 32gb}\nbenchmark: {framework: x}\nbuilder: eugr\n"
-        "post_exec: [curl x]\npre_exec: ['mkdir -p /cache/x', 'pip install y']\ninclude: other.yaml\nbrand_new: 1\n"
+        "post_exec: [curl x]\npre_exec: ['mkdir -p /cache/x', 'pip install y']\noverrides: [{x: 1}]\nbrand_new: 1\n"
     )
     recipe = read(tmp_path, V2 + more)
     said = {each.problem: each.error for each in recipe.remarks}
     assert said["`executor_config` (privileged, shm_size)"] is False
     assert said["`benchmark` (framework)"] is False and said["`builder`"] is False and said["`post_exec`"] is False
     assert said["`brand_new`"] is False
-    assert said["`include`"] is True and said["a hook before the start runs `pip install y`"] is True
-    assert recipe.folders == ("/cache/x",)
+    assert said["`overrides`"] is True and said["a hook before the start runs `pip install y`"] is False
+    assert recipe.folders == ("/cache/x",) and recipe.hooks == ("pip install y",)
 
 
 def test_variables_that_extend_the_container_s_own_are_left_to_its_shell(tmp_path: Path) -> None:

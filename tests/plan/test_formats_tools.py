@@ -116,12 +116,12 @@ def test_a_default_that_no_placeholder_uses_is_named(tmp_path: Path, text: str) 
     assert idle[0].startswith("`gpu_memory_utilisation`") and "did you mean `gpu_memory_utilization`?" in idle[0]
 
 
-def test_sparkrun_s_env_is_filled_from_defaults_and_not_from_its_launch(tmp_path: Path) -> None:
+def test_sparkrun_s_env_is_filled_from_defaults_and_what_no_plan_knows_is_an_error(tmp_path: Path) -> None:
     recipe = read(
-        tmp_path, V2 + "env: {A: 'x{config.max_model_len}', B: '{launch.node_rank}', C: '{\"config.x\": 1}'}\n"
+        tmp_path, V2 + "env: {A: 'x{config.max_model_len}', B: '{launch.cluster_id}', C: '{\"config.x\": 1}'}\n"
     )
     assert recipe.env["A"] == "x4096" and recipe.env["C"] == '{"config.x": 1}'
-    assert remarked(recipe, "env `B` has `{launch.node_rank}`", error=True)
+    assert remarked(recipe, "env `B` has `{launch.cluster_id}`", error=True)
 
 
 def test_doubled_braces_in_sparkrun_s_defaults_are_one_each(tmp_path: Path) -> None:

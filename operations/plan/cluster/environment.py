@@ -11,6 +11,8 @@ from operations.plan.config.knobs import Knobs
 HUB = "/hub"
 #: Where the files of /etc/tandem/engine are mounted in the container.
 MOUNT = "/tandem"
+#: Where what an engine keeps for its next start is mounted.
+CACHE_MOUNT = "/root/.cache"
 #: Names of variables that each of Ray's workers has of its own node, and where vLLM looks for such names. All others of
 #: NCCL_* and UCX_* it copies from the head, whose interfaces are the head's (vllm/ray/ray_env.py).
 OWN_OF_RANKS, NOT_COPIED = "ray_own.json", "/root/.config/vllm/ray_non_carry_over_env_vars.json"

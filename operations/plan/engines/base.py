@@ -77,8 +77,9 @@ class Sparkrun:
     `runtimes`: patterns of its names; `flags` and `switches`: a key -> the flag's name; `on`: switches that the engine
     turns on by itself, so that false has to be said; `off`: a key -> the flag that is said where it is false; `valued`:
     flags for which true and false are the words `on` and `off`; `same`: a key that stands for another where that is
-    absent; `image`: the one that it takes where a recipe names none; `options`: keys that go into the engine's own file
-    (`config`), each with its section there, which may be empty, and its name.
+    absent; `image`: the one that it takes where a recipe names none; `builds`: names under which its owner builds one
+    instead; `options`: keys that go into the engine's own file (`config`), each with its section there, which may be
+    empty, and its name. Source of images: `_DGX_SPARK_DEFAULTS` in sparkrun/platforms/dgx_spark.py ([F]).
     """
 
     runtimes: tuple[str, ...]
@@ -89,7 +90,12 @@ class Sparkrun:
     valued: Collection[str] = ()
     same: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
+    builds: Collection[str] = ()
     options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def image_of(self, runtime: str) -> str:
+        """The image of a recipe that names none, by what it calls its runtime; empty: there is none."""
+        return "" if runtime in self.builds else self.image
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -144,6 +150,8 @@ class Engine(Protocol):
     OWNED: Mapping[str, str]
     #: Those among them that other tools' recipes may have: the plan's own stand in their place, and nothing is wrong.
     IGNORED_FOREIGN_FLAGS: Collection[str]
+    #: An owned flag -> the flag beside which it has another meaning, and is the recipe's own.
+    OWN_BESIDE: Mapping[str, str]
     #: Those among them that are followed by another number of words than one.
     TAKES: Mapping[str, int]
     #: The flag that says over how many GPUs the model is split (empty: none does), and those that count GPUs in other
@@ -165,6 +173,8 @@ class Engine(Protocol):
     IMAGES: tuple[str, ...]
     #: Folders in which its makers' images have programs and files of their own.
     PLACES: tuple[str, ...]
+    #: Those in the folder that these images start in: a flag may name a file there without a path.
+    HERE: tuple[str, ...]
     #: Variables that say a node's address to it: the plan's, for each node.
     ADDRESS: tuple[str, ...]
     #: What sparkrun makes of it.

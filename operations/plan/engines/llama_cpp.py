@@ -84,6 +84,7 @@ class LlamaCpp:
     EXECUTORS: tuple[Executor, ...] = ()
     OWNED: Mapping[str, str] = words.OWNED
     IGNORED_FOREIGN_FLAGS: Collection[str] = words.IGNORED
+    OWN_BESIDE: Mapping[str, str] = {}
     TAKES: Mapping[str, int] = words.TAKES
     SPLIT = ""
     COUNTED: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ class LlamaCpp:
     #: Their tags are numbers of builds (`server-cuda-b9014`), not releases.
     IMAGES: tuple[str, ...] = ()
     PLACES: tuple[str, ...] = ()
+    HERE: tuple[str, ...] = ()
     ADDRESS: tuple[str, ...] = ()
     SPARKRUN: Sparkrun = words.SPARKRUN
     FORBIDDEN: tuple[Forbidden, ...] = (

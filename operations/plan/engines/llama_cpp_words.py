@@ -43,7 +43,7 @@ OWNED: Mapping[str, str] = {
     "mcp-servers-config": _AGENT,
     "mcp-servers-json": _AGENT,
 }
-IGNORED = ("model", "hf-file", "offline", "host", "port", "served-model-name", "metrics")
+IGNORED = ("model", "hf-file", "offline", "host", "port", "served-model-name", "metrics", "api-key")
 TAKES: Mapping[str, int] = dict.fromkeys(("offline", "metrics", "reuse-port", "agent", "ui-mcp-proxy"), 0)
 #: What has one name in this project for all of its own.
 SAME: Mapping[str, str] = {

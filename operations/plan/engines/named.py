@@ -14,8 +14,8 @@ from operations.plan.recipes.recipe import MODEL, REPOSITORY, Answers, Kind, Rec
 #: Before the name of a file that lies beside the recipe, where it lies beside start.sh.
 ATTACHED = "recipe-"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: A snapshot in the Hub client's cache, wherever that is mounted.
-_CACHED = re.compile(r"(?:.*/)?models--(\w[\w.-]*?)--(\w[\w.-]*)/snapshots/([\w.-]+)(/.+)?", re.ASCII)
+#: A model in the Hub client's cache, wherever that is mounted; of a snapshot of it, which, and what is named in it.
+_CACHED = re.compile(r"(?:.*/)?models--(\w[\w.-]*?)--(\w[\w.-]*)(?:/snapshots/([\w.-]+)(/.+)?|/.*)?", re.ASCII)
 #: What makers call their models, where no flag says what they are for: engines look into their files.
 _BY_NAME: tuple[tuple[str, Answers], ...] = (
     (r"rerank", "rerank"),
@@ -56,8 +56,8 @@ def reference(recipe: Recipe, named: Named) -> Reference | None:
     """
     if named.text == MODEL or named.text.startswith(f"{MODEL}/"):
         return Reference(recipe.model.repo, named.text.removeprefix(MODEL))
-    if cached := _CACHED.fullmatch(named.text):
-        return Reference(f"{cached[1]}/{cached[2]}", cached[4] or "", _commit(cached[3]))
+    if (cached := hub_client_s(named.text)) and "/snapshots/" in named.text:
+        return cached
     found = _ON_THE_HUB.fullmatch(named.text)
     if not found:
         return None
@@ -65,6 +65,12 @@ def reference(recipe: Recipe, named: Named) -> Reference | None:
     if not is_known and (named.kind == "file" or found[2]):
         return None
     return Reference(found[1], found[2] or "", _commit(named.revision))
+
+
+def hub_client_s(path: str) -> Reference | None:
+    """What a path in the Hub client's own cache says: the repository, and of a snapshot the commit."""
+    found = _CACHED.fullmatch(path)
+    return Reference(f"{found[1]}/{found[2]}", found[4] or "", _commit(found[3] or "")) if found else None
 
 
 def place(recipe: Recipe, named: Named) -> str:

@@ -128,8 +128,10 @@ class SgLang:
     }
     IGNORED_FOREIGN_FLAGS: Collection[str] = (
         *("model", "download-dir", "host", "port", "served-model-name", "tp-size", "nnodes", "node-rank"),
-        *("dist-init-addr", "enable-metrics"),
+        *("dist-init-addr", "enable-metrics", "api-key"),
     )
+    #: Its attention's data-parallel parts are then among the GPUs that the model is split over ([V]).
+    OWN_BESIDE: Mapping[str, str] = {"dp-size": "enable-dp-attention"}
     TAKES: Mapping[str, int] = dict.fromkeys(("enable-metrics", "use-ray", "smg-grpc-mode", "grpc-mode"), 0)
     SHARE = "mem-fraction-static"
     SPLIT = "tp-size"
@@ -158,12 +160,14 @@ class SgLang:
     }
     IMAGES: tuple[str, ...] = ("lmsysorg/sglang",)
     PLACES: tuple[str, ...] = ("/sgl-workspace/",)
+    HERE: tuple[str, ...] = ()
     #: It takes the address of the default route otherwise.
     ADDRESS: tuple[str, ...] = ("SGLANG_HOST_IP",)
     SPARKRUN: Sparkrun = Sparkrun(
         runtimes=("sglang",),
         flags=_LONG | {key: key.replace("_", "-") for key in _FLAGS},
         switches={key: key.replace("_", "-") for key in _SWITCHES},
+        image="scitrera/dgx-spark-sglang:latest",
     )
     FORBIDDEN: tuple[Forbidden, ...] = ()
     #: Not tried here: whether it uses them to finish what is under way.
@@ -325,8 +329,8 @@ class SgLang:
             yield Remark(False, problem, "if its start hangs there, set disable-cuda-graph")
 
     def judged_by(self, of: Subject) -> str:
-        """A list of one release."""
-        return f"the flags of SGLang {of.vocabularies[-1]['version']}"
+        """Lists of its releases."""
+        return f"the flags of {of.who}"
 
     def _serve(self, recipe: Recipe, knobs: Knobs, address: str, gpus: int) -> list[str]:
         return [
@@ -343,25 +347,26 @@ def _tokens(recipe: Recipe) -> int:
 
 
 def _names(of: Subject) -> Iterator[Remark]:
-    """Flags that it does not have. The list is one release's: of a word that is no slip another may know."""
-    last = of.vocabularies[-1]
-    known, who = last["flags"] or {}, f"SGLang {last['version']}"
+    """Flags that it does not have: where its release is not known, that none of them has. What is no slip may be this
+    image's own.
+    """
+    known = {name: said for each in of.vocabularies for name, said in (each["flags"] or {}).items()}
     for each in of.recipe.flags:
         head = each.words[0].partition("=")[0]
         name = head.lstrip("-")
         begun = [other for other in known if other.startswith(name)]
         if name.replace("_", "-") in known and name not in known:
-            yield Remark(True, f"{who} has no flag `{head}`", f"write --{name.replace('_', '-')}")
+            yield Remark(True, of.no("has", f"`{head}`", "flag"), f"write --{name.replace('_', '-')}")
         elif name in known:
             if known[name].get("takes") == "bare" and each.value is not True:
                 yield Remark(True, f"{name} is a switch, and `{str(each.value)[:60]}` stands behind it", "remove that")
         elif len(begun) == 1:
             yield Remark(False, f"--{begun[0]} is meant by `{head}`, which no rule here sees", f"write --{begun[0]}")
         elif meant := slip(name, known):
-            yield Remark(True, f"{who} has no flag `{head}`", f"did you mean `{meant}`?")
+            yield Remark(True, of.no("has", f"`{head}`", "flag"), f"did you mean `{meant}`?")
         else:
             remedy = hint(name, known, "remove it") + " or it is one of this image's own"
-            yield Remark(False, f"{who} has no flag `{head}`", remedy)
+            yield Remark(False, of.no("has", f"`{head}`", "flag"), remedy)
 
 
 def _values(flag: Flag) -> list[str]:

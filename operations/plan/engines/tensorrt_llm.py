@@ -54,6 +54,7 @@ _SPARKRUN = Sparkrun(
         "max_model_len": "max_seq_len",
     },
     switches={"trust_remote_code": "trust_remote_code"},
+    image="nvcr.io/nvidia/tensorrt-llm/release:latest",
     options={
         "free_gpu_memory_fraction": ("kv_cache_config", "free_gpu_memory_fraction"),
         "kv_cache_dtype": ("kv_cache_config", "dtype"),
@@ -97,6 +98,7 @@ class TensorRtLlm:
         "config": "`config` of the recipe says it",
     }
     IGNORED_FOREIGN_FLAGS: Collection[str] = ("model", "host", "port", "served-model-name", "tp-size", "ep-size")
+    OWN_BESIDE: Mapping[str, str] = {}
     TAKES: Mapping[str, int] = {"served-model-name": 100}
     SHARE = ""
     SPLIT = "tp-size"
@@ -108,6 +110,7 @@ class TensorRtLlm:
     SAME: Mapping[str, str] = {}
     IMAGES: tuple[str, ...] = ("nvcr.io/nvidia/tensorrt-llm/release",)
     PLACES: tuple[str, ...] = ()
+    HERE: tuple[str, ...] = ()
     ADDRESS: tuple[str, ...] = ()
     SPARKRUN: Sparkrun = _SPARKRUN
     FORBIDDEN: tuple[Forbidden, ...] = ()

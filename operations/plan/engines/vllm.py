@@ -87,9 +87,10 @@ class Vllm:
         "config": "the recipe is the one place for flags",
     }
     IGNORED_FOREIGN_FLAGS: Collection[str] = (
-        *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token"),
+        *("model", "download-dir", "host", "port", "served-model-name", "tensor-parallel-size", "hf-token", "api-key"),
         *("distributed-executor-backend", "nnodes", "node-rank", "master-addr", "master-port", "headless"),
     )
+    OWN_BESIDE: Mapping[str, str] = {}
     TAKES: Mapping[str, int] = {"served-model-name": 100, "headless": 0}
     SHARE = "gpu-memory-utilization"
     SPLIT = "tensor-parallel-size"
@@ -120,6 +121,7 @@ class Vllm:
     SAME: Mapping[str, str] = {}
     IMAGES: tuple[str, ...] = ("vllm/vllm-openai",)
     PLACES: tuple[str, ...] = ("/vllm-workspace/",)
+    HERE: tuple[str, ...] = ("examples/",)
     #: It asks a route to the internet for its address otherwise, and takes Wi-Fi or management.
     ADDRESS: tuple[str, ...] = ("VLLM_HOST_IP",)
     SPARKRUN: Sparkrun = SPARKRUN

@@ -46,4 +46,6 @@ SPARKRUN = Sparkrun(
     flags={key: _LONG.get(key, key.replace("_", "-")) for key in _FLAGS},
     switches={key: key.replace("_", "-") for key in _SWITCHES},
     on=_ON_BY_DEFAULT,
+    image="ghcr.io/spark-arena/dgx-vllm-eugr-nightly-tf5:latest",
+    builds=("eugr-vllm", "eugr-vllm-ray"),
 )

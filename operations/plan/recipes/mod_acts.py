@@ -9,7 +9,7 @@ is right for any mod, but costs each start what it does. So where the signs are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,7 +39,9 @@ _DROP = "/proc/sys/vm/drop_caches"
 _CHANGES = re.compile(r"\b(?:python3?|pip|uv|patch|git|cp|mv|install|sed|curl|wget|apt|apt-get|ln|tar|unzip)\b")
 #: Variables of sparkrun's hooks, where no default stands in for them.
 _OTHERS = re.compile(r"\$\{?(SPARKRUN_\w+)(?!\w|:?-)")
-_ASKED = re.compile(r"""(?:environ\[|environ\.get\(|getenv\(|env\.get\()\s*["'](SPARKRUN_\w+)""")
+#: Variables that a shell fills in, and that a Python program asks for.
+_FILLED = re.compile(r"\$\{?[!#]?([A-Za-z_]\w*)")
+_ASKED = re.compile(r"""(?:environ\[|environ\.get\(|getenv\(|env\.get\()\s*["'](\w+)""")
 #: In a program that a run.sh runs: it asks the node, or leaves a process behind.
 _PROGRAM = re.compile(r"/sys/class/\w+|\bnetifaces\b|\bibv_devinfo\b|\bstart_new_session\s*=\s*True|\bos\.setsid\b")
 #: What is not there while an image is built, or is hidden behind a mount when it runs.
@@ -64,7 +66,11 @@ class Acts:
 
 def acts(folder: Path, names: Iterable[str] = ()) -> Acts:
     """What a folder's run.sh is; `names`: variables that the recipe sets. Raises OSError, UnicodeDecodeError."""
-    raw = (folder / "run.sh").read_text()
+    return of_script((folder / "run.sh").read_text(), names, folder)
+
+
+def of_script(raw: str, names: Iterable[str] = (), folder: Path | None = None) -> Acts:
+    """The same of a script's text; `folder`: where the programs lie that it may run."""
     if len(raw) > LIMIT:
         return Acts("start", f"its run.sh has {len(raw)} characters, too many to be judged")
     script = sort_out(raw)
@@ -76,21 +82,27 @@ def acts(folder: Path, names: Iterable[str] = ()) -> Acts:
         what = next((each for each in kernel if each != _DROP), _DROP)
         already = " (each start drops the caches already)" if what == _DROP else ": set it there"
         return Acts("refused", f"it sets `{what}`, which is the node's{already}")
-    programs = [(folder / name).read_text(errors="replace") for name in _beside(folder, said)]
-    for others in (_OTHERS.search(script.filled), *map(_ASKED.search, programs)):
-        if others:
-            return Acts("refused", f"it reads `${others.group(1)}`, which only sparkrun sets")
-    return next(_at_start(folder, raw, script, said, names), Acts("build"))
+    programs = _beside(folder, said) if folder else {}
+    asked = [name for text in programs.values() for name in _ASKED.findall(text)]
+    others = [*_OTHERS.findall(script.filled), *(name for name in asked if name.startswith("SPARKRUN_"))]
+    if others:
+        return Acts("refused", f"it reads `${others[0]}`, which only sparkrun sets")
+    return next(_at_start(programs, raw, script, said, names), Acts("build"))
 
 
-def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Iterable[str]) -> Iterator[Acts]:
+def _at_start(
+    programs: Mapping[str, str], raw: str, script: ShellText, said: str, names: Iterable[str]
+) -> Iterator[Acts]:
     for each in script.all:
         code = _EXPRESSION.sub("", each.code)
         if (_BEHIND.search(code) or _LEFT.search(code)) and not _ENDED.search(code):
             line = next((line for line in code.splitlines() if _BEHIND.search(line) or _LEFT.search(line)), "")
             yield Acts("start", f"it leaves a process behind: `{' '.join(line.split())[:60]}`")
     wanted = [*OWNED_ENV, *addresses(), "VLLM_PORT", *names]
-    used = re.findall(r"\$\{?[!#]?([A-Za-z_]\w*)", script.filled)
+    # A program in a here-document asks as one in a file does.
+    used = [*_FILLED.findall(script.filled), *_ASKED.findall(raw)]
+    for program, text in programs.items():
+        used += _ASKED.findall(text) if program.endswith(".py") else _FILLED.findall(sort_out(text).filled)
     if known := [name for name in used if name in wanted]:
         yield Acts("start", f"it reads `${known[0]}`, which a container has when it starts")
     # What a mod is for stands in its comments: compiled kernels are kept where the program says, not the script.
@@ -98,14 +110,18 @@ def _at_start(folder: Path, raw: str, script: ShellText, said: str, names: Itera
     for sign, why in _LATER:
         if found := sign.search(said) or (sign is _LATER[0][0] and sign.search(comments)):
             yield Acts("start", f"`{found.group()}` {why}")
-    for program in _beside(folder, said):
-        text = (folder / program).read_text(errors="replace")
+    for program, text in programs.items():
         if found := _PROGRAM.search(text):
             yield Acts("start", f"{program} has `{found.group()}`, which is for what runs")
 
 
-def _beside(folder: Path, said: str) -> list[str]:
-    """Names of the folder's own programs that its run.sh names."""
+def _beside(folder: Path, said: str) -> dict[str, str]:
+    """The folder's own programs that its run.sh names, by name."""
     words = dict.fromkeys(word for word in re.split(r"[^\w.-]+", said) if word.endswith((".py", ".sh")))
     names = [word for word in words if len(word) < 200 and word != "run.sh"]
-    return [name for name in names if (folder / name).is_file() and not (folder / name).is_symlink()]
+    files = {name: folder / name for name in names}
+    return {
+        name: file.read_text(errors="replace")
+        for name, file in files.items()
+        if file.is_file() and not file.is_symlink()
+    }

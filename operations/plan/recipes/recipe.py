@@ -48,7 +48,7 @@ Answers = Literal["chat", "embedding", "rerank", "classify", "reward", "transcri
 #: template).
 Kind = Literal["model", "gguf", "adapter", "files"]
 #: Of a recipe, what says nothing about what is served.
-TOLD = frozenset({"figures", "known", "gated"})
+TOLD = frozenset({"figures", "known", "gated", "newer"})
 
 
 class Strict(BaseModel):
@@ -139,12 +139,12 @@ class Proof(Strict):
 
 
 class Figure(Strict):
-    """A published figure: tokens a second of all answers together. `source` is a letter in docs/sources.md."""
+    """A published figure: tokens a second of all answers together. `source` is one of docs/sources.md."""
 
     topology: Topology
     users: Annotated[int, Field(ge=1)]
     tokens_per_second: Annotated[float, Field(gt=0)]
-    source: Annotated[str, Field(pattern=r"^[A-Z]$")]
+    source: Annotated[str, Field(pattern=r"^[A-Z]{1,2}$")]
 
 
 class Flag(Strict):
@@ -221,6 +221,8 @@ class Recipe(Strict):
     # the table in docs/recipes.md.
     figures: tuple[Figure, ...] = ()
     known: tuple[str, ...] = ()
+    # The recipe that is taken today in its place, where this one is of before: it stays for who has proven it.
+    newer: str = ""
     # Whether the Hub gives the model only to a login that has accepted its terms; None: nobody has looked.
     gated: bool | None = None
     # Whose NCCL the ranks of a cluster load: the one of torch's wheel, or the system's in the same image ([M]).
@@ -232,6 +234,8 @@ class Recipe(Strict):
     exports: dict[str, str] = {}
     # Words of flags with variables that the same shell fills in.
     shell: tuple[str, ...] = ()
+    # Scripts that a shell in the container runs before the engine, at each start.
+    hooks: tuple[str, ...] = ()
     # Folders that the engine expects to be there.
     folders: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()

@@ -15,6 +15,7 @@ from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, inside_quotes, node_program, render
 from operations.plan.engines import ENGINES, kept, loaders, starts
 from operations.plan.engines.named import ATTACHED
+from operations.plan.recipes.formats.sparkrun_env import launched
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services import demand
@@ -85,13 +86,14 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
     choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
-    env |= recipe.env | nccl.variables(recipe, knobs, node)
+    env |= launched(recipe, node, nodes if is_cluster else [node]) | nccl.variables(recipe, knobs, node)
+    hooks = {f"hook-{number}.sh": f"{text.rstrip()}\n" for number, text in enumerate(recipe.hooks, 1)}
     start = render(
         "engine/start.sh.j2",
         exports=recipe.exports,
         shell=recipe.shell,
         folders=recipe.folders,
-        mods=recipe.start_mods,
+        before=[*recipe.start_mods, *(f"{environment.MOUNT}/{name}" for name in hooks)],
         mount=environment.MOUNT,
         runs=starts.RUNS,
         commands=[*nccl.commands(recipe, knobs), *_commands(model, node, choices)],
@@ -109,8 +111,9 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
         files.append(File(f"{folder}/on_gpu.py", node_program("machine/on_gpu.py")))
-    if recipe.start_mods:
+    if recipe.start_mods or hooks:
         files.append(File(f"{folder}/start_mods.py", as_is("engine/start_mods.py")))
+    files += [File(f"{folder}/{name}", text) for name, text in hooks.items()]
     if is_cluster:
         meeting = {"address": leader.fabric, "port": knobs.port("meeting"), "ranks": len(nodes), "rank": node.place}
         meeting |= {"mark": model.meeting, "stop_s": runs.STOP_S, "spec": SPEC}
@@ -277,7 +280,7 @@ def _gpu(recipe: Recipe, node: Node) -> list[str]:
 def _confined(model: ServedModel, node: Node) -> list[str]:
     """What its container may, and its control group."""
     low = ("NET_BIND_SERVICE",) if model.knobs.engine_port < 1024 else ()
-    flags = lessened(*_ROOT, *(_MODS if model.recipe.start_mods else ()), *low)
+    flags = lessened(*_ROOT, *(_MODS if model.recipe.start_mods or model.recipe.hooks else ()), *low)
     # The walls know its sockets by it.
     return [*flags, *(("--cgroup-parent", node.engine_group) if node.engine_group else ())]
 
@@ -303,7 +306,7 @@ def _engine_docker(
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7. It
     # may differ from rank to rank; what may not is elsewhere (operations/plan/engines/kept.py).
-    argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:/root/.cache"]
+    argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:{environment.CACHE_MOUNT}"]
     if recipe.needs.gpu:
         argv += _gpu(recipe, node)
     if node.rdma and knobs.topology == "cluster":

@@ -20,7 +20,7 @@ _WRAPPED_WORDS = 12
 #: Syntax of the shell, which is no command.
 _SYNTAX = ("then", "do", "else", "fi", "done", "esac", "{", "}", "!")
 #: Shell words that change nothing for the engine.
-_HARMLESS = ("set", "true", "wait", "echo", "ulimit")
+_HARMLESS = (":", "set", "true", "wait", "echo", "ulimit")
 _OTHER_ENGINES = ("atlas", "uvicorn", "max", "exllama", "tabby", "ollama", "text-generation")
 
 

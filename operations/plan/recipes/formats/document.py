@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.recipes.formats import include
 from operations.plan.recipes.formats.kinds import NoRecipe, kind
 from operations.plan.recipes.formats.loader import Loader
 from operations.plan.recipes.formats.source import read_text
@@ -54,15 +56,22 @@ class Document:
 
 def read(path: Path) -> Document:
     """The file; raises Refusal when it is not YAML with keys and values, NoRecipe when it is another tool's."""
+    data, twice = _content(path)
+    if isinstance(data, dict):
+        data = include.merged(path, data, lambda base: _content(base)[0])
+    if what := kind(data):
+        raise NoRecipe(path.name, what)
+    return Document(path, data, twice)
+
+
+def _content(path: Path) -> tuple[Any, dict[str, bool]]:
+    """What its YAML says, and the keys that it gives twice."""
     text = read_text(path)
     try:
         loader = Loader(text)
-        data = loader.get_single_data()
+        return loader.get_single_data(), loader.twice
     except yaml.YAMLError as error:
         raise Refusal(Finding(path.name, f"is not YAML: {_reason(error, text)}", "correct that line")) from None
-    if what := kind(data):
-        raise NoRecipe(path.name, what)
-    return Document(path, data, loader.twice)
 
 
 def _reason(error: yaml.YAMLError, text: str) -> str:

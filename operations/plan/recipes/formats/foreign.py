@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from operations.plan.config.refusal import Finding, Refusal, Remark
 from operations.plan.config.secret import instead, is_secret
 from operations.plan.engines import ENGINES, addresses
+from operations.plan.engines.named import hub_client_s
 from operations.plan.recipes.formats import given, mod_places, parallel
 from operations.plan.recipes.formats.document import Document
 from operations.plan.recipes.formats.given import refuse
@@ -125,19 +126,23 @@ def build(
     least: int = 1,
     env: dict[str, str],
     remarks: list[Remark],
+    otherwise: str = "",
     **more: Any,
 ) -> Recipe:
-    """The Recipe; raises Refusal when there is nothing to make one of."""
+    """The Recipe; raises Refusal when there is nothing to make one of. `otherwise`: the image that its own tool takes
+    where it names none.
+    """
     if not command.engine:
         why = next((each for each in command.remarks if each.error), None)
         nothing = "its command serves nothing", f"add one of {', '.join(f'`{called} ...`' for called in programs())}"
         raise refuse(document, *((why.problem, why.remedy) if why else nothing))
-    image = given.image(document, ENGINES[command.engine].SPARKRUN.image if format == "sparkrun" else "")
+    image = given.image(document, otherwise)
     runs = ENGINES[command.engine]
     weights = runs.weights(command.model, model, command.owned)
     remarks = [*remarks, *weights.remarks]
     repo = _repository(document, weights.command, weights.named, remarks)
-    revision = more.pop("revision", None) or command.owned.get("revision") or None
+    cached = hub_client_s(weights.command) or hub_client_s(weights.named)
+    revision = more.pop("revision", None) or command.owned.get("revision") or (cached and cached.revision) or None
     if revision is not None and not re.fullmatch(r"[0-9a-f]{40}", str(revision)):
         remarks.append(Remark(False, f"revision `{revision}` is no commit", "pin one with the knob `model_revision`"))
         revision = None
@@ -145,6 +150,9 @@ def build(
         remarks.append(Remark(False, f"the image `{image}` is not pinned by a digest", "what the head has is taken"))
     names = command.owned.get("served-model-name", "").replace(",", " ").split()
     if names and not re.fullmatch(SERVED_NAME, names[0]):
+        # A placeholder that has no value.
+        if told := next((each for each in remarks if each.error and f"`{names[0]}`" in each.problem), None):
+            raise refuse(document, told.problem, told.remedy)
         raise refuse(document, f"the served model's name is `{names[0][:60]}`", "use letters, digits and ./:+- alone")
     for name in names[1:]:
         if not re.fullmatch(SERVED_NAME, name):
@@ -159,6 +167,9 @@ def build(
     if not wanted:
         problem = f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here: {runs.ALONE}"
         raise refuse(document, problem, "choose another recipe for these nodes")
+    if not runs.PYTHON and (command.hooks or more.get("start_mods")):
+        problem = f"hooks and mods are run at a start by Python, which images of {runs.TITLE} have not"
+        remarks.append(Remark(True, problem, "take them out of the recipe"))
     exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)
     served_name = runs.served_name(names[0] if names else repo)
     try:
@@ -181,6 +192,7 @@ def build(
             exports=exports,
             shell=tuple(command.shell),
             folders=tuple(command.folders),
+            hooks=tuple(command.hooks),
             flags=tuple(command.flags),
             remarks=(*duplicates(document), *remarks, *command.remarks),
             **more,
@@ -207,9 +219,8 @@ def _repository(document: Document, served: str, named: str, remarks: list[Remar
         if named and named != served and re.fullmatch(on_the_hub, named):
             remarks.append(Remark(False, f"`model` is {named}, the command serves {served}", "the command counts"))
         return served
-    if cached := re.search(r"models--([\w.-]+?)--([\w.-]+)(/|$)", served):
-        # A path in the Hub client's cache says the repository.
-        return f"{cached[1]}/{cached[2]}"
+    if cached := hub_client_s(served):
+        return cached.repo
     if re.fullmatch(on_the_hub, named):
         if served:
             is_it = _is_called(served, named)

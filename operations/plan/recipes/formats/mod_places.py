@@ -16,16 +16,10 @@ import yaml
 
 from operations.plan.recipes.mod_folder import content, faults, is_mod
 from operations.plan.recipes.mods import FOLDER
-from operations.plan.recipes.repositories import fetched
+from operations.plan.recipes.repositories import EUGR, KNOWN, fetched
 
-#: Where the tools have the mods that a recipe does not bring along.
-EUGR = "https://github.com/eugr/spark-vllm-docker"
-REGISTRIES = {
-    "eugr": "https://github.com/spark-arena/eugr-recipes",
-    "official": "https://github.com/spark-arena/recipe-registry",
-    "experimental": "https://github.com/spark-arena/recipe-registry",
-    "community": "https://github.com/spark-arena/community-recipe-registry",
-}
+#: Where the tools have the mods that a recipe does not bring along; two of sparkrun's registries are one repository.
+REGISTRIES = KNOWN | {"experimental": KNOWN["official"]}
 #: Folders that are looked through for a mod elsewhere in a repository, and how deep.
 _FOLDERS, _DEPTH = 4000, 6
 

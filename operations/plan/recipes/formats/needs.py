@@ -59,9 +59,13 @@ def complete(recipe: Recipe, folder: Path) -> Recipe:
             continue
         remarks += _missing(recipe, each, found)
     unnamed = [model.repo for model in models if not any(_means(recipe, each, model) for each in flags_name)]
-    remarks += [
-        Remark(True, f"further_models: no flag names {repo}", "name it in a flag, or take it out") for repo in unnamed
-    ]
+    own = recipe.format == "tandem"
+    if not own:
+        recipe = recipe.model_copy(
+            update={"further_models": tuple(each for each in models if each.repo not in unnamed)}
+        )
+    remedy = "name it in a flag, or take it out" if own else "it is not fetched: nothing here would load it"
+    remarks += [Remark(own, f"further_models: no flag names {repo}", remedy) for repo in unnamed]
     return recipe.model_copy(update={"attached": attached, "remarks": (*recipe.remarks, *remarks)})
 
 
@@ -123,6 +127,8 @@ def _content(file: Path) -> str | None:
 def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark]:
     """What is to be said of a name that is no file beside the recipe."""
     what = f"{name.flag} names `{name.text[:120]}`"
+    runs = ENGINES[recipe.engine]
+    is_makers = re.split("[:@]", recipe.image.removeprefix("docker.io/"))[0] in runs.IMAGES
     # What is to be filled in has been told by who has read the command.
     if reference(recipe, name) or re.search(r"\$\(|`|(?<!\$)\{(?!model\}/)[A-Za-z_][\w-]*\}", name.text):
         return
@@ -130,8 +136,10 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
         yield Remark(
             True, f"{what}, which is no text of at most {SMALL >> 20} MiB, or there are two", "give it another"
         )
-    elif name.text.startswith((*OF_IMAGES, *ENGINES[recipe.engine].PLACES)):
+    elif name.text.startswith((*OF_IMAGES, *runs.PLACES)) or (is_makers and name.text.startswith(runs.HERE)):
         yield Remark(False, f"{what}: the image has to have it", "nothing to do where the image's makers say so")
+    elif mod := next((each for each in (*recipe.absent_mods, *recipe.mods) if _brings(each, name)), ""):
+        yield Remark(False, f"{what}: the mod `{Path(mod).name}` has to bring it", "nothing to do")
     elif name.text.startswith(("/", "~")):
         mounted = "Tandem mounts its model store and the recipe's own files, nothing else"
         remedy = "name a repository on the Hub (ORG/NAME)" if name.kind != "file" else (
@@ -140,24 +148,24 @@ def _missing(recipe: Recipe, name: Named, found: Path | None) -> Iterator[Remark
         yield Remark(True, f"{what}, which the container will not have: {mounted}", remedy)
     elif name.kind != "file":
         yield Remark(True, f"{what}, which is no repository on the Hub", "write ORG/NAME")
-    elif mod := next(
-        (each for each in (*recipe.absent_mods, *recipe.mods) if _brings(each, attached_name(name.text))), ""
-    ):
-        yield Remark(False, f"{what}: the mod `{Path(mod).name}` has to bring it", "nothing to do")
     else:
         remedy = "put it beside the recipe; a file of the model's repository is written `{model}/NAME`"
         yield Remark(True, f"{what}, and there is no such file beside the recipe", remedy)
 
 
-def _brings(mod: str, name: str) -> bool:
-    """Whether a mod has a file of this name, or speaks of it where it says what it does; one that is not here may."""
-    folder = mods.folder_of(mod)
+def _brings(mod: str, name: Named) -> bool:
+    """Whether a mod has a file of this name, or speaks of it where it says what it does; one that is not here may.
+
+    What is no file (a draft's folder) it has to name by its whole path: its last word alone says nothing.
+    """
+    folder, meant = mods.folder_of(mod), Path(name.text).name if name.kind == "file" else name.text.rstrip("/")
     if not folder.is_dir():
+        return name.kind == "file"
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    said = [each for each in files if each.suffix in (".sh", ".py", ".yaml") and each.stat().st_size <= SMALL]
+    if name.kind == "file" and any(each.name == meant for each in files):
         return True
-    if any(folder.rglob(name)):
-        return True
-    said = (folder / each for each in ("run.sh", "mod.yaml"))
-    return any(name in each.read_text(errors="replace") for each in said if each.is_file())
+    return any(meant in each.read_text(errors="replace") for each in said)
 
 
 def _answered(recipe: Recipe, answers: Answers) -> Iterator[Remark]:

@@ -17,7 +17,7 @@ from operations.wire import Json
 #: What readers set, and no file may.
 _INTERNAL = (
     *("format", "remarks", "program", "exports", "shell", "folders", "attached", "kept_images"),
-    *("start_mods", "absent_mods", "drop_caches_s"),
+    *("start_mods", "absent_mods", "drop_caches_s", "hooks"),
 )
 KEYS = tuple(name for name in Recipe.model_fields if name not in _INTERNAL)
 

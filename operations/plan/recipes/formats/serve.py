@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from operations.plan.config.refusal import Remark
-from operations.plan.config.secret import is_secret
+from operations.plan.config.secret import instead, is_secret, known
 from operations.plan.engines import ENGINES
+from operations.plan.recipes import mod_acts
 from operations.plan.recipes.formats import besides, parallel, variables
 from operations.plan.recipes.formats.served_command import Served
 from operations.plan.recipes.formats.shell import Word, split
@@ -36,14 +37,24 @@ def programs() -> list[str]:
 
 
 def hook(text: str, env: Mapping[str, str], command: Served) -> None:
-    """Takes a script apart that runs before the engine; raises ValueError like `served`."""
+    """A script before the engine: it makes folders, or is run at each start; raises ValueError like `served`."""
     found = Served(folders=command.folders)
     _read(text, env, found)
+    runs = f"a hook before the start runs {besides.listed(found.others)}"
+    when = mod_acts.of_script(text, env)
     if found.engine:
-        found.remarks.append(Remark(True, "a hook before the start serves a model", "write it as the command"))
-    elif found.others:
-        found.remarks.append(Remark(True, f"a hook before the start runs {besides.listed(found.others)}", besides.ONCE))
-    command.remarks += found.remarks
+        command.remarks.append(Remark(True, "a hook before the start serves a model", "write it as the command"))
+    elif not found.others:
+        command.remarks += found.remarks
+    elif known(text):
+        command.remarks.append(Remark(True, "a hook before the start gives a secret", "remove it from `pre_exec`"))
+    elif when.when == "refused":
+        command.remarks.append(Remark(True, f"{runs}: {when.sign}", "take it out of `pre_exec`"))
+    elif when.when == "node":
+        command.remarks.append(Remark(False, f"{runs}: {when.sign}", "left out: each start drops the caches already"))
+    else:
+        command.hooks.append(text)
+        command.remarks.append(Remark(False, runs, "it is run at each start, before the engine"))
 
 
 def _read(text: str, env: Mapping[str, str], found: Served) -> None:
@@ -69,15 +80,17 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
     runs = ENGINES[engine]
     loose: list[Word] = []
     current: list[Word] = []
+    said = {canonical(word.text) for word in words if _is_flag(word.text)}
+    own = {name for name, beside in runs.OWN_BESIDE.items() if beside in said}
     for word in words:
         if _is_flag(word.text):
-            _keep(engine, current, found)
+            _keep(engine, current, found, own)
             current = [word]
         elif current:
             current.append(word)
         else:
             loose.append(word)
-    _keep(engine, current, found)
+    _keep(engine, current, found, own)
     if loose:
         found.model = loose[0].text
         found.remarks += variables.undefined(loose[0])
@@ -85,8 +98,12 @@ def take_apart(engine: str, words: list[Word], found: Served) -> None:
         found.model = found.owned["model"]
     found.remarks += [_loose(extra.text) for extra in loose[1:]]
     found.remarks += parallel.remarks(runs, found.owned, found.spelt)
-    follows = sorted(name for name in found.owned if name in runs.IGNORED_FOREIGN_FLAGS and name != "model")
-    if follows:
+    ignored = sorted(name for name in found.owned if name in runs.IGNORED_FOREIGN_FLAGS and name != "model")
+    keys = [name for name in ignored if is_secret(name)]
+    for name in keys:
+        problem = f"`--{name}` is left out: what stands in a command can be read by everybody"
+        found.remarks.append(Remark(False, problem, instead(name.replace("-", "_"))))
+    if follows := [name for name in ignored if name not in keys]:
         found.remarks.append(
             Remark(False, f"{', '.join(follows)}: from the knobs, not from the recipe", "nothing to do")
         )
@@ -103,8 +120,8 @@ def _is_flag(text: str) -> bool:
     return text.startswith("-") and not re.fullmatch(r"-[\d.].*|-", text)
 
 
-def _keep(engine: str, words: list[Word], found: Served) -> None:
-    """One flag with its words: kept, or noted when the plan owns it."""
+def _keep(engine: str, words: list[Word], found: Served, own: Collection[str]) -> None:
+    """One flag with its words: kept, or noted when the plan owns it. `own`: names that are the recipe's this time."""
     if not words:
         return
     runs = ENGINES[engine]
@@ -116,7 +133,7 @@ def _keep(engine: str, words: list[Word], found: Served) -> None:
         name = runs.SHORT.get(short, runs.SHORT.get(short[:1], name) if short[1:].isdigit() else name)
     name = runs.SAME.get(name, name)
     kept = Flag(name=name, words=tuple(word.text for word in words))
-    if name in runs.OWNED:
+    if name in runs.OWNED and name not in own:
         takes = max(0, runs.TAKES.get(name, 1) - ("=" in first))
         found.remarks += [_loose(word.text) for word in words[1 + takes :] if name not in ("api-key", "hf-token")]
         kept = Flag(name=name, words=kept.words[: 1 + takes])

@@ -30,6 +30,8 @@ class Served:
     #: Variables that name others, as they are written.
     exports: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
+    #: Scripts that are run before it, at each start.
+    hooks: list[str] = field(default_factory=list)
     #: Commands beside the engine's that are not harmless.
     others: list[str] = field(default_factory=list)
     #: Characters that are left to a command that grows while its variables are filled in.

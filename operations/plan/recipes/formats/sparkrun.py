@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,7 +17,7 @@ from operations.plan.recipes.formats.served_command import Served
 from operations.plan.recipes.formats.shell import Word
 from operations.plan.recipes.formats.sparkrun_flags import CONSUMED, left_out, words
 from operations.plan.recipes.formats.template import fill
-from operations.plan.recipes.recipe import Recipe
+from operations.plan.recipes.recipe import REPOSITORY, Model, Recipe
 from operations.wire import Json
 
 _READ = (
@@ -37,7 +38,7 @@ _INSTEAD = {
     "requirements": "Tandem checks the nodes by itself",
     "builder": "build the image on the head, or set engine_image_from",
     "builder_config": "build the image on the head, or set engine_image_from",
-    "distribution_config": "Tandem copies the recipe's model and image alone; put further models into the store",
+    "distribution_config": "the models that flags name are fetched, and copied to each node",
     "readiness": "Tandem waits for a token",
     "capabilities": "they describe, and change nothing",
     "unsupported_capabilities": "they describe, and change nothing",
@@ -48,7 +49,6 @@ _INSTEAD = {
 }
 #: Keys without which the recipe would be another one.
 _REFUSED = {
-    "include": "Tandem reads one file: put what it includes into this one",
     "overrides": "Tandem reads one file: put the values into `defaults`",
     "containers": "Tandem runs one image on all nodes: name it as `container`",
 }
@@ -78,7 +78,7 @@ def recipe(document: Document) -> Recipe:
     except ValueError as error:
         raise given.refuse(document, f"command: {error}", "close it") from None
     for hook in foreign.as_list(document, "pre_exec"):
-        _before(document, str(hook), env, command)
+        _before(document, hook, defaults, env, command)
     if "served_model_name" in defaults:
         command.owned.setdefault("served-model-name", str(defaults["served_model_name"]))
     runs = ENGINES[engine]
@@ -100,10 +100,27 @@ def recipe(document: Document) -> Recipe:
         least=least,
         env=env | foreign.environment(command.env, remarks),
         remarks=remarks,
+        otherwise=ENGINES[command.engine or engine].SPARKRUN.image_of(str(data.get("runtime") or "")),
+        further_models=_distributed(document),
         revision=data.get("model_revision"),
         description=str(data.get("description") or metadata.get("description") or document.path.stem).strip(),
         **foreign.mods(document, remarks, env),
         config=options or None,
+    )
+
+
+def _distributed(document: Document) -> tuple[Model, ...]:
+    """The models beside the served one that the recipe has copied to the nodes, each at its commit where it has one."""
+    found: Any = document.data.get("distribution_config")
+    for key in ("models", "entries"):
+        found = found.get(key) if isinstance(found, dict) else None
+    listed = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    models = {str(each.get("name")): str(each.get("revision") or "") for each in listed}
+    own = ("{model}", str(document.data.get("model")))
+    return tuple(
+        Model(repo=name, revision=revision if re.fullmatch("[0-9a-f]{40}", revision) else None)
+        for name, revision in models.items()
+        if name not in own and re.fullmatch(REPOSITORY, name)
     )
 
 
@@ -148,10 +165,17 @@ def _filled(document: Document, command: str, defaults: Json, remarks: list[Rema
     return filled(command, defaults, beside, fill, remarks, CONSUMED)
 
 
-def _before(document: Document, hook: str, env: dict[str, str], command: Served) -> None:
-    """A hook before the start: folders are made, anything else is refused by name."""
+def _before(document: Document, hook: Any, defaults: Json, env: dict[str, str], command: Served) -> None:
+    """A hook before the start; one that copies would copy from the machine that launches."""
+    if isinstance(hook, dict) and isinstance(hook.get("command"), str):
+        hook = hook["command"]
+    if not isinstance(hook, str):
+        what = f"copies `{hook['copy']}`" if isinstance(hook, dict) and "copy" in hook else "is no command"
+        command.remarks.append(Remark(True, f"a hook before the start {what}", "bring the file by a mod"))
+        return
+    model = {"model": document.data["model"]} if document.data.get("model") else {}
     try:
-        serve.hook(hook, env, command)
+        serve.hook(fill(hook, {**model, **defaults})[0], env, command)
     except ValueError as error:
         raise given.refuse(document, f"pre_exec: {error}", "close it") from None
 

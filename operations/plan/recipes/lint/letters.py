@@ -35,10 +35,12 @@ def signs(of: Subject) -> Iterator[Remark]:
 def braces(of: Subject) -> Iterator[Remark]:
     """A placeholder that nothing has filled in."""
     told = " ".join(remark.problem for remark in of.recipe.remarks)
+    # The plan fills in those of a launch, for each node.
+    launch = "launch." if of.recipe.format == "sparkrun" else "{"
     for where, word in _words(of):
         plain = word.replace(f"{MODEL}/", "", 1) if word.startswith(f"{MODEL}/") else word
         for name in re.findall(r"(?<![{$])\{([A-Za-z_][\w.-]*)\}(?!\})", plain):
-            if f"{{{name}}}" not in told:
+            if f"{{{name}}}" not in told and not name.startswith(launch):
                 yield Remark(True, f"{where}: `{{{name}}}` is left over in `{_short(word)}`", "write its value")
 
 

@@ -1,0 +1,4 @@
+import os
+from pathlib import Path
+
+Path("/opt/level").write_text(os.environ["LEVEL"])
