@@ -148,9 +148,9 @@ test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you ch
 
 test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
-	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py
+	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py tests/e2e/test_3_clusters.py
 
-test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root); takes the lab down at the end
+test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root); takes the lab down at the end
 	@$(BIN)/pytest -m long --durations=12 tests/e2e
 
 lint: $(VENV)/.dev ## ruff and mypy --strict

@@ -18,6 +18,7 @@ from tests.lab.settings import (
     LINKS,
     LOGIN,
     MANAGEMENT_NET,
+    NODES,
     SSH_KEY,
     LabNode,
     known_nodes,
@@ -35,7 +36,8 @@ STORES = ("docker", "containerd")
 
 
 def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
-    """Lay out a node's own files over the shared root; what is there already stays."""
+    """Lay out a node's own files over the shared root, on a disk of its own; what is there already stays."""
+    _give_disk(node)
     for folder in ("upper", "work", "root", *STORES):
         (node.home / folder).mkdir(parents=True, exist_ok=True)
     if not os.path.ismount(node.root):
@@ -126,6 +128,21 @@ def power_on(node: LabNode) -> None:
     )
 
 
+def _give_disk(node: LabNode) -> None:
+    """A file is its disk, as large as this machine has room. A node's many thousand files go with it in one step:
+    one by one they take minutes on a disk that is told of each (`discard`).
+    """
+    node.home.mkdir(parents=True, exist_ok=True)
+    if os.path.ismount(node.home):
+        return
+    node.disk.unlink(missing_ok=True)
+    with node.disk.open("wb") as disk:
+        disk.truncate(shutil.disk_usage(NODES).free)
+    # No journal: the kernel lives on through a node's power cut.
+    run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", node.disk)
+    run("mount", "-o", "loop,noatime,noinit_itable", node.disk, node.home)
+
+
 def power_off(node: LabNode) -> None:
     """Pull the plug: everything gets SIGKILL, nothing is flushed or said goodbye to."""
     # The kernel, which lives on, would tell the other nodes that their connections are closed.
@@ -140,6 +157,7 @@ def remove(node: LabNode) -> None:
     power_off(node)
     cgroup.remove(node)
     mounts.release(node.home)
+    node.disk.unlink(missing_ok=True)
     shutil.rmtree(node.home, ignore_errors=False)
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the lab needs from Debian or Ubuntu, where it is not there yet.
 set -eu
-wanted="systemd-container mmdebstrap util-linux debian-archive-keyring iproute2 iputils-ping iptables nftables openssh-client python3-venv haproxy keepalived"
+wanted="systemd-container mmdebstrap util-linux e2fsprogs debian-archive-keyring iproute2 iputils-ping iptables nftables openssh-client python3-venv haproxy keepalived"
 # Somebody's Docker is as good as Debian's.
 command -v dockerd >/dev/null || wanted="$wanted docker.io"
 # `tandem init` is tried against a real one.

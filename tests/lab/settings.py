@@ -75,6 +75,11 @@ class LabNode:
         return NODES / self.name
 
     @property
+    def disk(self) -> Path:
+        """The file that is mounted at `home`."""
+        return NODES / f"disk-of-{self.name}"
+
+    @property
     def root(self) -> Path:
         return self.home / "root"
 

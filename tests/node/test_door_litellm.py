@@ -1,7 +1,7 @@
 """The door before the real LiteLLM, configured as a deploy renders it, over a double of an engine.
 
 LiteLLM is no part of what the tests install: `LITELLM` names the program of an environment that was made by the proxy
-image's lock. The same questions are asked of the lab's proxy in tests/e2e/test_5_keys.py.
+image's lock. The same questions are asked of the lab's proxy in tests/e2e/test_2_keys.py.
 """
 
 from __future__ import annotations

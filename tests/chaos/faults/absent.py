@@ -72,6 +72,5 @@ ABSENT = [
         ("solo",),
         on_head=True,
         afterwards=power_again(WORKER),
-        fast=("solo",),
     ),
 ]

@@ -7,7 +7,7 @@ from tests.chaos.fault import ALL, BACK, BALANCED, EITHER, KILL, PAIRS, Fault
 from tests.lab.cluster import HEAD, WORKER
 
 PROCESSES = [
-    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED), fast=("cluster/ray",)),
+    Fault("SIGKILL engine container, worker", sh(WORKER, KILL), BACK, (*PAIRS, *BALANCED)),
     Fault("SIGKILL engine container, head", sh(HEAD, KILL), BACK, (*ALL, *BALANCED)),
     Fault(
         "SIGKILL engine container, head, as soon as the worker's is back from one",
@@ -54,7 +54,6 @@ PROCESSES = [
         send("STOP", WORKER, "vllm serve "),
         "the canary kills it",
         ("replicas", *BALANCED),
-        fast=("replicas",),
     ),
     Fault("SIGSTOP API server", send("STOP", HEAD, "vllm serve "), "the canary kills it", ALL[1:]),
     Fault(

@@ -41,8 +41,8 @@ def verb(name: str, **given: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def url() -> str:
-    """Of the proxy, without /v1."""
-    deployed = deploy(topology="solo")
+    """Of the head's proxy, without /v1."""
+    deployed = deploy(topology="replicas")
     assert deployed.code == 0, deployed.text
     return chat.endpoint()["OPENAI_BASE_URL"].removesuffix("/v1")
 
@@ -73,7 +73,7 @@ def test_of_all_routes_one_answers_without_a_key(url: str, alice: str) -> None:
 
 
 def test_keys_come_and_go_under_load_and_nothing_of_them_is_on_the_node(url: str, alice: str) -> None:
-    scene = Scene("solo", "ray").look()
+    scene = Scene.named("replicas/balanced").look()
     assert request(url, "GET", "/v1/models", alice)[0] == 200
     with client.load(scene.at, scene.expected) as seen:
         assert verb("key", NAME="bob", REQUESTS="2").returncode == 0
@@ -95,10 +95,8 @@ def test_keys_come_and_go_under_load_and_nothing_of_them_is_on_the_node(url: str
 
 
 @pytest.fixture(scope="module")
-def urls() -> list[str]:
+def urls(url: str) -> list[str]:
     """Of the proxies of both nodes, without /v1, the head's first."""
-    deployed = deploy(topology="replicas")
-    assert deployed.code == 0, deployed.text
     return [f"http://{where.address}:8000" for where in (HEAD, WORKER)]
 
 
@@ -142,6 +140,7 @@ def test_a_key_opens_all_proxies_and_is_counted_and_revoked_on_all(urls: list[st
     assert again.code == 0 and again.changes == 0, again.text
 
 
+@pytest.mark.long
 def test_a_node_that_is_away_has_the_head_s_keys_after_the_next_deploy(urls: list[str]) -> None:
     for name in ("alice", "bob"):
         verb("key-revoke", NAME=name)
@@ -163,6 +162,7 @@ def test_a_node_that_is_away_has_the_head_s_keys_after_the_next_deploy(urls: lis
     assert statuses(urls, bob) == [401, 401]
 
 
+@pytest.mark.long
 def test_a_node_that_was_away_hears_of_a_revoked_key_by_the_same_verb_again(urls: list[str]) -> None:
     alice = verb("key", NAME="alice").stdout.strip()
     power_off(WORKER)

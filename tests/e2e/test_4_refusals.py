@@ -123,6 +123,8 @@ def test_a_node_out_of_reach_stops_the_deploy(tmp_path: Path, changes: dict[str,
     assert on(HEAD, "docker inspect --format '{{.Id}}' tandem-engine") == before
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("ray_cluster")
 def test_with_a_node_off_status_says_so_in_seconds_and_a_deploy_is_refused(at: dict[str, str]) -> None:
     power_off(WORKER)
     try:

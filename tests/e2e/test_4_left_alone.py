@@ -75,6 +75,7 @@ def test_a_truncated_shard_on_a_worker_is_fetched_again() -> None:
     assert deploy(topology="cluster", executor="ray").changes == 0
 
 
+@pytest.mark.long
 def test_netplan_comes_back_by_itself_when_management_is_lost() -> None:
     """The guard alone: the file is applied as a deploy does it, and nobody says that the node is still in reach."""
     before = on(WORKER, f"cat {NETPLAN}")

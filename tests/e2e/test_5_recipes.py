@@ -106,6 +106,7 @@ def test_a_check_changes_nothing_and_names_its_judge() -> None:
     assert make("check") == "lab-tiny-llama, cluster on 2 node(s): ok by the image itself (vLLM 0.32.0)\n"
 
 
+@pytest.mark.long
 def test_every_byte_is_hashed_again_when_asked(tmp_path: Path) -> None:
     assert make("verify").count("whole, every byte proven") == 2
     shard = f"$(readlink -f {cluster.STORE}/snapshots/{model.revision()}/model-00001-of-00002.safetensors)"
