@@ -18,7 +18,7 @@ from operations.node.commands import open_files
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.silence import SILENCE_S, Silence, received
-from operations.node.model import mend, proof
+from operations.node.model import marks, mend, proof
 from operations.paths import DOWNLOAD
 from operations.wire.model import Copied, ModelFile
 
@@ -54,6 +54,7 @@ def main(argv: list[str], store: str, folder: str, revision: str, owner: str, ki
     """
     repo = Path(store) / folder
     snapshot = repo / "snapshots" / revision
+    marks.begin(snapshot)
     remove()
     beats.watch(remove)
     settings, idle = FIRST, 0

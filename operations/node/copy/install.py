@@ -14,7 +14,7 @@ from threading import Lock
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
-from operations.node.model import mend, proof
+from operations.node.model import marks, mend, proof
 from operations.node.model.folders import source_snapshot
 from operations.wire.model import Copied, ModelFile
 
@@ -76,6 +76,7 @@ class Installer:
         self._arrived: set[str] = set()
         self._recording = Lock()
         self._receiving: defaultdict[str, Lock] = defaultdict(Lock)
+        marks.begin(self.snapshot)
         self._make(self._repo / "blobs")
         self._make(self._repo / "refs")
         self._make(self.snapshot)
