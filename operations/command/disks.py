@@ -19,7 +19,7 @@ Names = Annotated[
 
 @verbs_of(DAILY, "tandem models", "tandem models --json")
 def models(at: At, as_json: AsJson = False) -> int:
-    """What lies on each node's disks: models, and kernels that engines have compiled; who needs them, and what may go."""
+    """What lies on each node's disks: models, and compiled kernels; who needs them, and what may go."""
     return running.query(at, "models", json=as_json)
 
 
@@ -58,7 +58,7 @@ def unpin(at: At, names: Names) -> int:
 
 @verb(DAILY, "tandem models prune", "tandem models prune --yes", of=models)
 def prune(at: At, yes: Yes = False) -> int:
-    """Remove what Tandem has fetched and neither your folder nor the last five plans need: listed with GB, and asked."""
+    """Remove what Tandem has fetched and no plan of the last five needs: listed with GB, and asked."""
     return _remove(at, "prune", [], is_asking=not yes)
 
 

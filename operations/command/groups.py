@@ -123,7 +123,7 @@ def _alone(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def all_verbs() -> Iterator[tuple[str, str, CommandInfo | TyperInfo]]:
-    """Group, words and what typer knows of every verb, in the order of `tandem --help`; those behind a verb follow it."""
+    """Group, words and what typer knows of each verb, as `tandem --help` has them; those behind a verb follow it."""
     for panel in _ORDER:
         yield from ((panel, str(each.name), each) for each in app.registered_commands if each.rich_help_panel == panel)
         for behind in (each.typer_instance for each in app.registered_groups if each.rich_help_panel == panel):

@@ -15,6 +15,9 @@ _TAG = re.compile(r"(?:tandem/\w+:)?([0-9a-f]{12})")
 #: Letters of a commit by which a revision may be named.
 _SHORTEST = 4
 
+#: What the recipe of a name needs; nothing where there is none.
+Recipes = Callable[[str], list[Need]]
+
 
 @dataclass(frozen=True)
 class Thing:
@@ -22,7 +25,7 @@ class Thing:
     engines of one image have compiled (`tag`).
 
     `files`: bytes by the place on the disk. `who`: what needs it. `last`: seconds since 1970 when it served, 0: it is
-    not known, and `when`: the newest remembered plan with it has served. `stays`: why prune leaves it; empty: it may go.
+    not known, and `when`: when the newest remembered plan with it has. `stays`: why prune leaves it; empty: it may go.
     """
 
     node: str
@@ -150,12 +153,8 @@ def freed(gone: Sequence[Thing], every: Sequence[Thing]) -> int:
     return total
 
 
-def named(
-    words: Sequence[str], every: Sequence[Thing], of: Declared, recipe: Callable[[str], list[Need]]
-) -> list[Thing]:
-    """What is meant on each node. `recipe`: what one of that name needs, or nothing. Raises Refusal for a word that
-    means nothing here, or several models.
-    """
+def named(words: Sequence[str], every: Sequence[Thing], of: Declared, recipe: Recipes) -> list[Thing]:
+    """What is meant on each node. Raises Refusal for a word that means nothing here, or several models."""
     found: dict[tuple[str, str], Thing] = {}
     for word in words:
         for each in _meant(word, every, of, recipe):
@@ -163,11 +162,11 @@ def named(
     return list(found.values())
 
 
-def _meant(word: str, every: Sequence[Thing], of: Declared, recipe: Callable[[str], list[Need]]) -> list[Thing]:
+def _meant(word: str, every: Sequence[Thing], of: Declared, recipe: Recipes) -> list[Thing]:
     name, _, revision = word.partition("@")
-    if kernels := _TAG.fullmatch(word):
-        if found := [each for each in every if each.picked["tag"] == kernels[1]]:
-            return found
+    kernels = _TAG.fullmatch(word)
+    if kernels and (found := [each for each in every if each.picked["tag"] == kernels[1]]):
+        return found
     models = [each for each in every if each.repo]
     repos = {each.repo for each in models if name.lower() in (each.repo.lower(), each.repo.lower().rpartition("/")[2])}
     if len(repos) > 1:
@@ -187,9 +186,8 @@ def _meant(word: str, every: Sequence[Thing], of: Declared, recipe: Callable[[st
     if needs:
         raise Refusal(Finding("NAME", f"nothing of `{word}` lies on a node that answers", "`tandem models` lists all"))
     known = sorted({*(each.repo for each in models), *(each.picked["tag"] for each in every)} - {""})
-    raise Refusal(
-        Finding("NAME", f"no node that answers has `{word}`", nearest(word, known, "`tandem models` lists all"))
-    )
+    remedy = nearest(word, known, "`tandem models` lists all")
+    raise Refusal(Finding("NAME", f"no node that answers has `{word}`", remedy))
 
 
 def _is_wanted(need: Need, thing: Thing) -> bool:

@@ -19,8 +19,11 @@ from operations.wire import Json
 _OF_ANOTHER: Json = {"models": {}, "model_revision": "", "model_from": "hub", "fallback": "off"}
 #: What a recipe says of an engine's command.
 _WORDS: Json = {
-    **{"flags": (), "env": {}, "exports": {}, "shell": (), "attached": {}, "further_models": (), "remarks": ()},
-    **{"known": (), "figures": (), "proof": Proof(), "min_nodes": 1, "pipeline_parallel": 1},
+    **dict.fromkeys(("flags", "shell", "further_models", "remarks", "known", "figures"), ()),
+    **{name: {} for name in ("env", "exports", "attached")},
+    "proof": Proof(),
+    "min_nodes": 1,
+    "pipeline_parallel": 1,
 }
 
 

@@ -31,8 +31,9 @@ from operations.wire.model import ModelState
 
 @step
 def obtain(run: Run, only: str | None = None) -> Iterator[PyinfraCommand]:
-    """On the head: each revision from the Hub or from a folder; what the store has already is used. `only`: of the model
-    with this name, without its engine's image.
+    """On the head: each revision from the Hub or from a folder; what the store has already is used.
+
+    `only`: those of the model with this name, whose engine's image may not be there.
     """
     if not run.plan.of(host.name).node.is_head:
         host.noop("the head gets it")
@@ -95,7 +96,7 @@ def copy(run: Run, only: str | None = None) -> Iterator[PyinfraCommand]:
 
 
 def without_rails(run: Run) -> list[str]:
-    """Nodes on which a rail of the plan does not have its address: no deploy has been there, and nothing can be copied."""
+    """Nodes of which a rail does not have the plan's address: no deploy has been there, and nothing can be copied."""
     found = []
     for each in run.plan.serving if len(run.plan.serving) > 1 else ():
         links = run.look(run.node(each.node.name))["links"]

@@ -1,7 +1,7 @@
 """`tandem models`, and its `rm`, `pin`, `unpin` and `prune`: what lies on the nodes' disks, and what goes.
 
-`_do` says which; names are in WORDS. `rm` and `prune` say what would go, as JSON. With `_remove` it goes: what SHOWN has
-of it, which the owner has seen.
+`_do` says which; names are in WORDS. `rm` and `prune` say what would go, as JSON. With `_remove` it goes, as far as the
+owner has seen it (SHOWN).
 """
 
 import json

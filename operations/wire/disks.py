@@ -6,8 +6,8 @@ from typing import TypedDict
 
 
 class OnDisk(TypedDict):
-    """A revision in a store (operations/node/unit/disks.py). `revision` empty: files of its folder that no revision has,
-    as a download leaves them that was broken off.
+    """A revision in a store (operations/node/unit/disks.py). `revision` empty: files of its folder that none has, as a
+    download leaves them that was broken off.
 
     `files`: bytes by the place on the disk (device and inode), which models that share a file have in common. `whole`:
     what its content is known by, `proven` or `structure`; empty: it is not whole, see `problems`. `brought`: Tandem has
@@ -37,8 +37,8 @@ class Kernels(TypedDict):
 
 
 class Need(TypedDict):
-    """A revision that a plan wants which is remembered: for which model or recipe (`who`), and when the plan has served,
-    in the node's local time. An empty revision is any.
+    """A revision that a remembered plan wants: for which model or recipe (`who`), and when the plan has served, in the
+    node's local time. An empty revision is any.
     """
 
     folder: str

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 
+from operations.node.copy import known
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
@@ -106,6 +107,8 @@ class Installer:
             if file.exists() and not good:
                 mend.set_aside(file)
             names.append(name)
+        # These are no longer to be read or sent, but have no name here yet.
+        known.main(self._repo, (files[name] for name in names))
         return names
 
     def add(self, name: str, entry: ModelFile, source: Source) -> None:

@@ -1,4 +1,4 @@
-"""What lies on this node's disks of models, and of what engines have compiled: how much, whole or not, and who uses it."""
+"""Models on this node's disks, and what engines have compiled: how much, whole or not, and who uses it."""
 
 from __future__ import annotations
 

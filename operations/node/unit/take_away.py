@@ -68,4 +68,5 @@ def _take_kernels(folder: Path) -> None:
 
 def _all(place: Path) -> store.Files:
     """Every file of models and of compiled kernels."""
-    return {**store.files(place), **store.files(disks.KERNELS)}
+    folders = [repo / part for repo in store.repositories(place) for part in ("snapshots", "blobs")]
+    return {key: size for each in (*folders, disks.KERNELS) for key, size in store.files(each).items()}
