@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from operations.plan.history import record
+from operations.plan import disks
+from operations.verbs import disk_table
 from tests.command.test_command import tandem
-from tests.deploy.fake import NAMES, OFF, deploy, look, planned
+from tests.deploy.fake import NAMES, OFF, deploy, inventory_of, look, planned
+from tests.deploy.test_lease import BUSY
 
 A, B = "a" * 40, "b" * 40
 PLAN = planned(topology="cluster")
@@ -32,102 +34,114 @@ SHELF: dict[str, Any] = {
 SERVING = {**SHELF, "models": [{**SHELF["models"][1], "busy": ["tandem-engine uses it"]}]}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """An owner's folder with two nodes: `nodes(folder, shelf)` says what lies on them."""
-    nodes(tmp_path, SHELF)
-    return tmp_path
+def things(*shelves: dict[str, Any]) -> list[disks.Thing]:
+    """As the verbs see these nodes."""
+    return disks.things(PLAN.declared, nodes(*shelves))
 
 
-def nodes(folder: Path, first: dict[str, Any], second: dict[str, Any] | None = None) -> None:
+def nodes(*shelves: dict[str, Any]) -> Any:
+    return dict(zip(NAMES, shelves, strict=False))
+
+
+def models(folder: Path, *words: str, second: dict[str, Any] | None = None) -> tuple[int, str, str]:
+    """`tandem models ...` with a node that has SHELF, and another one that is off or has the `second`."""
     programs: dict[str, Any] = {
-        "unit.disks": first,
+        "unit.disks": SHELF,
         "unit.take_away": {"freed": 7_300_000_000, "problems": []},
         "unit.take_away:pin": {"freed": 0, "problems": []},
     }
-    states = [look(PLAN, NAMES[0]), OFF if second is None else look(PLAN, NAMES[1])]
-    by_node = {NAMES[1]: {"unit.disks": second}} if second else {}
-    # For its inventory alone.
-    deploy(folder, states, "--dry", "--limit", "nobody", programs=programs, by_node=by_node)
-
-
-def models(folder: Path, *words: str) -> tuple[int, str, str]:
-    done = tandem(folder, "models", *words, "--inventory", str(folder / "nodes.py"), "--data", "topology=cluster")
+    states = [look(PLAN, NAMES[0]), look(PLAN, NAMES[1]) if second else OFF]
+    file = inventory_of(folder, states, programs=programs, by_node={NAMES[1]: {"unit.disks": second}} if second else {})
+    done = tandem(folder, "models", *words, "--inventory", str(file), "--data", "topology=cluster")
     return done.returncode, done.stdout, done.stderr
 
 
-def test_what_lies_on_each_node_is_a_table_and_for_programs_json(folder: Path) -> None:
-    code, out, _ = models(folder)
-    assert code == 0
-    rows = {line.split()[1]: line for line in out.splitlines() if line.startswith("@fake/spark-1 ")}
-    assert "(declared)" in rows[WANTED.repo] and "80.0" in rows[WANTED.repo]
-    assert "pinned" in next(line for line in out.splitlines() if f"org/old {B[:12]}" in line)
+def test_what_lies_on_each_node_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    disk_table.show(things(SHELF), nodes(SHELF))
+    out = capsys.readouterr().out
+    rows = [line for line in out.splitlines() if line.startswith("@fake/spark-1 ")]
+    assert WANTED.repo in rows[0] and " 80.0 " in rows[0] and "(declared)" in rows[0]
+    assert "may go" in rows[1] and f"org/old {A[:12]}" in rows[1] and "whole, every byte proven" in rows[1]
+    assert "pinned" in rows[2] and f"org/old {B[:12]}" in rows[2]
     assert "@fake/spark-1: 152.3 GB, files that several have once; 1000.0 GB free" in out
     assert "`tandem models prune` would free 7.3 GB" in out
-    assert "spark-2 does not answer" in out
-    code, out, _ = models(folder, "--json")
+
+
+def test_programs_read_it_in_bytes_with_the_nodes_that_are_away(tmp_path: Path) -> None:
+    code, out, _ = models(tmp_path, "--json")
     told = json.loads(out)
     [old, *_] = [each for each in told["nodes"]["@fake/spark-1"]["things"] if each["repo"] == "org/old"]
-    assert old["bytes"] == 67_000_000_000 and old["frees"] == 7_000_000_000 and old["may_go"]
-    assert old["last"] is None and "spark-2" in told["absent"][0]
+    assert code == 0 and old["bytes"] == 67_000_000_000 and old["frees"] == 7_000_000_000 and old["may_go"]
+    assert old["last"] is None and "spark-2 does not answer" in told["absent"][0]
 
 
-def test_a_removal_is_listed_and_nothing_goes_where_nobody_is_there_to_be_asked(folder: Path) -> None:
-    code, out, err = models(folder, "prune")
+def test_a_removal_is_listed_and_nothing_goes_where_nobody_is_there_to_be_asked(tmp_path: Path) -> None:
+    code, out, err = models(tmp_path, "prune")
     assert code == 2 and "models prune: nobody is there to be asked; `--yes` does it without asking" in err
+    assert "spark-2 does not answer" in err
     assert out.splitlines() == [
         "@fake/spark-1",
         f"    67.0 GB  org/old {A[:12]}",
         "     0.3 GB  kernels 0123456789ab",
         "together 7.3 GB would be free",
     ]
-    code, out, _ = models(folder, "prune", "--yes")
-    assert code == 0 and out.splitlines()[-1] == "@fake/spark-1: 7.3 GB freed"
 
 
-def test_what_a_plan_needs_goes_by_its_name_alone_and_that_is_said(folder: Path) -> None:
-    code, out, _ = models(folder, "rm", WANTED.repo, "--yes")
+def test_what_a_plan_needs_goes_by_its_name_alone_and_that_is_said(tmp_path: Path) -> None:
+    code, out, _ = models(tmp_path, "rm", WANTED.repo, "--yes")
     needed = f"which {PLAN.models[0].recipe.name} (declared) needs: it would be fetched again"
     assert code == 0 and needed in out and out.splitlines()[-1] == "@fake/spark-1: 7.3 GB freed"
 
 
 def test_what_serves_on_one_node_is_removed_from_none(tmp_path: Path) -> None:
-    nodes(tmp_path, SHELF, SERVING)
-    code, out, err = models(tmp_path, "rm", f"org/old@{A}", "--yes")
+    code, out, err = models(tmp_path, "rm", f"org/old@{A}", "--yes", second=SERVING)
     [line] = [line for line in err.splitlines() if "org/old" in line]
     assert code == 1 and out == ""
     assert f"org/old {A[:12]} can't be removed: tandem-engine uses it: `tandem down` stops what serves" in line
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["rm", "org/odl"], "no node that answers has `org/odl`: did you mean `org/old`?"),
-        (["pin", "nothing"], "no node that answers has `nothing`: `tandem models` lists all"),
-        (["rm", "org/old"], f"org/old {B[:12]} can't be removed: it is pinned: `tandem models unpin org/old` first"),
-    ],
-)
-def test_a_name_that_can_t_be_meant_is_one_line(folder: Path, words: list[str], said: str) -> None:
-    code, out, err = models(folder, *words)
-    assert code == 1 and out == "" and len([line for line in err.splitlines() if said in line]) == 1, err
-
-
-def test_a_pin_says_what_stays(folder: Path) -> None:
-    code, out, _ = models(folder, "pin", "org/mine")
+def test_a_pin_says_what_stays(tmp_path: Path) -> None:
+    code, out, _ = models(tmp_path, "pin", "org/mine")
     assert code == 0 and out.splitlines()[0] == f"@fake/spark-1: org/mine {A[:12]} stays until it is unpinned"
-    code, out, _ = models(folder, "unpin", f"old@{B[:4]}")
-    assert code == 0 and out.splitlines()[0] == f"@fake/spark-1: org/old {B[:12]} is not pinned"
 
 
-def test_what_is_left_over_on_the_nodes_of_two_records_counts_for_both(tmp_path: Path) -> None:
-    """A node that was away remembers another plan; what either needs stays on both."""
-    past = record(PLAN, {})["recipe"]["model"]
+def test_nothing_is_removed_while_a_deploy_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [look(PLAN, name) for name in NAMES]
+    monkeypatch.setenv("SHOWN", json.dumps({NAMES[0]: [f"models--org--old@{A}"]}))
+    outcome = deploy(
+        tmp_path,
+        states,
+        "-y",
+        *("--data", "topology=cluster", "--data", "_do=prune", "--data", "_remove=1"),
+        file="operations/verbs/models.py",
+        programs={"unit.disks": SHELF},
+        inventory=BUSY,
+    )
+    assert outcome.refused and "another deploy is at work (a test)" in outcome.text and "freed" not in outcome.text
+
+
+def test_what_either_node_remembers_stays_on_both() -> None:
+    """A node that was away remembers another plan."""
     need = {"folder": "models--org--old", "revision": A, "who": "old", "when": "2026-11-20 09:00"}
-    nodes(tmp_path, SHELF, {**SHELF, "needs": [need]})
-    code, out, _ = models(tmp_path, "--json")
-    told = json.loads(out)["nodes"]
-    assert code == 0 and past["repo"] == WANTED.repo
-    for name in NAMES:
-        [old] = [each for each in told[name]["things"] if each["revision"] == A and each["repo"] == "org/old"]
-        assert old["needed_by"] == ["old (plan of 2026-11-20 09:00)"] and not old["may_go"]
+    found = [each for each in things(SHELF, {**SHELF, "needs": [need]}) if each.key == f"models--org--old@{A}"]
+    assert [each.node for each in found] == list(NAMES)
+    assert all(each.who == ("old (plan of 2026-11-20 09:00)",) and each.stays for each in found)
+
+
+def test_a_pull_touches_no_engine_and_a_model_that_is_there_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = PLAN.models[0].recipe.name
+    monkeypatch.setenv("PULLED", json.dumps({"name": recipe}))
+    data = ("--data", "topology=cluster")
+    states = [look(PLAN, name) for name in NAMES]
+    outcome = deploy(tmp_path, states, "-y", *data, file="operations/verbs/pull.py")
+    assert outcome.code == 0 and outcome.commands == [], outcome.text
+    assert "Model | on the other nodes" in outcome.text and "Engine |" not in outcome.text
+    # Before a first deploy the rails are no way to another node.
+    for link in states[1]["links"].values():
+        link["addresses"] = []
+    outcome = deploy(tmp_path, states, "-y", *data, file="operations/verbs/pull.py")
+    assert f"no rail of {NAMES[1]} has its address yet: `tandem apply` copies the model there" in outcome.text
+    assert "Model | on the other nodes" not in outcome.text
