@@ -170,15 +170,16 @@ def _meant(word: str, every: Sequence[Thing], of: Declared, recipe: Recipes) -> 
     models = [each for each in every if each.repo]
     repos = {each.repo for each in models if name.lower() in (each.repo.lower(), each.repo.lower().rpartition("/")[2])}
     if len(repos) > 1:
-        listed = ", ".join(sorted(repos))
-        raise Refusal(Finding("NAME", f"`{word}` may be any of {listed}", "write ORG/NAME"))
+        models_here = ", ".join(sorted(repos))
+        raise Refusal(Finding("NAME", f"`{word}` may be any of {models_here}", "write ORG/NAME"))
     if repos:
         # What no revision has goes with all of them.
         mine = [each for each in models if each.repo in repos and each.picked["revision"].startswith(revision)]
         if mine and (not revision or len(revision) >= _SHORTEST):
             return mine
-        there = ", ".join(sorted({each.picked["revision"] for each in models if each.repo in repos} - {""}))
-        problem = f"no revision of {next(iter(repos))} here begins with `{revision}`"
+        [repo] = repos
+        there = ", ".join(sorted({each.picked["revision"] for each in models if each.repo == repo} - {""}))
+        problem = f"no revision of {repo} here begins with `{revision}`"
         raise Refusal(Finding("NAME", problem, f"there are: {there or 'none'}"))
     needs = [each for each in wants(of) if each["who"] == word] or recipe(word)
     if found := [each for each in models if any(_is_wanted(need, each) for need in needs)]:

@@ -41,8 +41,8 @@ def _take(place: Path, what: Picked) -> None:
         _take_kernels(disks.KERNELS / what["tag"])
         return
     if revision:
-        if held_by := held.main(_own(repo, revision)):
-            raise OSError(f"{next(iter(held_by.values()))} has a file of it open")
+        for program in held.main(_own(repo, revision)).values():
+            raise OSError(f"{program} has a file of it open")
         store.remove(repo, revision)
         marks.forget(repo.name, revision)
     else:
