@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
+from operations.plan.cluster.nodes import Node
 from operations.plan.config.refusal import Refusal
+from operations.plan.plan import make_plan
 from operations.plan.pulling import pulled
 from operations.plan.recipes.formats import load_recipe
+from operations.verbs.recipe_table import shipped
 from tests.plan.samples import knob_data
 
 NAMES = ("spark-1", "spark-2")
 OTHER = "qwen3.6-35b-a3b-nvfp4"
 HUB = {"repo": "org/new", "revision": "c" * 40, "kind": "gguf", "files": ["new-Q4_K_M.gguf"], "gib": 12.5}
+#: One of each engine that ships with a recipe, beside vLLM's.
+_OF_OTHER_ENGINES = [each.name for each in shipped() if each.engine != "vllm"]
 MODELS = {
     "chat": {"recipe": "nemotron-3-super-nvfp4-auto", "topology": "cluster"},
     "coder": {"recipe": OTHER, "topology": "solo", "nodes": ["spark-2"]},
@@ -54,3 +59,12 @@ def test_a_name_of_nothing_is_told_with_the_nearest() -> None:
     with pytest.raises(Refusal, match="no such recipe") as refused:
         pulled({"name": "qwen3.6-35b-a3b-nvfp5"}, knob_data(), {})
     assert f"did you mean `{OTHER}`?" in str(refused.value)
+
+
+@pytest.mark.parametrize("recipe", ["qwen3.6-35b-a3b-nvfp4", *_OF_OTHER_ENGINES])
+def test_any_engine_s_plan_has_a_repository_in_its_place(recipe: str) -> None:
+    runs_in = load_recipe(recipe).topologies[0]
+    of, _ = pulled(HUB, knob_data(recipe=recipe, topology=runs_in), {})
+    names = NAMES if runs_in != "solo" else NAMES[:1]
+    nodes = [Node(name, index, name, "/home/spark", "aarch64", ("a0", "b0")) for index, name in enumerate(names)]
+    assert [each.repo for each in make_plan(of, nodes).models[0].recipe.models] == ["org/new"]
