@@ -51,6 +51,11 @@ class Thing:
         return self.picked["folder"].removeprefix("models--").replace("--", "/")
 
     @property
+    def serves(self) -> bool:
+        """Whether a unit of Tandem's uses it now."""
+        return any(why.startswith("tandem-") for why in self.busy)
+
+    @property
     def key(self) -> str:
         """By what it is known from one look at a node to the next."""
         return self.picked["tag"] or f"{self.picked['folder']}@{self.picked['revision']}"

@@ -58,7 +58,7 @@ def show(every: Sequence[Thing], of: Mapping[str, Shelf]) -> None:
 
 def _words(each: Thing) -> tuple[str, str, str, str]:
     """The columns behind the size."""
-    if any("uses it" in why for why in each.busy):
+    if each.serves:
         last = "now"
     else:
         last = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.last)) if each.last else each.when or "-"
