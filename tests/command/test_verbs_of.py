@@ -61,8 +61,11 @@ def test_a_verb_behind_another_takes_the_folder_from_its_own_words(
     (tmp_path / "sparks").mkdir()
     (tmp_path / "sparks/inventory.py").write_text("nodes = []\n")
     ran: list[tuple[str, str]] = []
-    monkeypatch.setattr(
-        "operations.command.running.query", lambda at, name, **more: ran.append((Path.cwd().name, more["do"])) or 0
-    )
+
+    def query(_at: object, name: str, *, more: dict[str, str], do: str) -> int:
+        ran.append((Path.cwd().name, f"{name} {do} {more['WORDS']}"))
+        return 0
+
+    monkeypatch.setattr("operations.command.running.query", query)
     assert main(["models", "pin", "org/m", "--folder", "sparks"]) == 0
-    assert ran == [("sparks", "pin")]
+    assert ran == [("sparks", 'models pin ["org/m"]')]
