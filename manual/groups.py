@@ -175,6 +175,10 @@ VERBS = Group(
             *("operations/plan/fit/", "operations/verbs/fit.py", "operations/verbs/fit_subject.py"),
             "operations/verbs/hub.py",
         ),
+        "tandem models": (
+            *("operations/plan/disks.py", "operations/verbs/models.py", "operations/verbs/disk_table.py"),
+            *("operations/verbs/pull.py", "operations/node/unit/take_away.py", "operations/node/unit/disks.py"),
+        ),
         "tandem init": ("operations/init/", "operations/verbs/init.py"),
         "tandem recipes": (
             "operations/verbs/recipes.py",

@@ -11,6 +11,7 @@ import typer
 from operations.command import begin as begin
 from operations.command import choose as choose
 from operations.command import daily as daily
+from operations.command import disks as disks
 from operations.command import examine as examine
 from operations.command import keys as keys
 from operations.command import lab as lab
@@ -62,9 +63,9 @@ def main(argv: list[str] | None = None) -> int:
 def _told(error: Exception) -> str:
     """One line: what was not understood, and what comes nearest."""
     message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
-    if unknown := re.match(r"No such command '(.*?)'", message):
-        verbs = [str(each.name) for each in app.registered_commands]
-        return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, '`tandem --help` lists them')}"
     context = getattr(error, "ctx", None)
     words = context.command_path if context else "tandem"
+    if unknown := re.match(r"No such command '(.*?)'", message):
+        verbs = list(context.command.commands) if context else []
+        return f"no verb is named `{unknown[1]}`: {nearest(unknown[1], verbs, f'`{words} --help` lists them')}"
     return f"{message}; `{words} --help` lists what there is"

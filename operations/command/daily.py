@@ -101,5 +101,5 @@ def down(
 
 @verb(DAILY, "tandem prune")
 def prune(at: At) -> int:
-    """Remove images of Tandem's that no unit needs any more; models and caches stay."""
+    """Remove images of Tandem's that no unit needs any more; `tandem models prune` has models and caches."""
     return running.query(at, "prune")

@@ -21,6 +21,8 @@ from operations.plan.config.refusal import Finding, Refusal
 
 #: The line that ends a dry run of which nothing comes.
 _NOTHING = "nothing would change"
+#: Things by node, each with its bytes.
+Listed = dict[str, list[dict[str, Any]]]
 #: Where only the node itself is asked.
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -82,18 +84,30 @@ def remove_all(at: At, *, is_asking: bool) -> int:
     code, text = running.answer(at, "everything")
     if code:
         return code
-    found: dict[str, list[dict[str, Any]]] = json.loads(text)
+    found: Listed = json.loads(text)
+    show(found)
+    total = sum(thing["bytes"] for things in found.values() for thing in things)
+    print(f"together {gigabytes(total)}; the engines and proxies stop, and nobody is served any more")
+    if is_asking and not agrees("down"):
+        return 0
+    return running.change(at, "down") or running.query(at, "everything", remove=True)
+
+
+def show(found: Listed) -> None:
+    """What would be removed."""
     for name, things in found.items():
         print(name)
         for thing in things:
-            print(f"  {_gigabytes(thing['bytes']):>9}  {thing['what']}")
-    total = sum(thing["bytes"] for things in found.values() for thing in things)
-    print(f"together {_gigabytes(total).strip()}; the engines and proxies stop, and nobody is served any more")
+            print(f"  {gigabytes(thing['bytes']):>9}  {thing['what']}")
+
+
+def agrees(verb: str) -> bool:
+    """Whether the owner wants what was shown to be removed; raises Refusal where nobody is there to be asked."""
     asked = "Type `remove` to remove all of it"
-    if is_asking and _is_there("down") and typer.prompt(asked, default="", show_default=False) != "remove":
-        print("nothing was removed")
-        return 0
-    return running.change(at, "down") or running.query(at, "everything", remove=True)
+    if _is_there(verb) and typer.prompt(asked, default="", show_default=False) == "remove":
+        return True
+    print("nothing was removed")
+    return False
 
 
 def _is_there(verb: str) -> bool:
@@ -103,7 +117,8 @@ def _is_there(verb: str) -> bool:
     return True
 
 
-def _gigabytes(size: float) -> str:
+def gigabytes(size: float) -> str:
+    """`12.3 GB`; what is less than a tenth is a dash."""
     return f"{size / 1e9:.1f} GB" if size >= 5e7 else "-"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from operations.command.at import At, enter
 
@@ -23,6 +24,7 @@ DAILY, KEYS, CHOOSE, EXAMINE, LAB, DEVELOP = (
     "The lab: rehearse without Sparks (in the clone)",
     "For who works on Tandem itself (in the clone)",
 )
+_ORDER = (DAILY, KEYS, CHOOSE, EXAMINE, LAB, DEVELOP)
 #: How every verb ends.
 EXITS = {
     0: "done",
@@ -68,8 +70,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON on stan
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")]
 
 
-def verb(group: str, *examples: str, name: str = "", knobs: bool = False) -> Callable[[Verb], Verb]:
-    """Makes a function a verb of `group`: `name` where it is not the function's, `examples` at the end of its help.
+def verb(
+    group: str, *examples: str, name: str = "", knobs: bool = False, of: typer.Typer = app
+) -> Callable[[Verb], Verb]:
+    """Makes a function a verb of `group`: `name` where it is not the function's, `examples` at the end of its help,
+    `of`: the verb that it stands behind (`verbs_of`).
 
     One whose first argument is `at` gets the owner's folder, with the options for it; with `knobs` it takes them as
     words of its own too.
@@ -77,18 +82,59 @@ def verb(group: str, *examples: str, name: str = "", knobs: bool = False) -> Cal
 
     def add(function: Verb) -> Verb:
         called = name or function.__name__.replace("_", "-")
-        ends = ", ".join(f"{code} {why}" for code, why in EXITS.items())
-        told = "\n\n".join((*(f"Example: {each}" for each in examples), f"Exit codes: {ends}."))
-        app.command(called, rich_help_panel=group, epilog=told)(_with_owner(function, knobs))
+        of.command(called, rich_help_panel=group, epilog=_told(examples))(_with_owner(function, knobs))
         return function
 
     return add
 
 
+def verbs_of(group: str, *examples: str) -> Callable[[Verb], typer.Typer]:
+    """Makes a function a verb with verbs behind it: it is what the verb does alone, and what it gives back takes them
+    (`verb`, `of`).
+    """
+
+    def add(function: Verb) -> typer.Typer:
+        called = function.__name__.replace("_", "-")
+        behind = typer.Typer(name=called, invoke_without_command=True, rich_markup_mode="rich")
+        behind.callback(epilog=_told(examples))(_alone(_with_owner(function, knobs=False)))
+        app.add_typer(behind, rich_help_panel=group)
+        return behind
+
+    return add
+
+
+def _told(examples: tuple[str, ...]) -> str:
+    """The end of a verb's help."""
+    ends = ", ".join(f"{code} {why}" for code, why in EXITS.items())
+    return "\n\n".join((*(f"Example: {each}" for each in examples), f"Exit codes: {ends}."))
+
+
+def _alone(function: Callable[..., int]) -> Callable[..., int]:
+    """Does nothing where a verb stands behind it: that one has the owner's folder from its own words."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(context: typer.Context, **given: Any) -> int:
+        return 0 if context.invoked_subcommand else function(**given)
+
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    called.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])  # type: ignore[attr-defined]
+    return called
+
+
+def all_verbs() -> Iterator[tuple[str, str, CommandInfo | TyperInfo]]:
+    """Group, words and what typer knows of each verb, as `tandem --help` has them; those behind a verb follow it."""
+    for panel in _ORDER:
+        yield from ((panel, str(each.name), each) for each in app.registered_commands if each.rich_help_panel == panel)
+        for behind in (each.typer_instance for each in app.registered_groups if each.rich_help_panel == panel):
+            assert behind is not None and behind.registered_callback is not None
+            yield panel, str(behind.info.name), behind.registered_callback
+            yield from ((panel, f"{behind.info.name} {each.name}", each) for each in behind.registered_commands)
+
+
 def put_in_order() -> None:
     """Groups in their order, verbs of each as they were made."""
-    order = (DAILY, KEYS, CHOOSE, EXAMINE, LAB, DEVELOP)
-    app.registered_commands.sort(key=lambda each: order.index(each.rich_help_panel))
+    app.registered_commands.sort(key=lambda each: _ORDER.index(str(each.rich_help_panel)))
 
 
 def _with_owner(function: Callable[..., int], knobs: bool) -> Callable[..., int]:

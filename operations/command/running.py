@@ -61,10 +61,10 @@ def change(at: At, name: str, model: str = "", **data: str | bool) -> int:
     return wait(verb(at, name, model, **data))
 
 
-def answer(at: At, name: str) -> tuple[int, str]:
+def answer(at: At, name: str, more: Mapping[str, str] | None = None, **data: str | bool) -> tuple[int, str]:
     """What a verb prints, with its exit code; its complaints are shown when it fails."""
     with tempfile.TemporaryFile("w+") as words:
-        code = query(at, name, stdout=words.fileno())
+        code = query(at, name, "", more, words.fileno(), **data)
         words.seek(0)
         return code, words.read()
 

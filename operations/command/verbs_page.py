@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from operations.command import app as _all_verbs  # noqa: F401 (the verbs are made)
-from operations.command.groups import EXITS, app
+from operations.command.groups import EXITS, all_verbs
 
 HEAD = """# Verbs
 
@@ -46,9 +46,9 @@ def page() -> str:
 
 
 def _groups() -> Iterator[str]:
-    for group, verbs in groupby(app.registered_commands, key=lambda each: str(each.rich_help_panel)):
+    for group, verbs in groupby(all_verbs(), key=lambda each: each[0]):
         yield f"\n## {group}\n\n| verb | what it does |\n|---|---|\n"
-        for each in verbs:
+        for *_, each in verbs:
             assert each.callback is not None
             what = " ".join((each.callback.__doc__ or "").split("\n\n")[0].split())
             examples = re.findall(r"Example: (.*)", each.epilog or "")

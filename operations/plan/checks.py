@@ -142,7 +142,7 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
             yield (
                 f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
                 "make room"
-                + (", or point model_store at another disk" if shared else "")
+                + (" (`tandem models` says what may go), or point model_store at another disk" if shared else "")
                 + (", or lower monitoring_gib" if name == "metrics" else ""),
             )
 

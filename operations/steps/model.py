@@ -6,7 +6,7 @@ The served one first, then what the recipe needs beside it: a draft, adapters, a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,17 +25,25 @@ from operations.plan.recipes.recipe import Model
 from operations.runner.patience import followed, python_step
 from operations.runner.remote import ask
 from operations.runner.run import Run, step
+from operations.wire.fabric import Links
 from operations.wire.model import ModelState
 
 
 @step
-def obtain(run: Run) -> Iterator[PyinfraCommand]:
-    """On the head: each revision from the Hub or from a folder; what the store has already is used."""
+def obtain(run: Run, only: str | None = None) -> Iterator[PyinfraCommand]:
+    """On the head: each revision from the Hub or from a folder; what the store has already is used.
+
+    `only`: those of the model with this name, whose engine's image may not be there.
+    """
     if not run.plan.of(host.name).node.is_head:
         host.noop("the head gets it")
         return
     states = run.look(host)["models"]
-    lacking = [(model, each) for model, each in _files(run.plan.models) if not _is_whole(model, each, states[each.key])]
+    lacking = [
+        (model, each)
+        for model, each in _files(_chosen(run.plan.models, only))
+        if not _is_whole(model, each, states[each.key])
+    ]
     if not lacking:
         host.noop("the store has the whole revision")
         return
@@ -48,10 +56,14 @@ def obtain(run: Run) -> Iterator[PyinfraCommand]:
         if model.knobs.model_from == "hub":
             # The Hub's client takes a file that is there for a whole one.
             yield python_step(partial(_set_aside, each, store))
-            yield python_step(_download(run, model, each, store))
+            yield python_step(_download(run, model, each, store, by_proxy=only is not None))
         else:
             yield python_step(_install(model, each, store))
         yield python_step(partial(_prove, model, each, store))
+
+
+def _chosen(models: Sequence[ServedModel], only: str | None) -> list[ServedModel]:
+    return [each for each in models if only in (None, each.name)]
 
 
 def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
@@ -61,14 +73,15 @@ def _files(models: Iterable[ServedModel]) -> list[tuple[ServedModel, Model]]:
 
 
 @step
-def copy(run: Run) -> Iterator[PyinfraCommand]:
-    """On the other nodes: every file of the head's revisions, proven by its hash."""
+def copy(run: Run, only: str | None = None) -> Iterator[PyinfraCommand]:
+    """On the other nodes: every file of the head's revisions, proven by its hash; `only` as above."""
     if not run.plan.on(host.name) or run.plan.of(host.name).node.is_head:
         host.noop("not needed here")
         return
     heads, here = run.look(run.head)["models"], run.look(host)["models"]
     lacking = []
-    revisions = {each.key: each for model in run.plan.on(host.name) for each in model.recipe.models}
+    models = _chosen(run.plan.on(host.name), only)
+    revisions = {each.key: each for model in models for each in model.recipe.models}
     for model in revisions.values():
         wanted, found = heads[model.key], here[model.key]
         is_whole = found["present"] and found["proven"] and not found["problems"]
@@ -80,6 +93,21 @@ def copy(run: Run) -> Iterator[PyinfraCommand]:
         return
     for model in lacking:
         yield python_step(partial(_copy, run, model))
+
+
+def without_rails(run: Run) -> list[str]:
+    """Nodes of which a rail does not have the plan's address: no deploy has been there, and nothing can be copied."""
+    found = []
+    for each in run.plan.serving if len(run.plan.serving) > 1 else ():
+        links = run.look(run.node(each.node.name))["links"]
+        pairs = zip(each.node.rails, each.node.rail_addresses, strict=True)
+        if any(address not in _addresses(links, rail) for rail, address in pairs):
+            found.append(each.node.name)
+    return found
+
+
+def _addresses(links: Links, rail: str) -> list[str]:
+    return [address.partition("/")[0] for address in links[rail]["addresses"]] if rail in links else []
 
 
 def _copy(run: Run, model: Model, _state: State, where: Host) -> None:
@@ -124,9 +152,9 @@ def _install(served: ServedModel, model: Model, store: str) -> Any:
     return followed(f"{label} from {source}", install.main, **model.place, **told, only=only, plain=is_served)
 
 
-def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
-    """Runs in the engine's image, or the proxy's where that has no Python: both have the Hub's own client. The token
-    comes from a mounted file.
+def _download(run: Run, served: ServedModel, model: Model, store: str, *, by_proxy: bool) -> Any:
+    """Runs in the engine's image, or the proxy's where that has no Python or is not there: both have the Hub's own
+    client. The token comes from a mounted file.
     """
     knobs = run.plan.knobs
     argv = ["--rm", "--interactive", "--network", "host", "--pull", "never", "--volume", f"{store}:/hub"]
@@ -137,7 +165,8 @@ def _download(run: Run, served: ServedModel, model: Model, store: str) -> Any:
         settings.append("HF_TOKEN_PATH=/hub-token")
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
-    image = served.image if ENGINES[served.recipe.engine].PYTHON else proxy_image(served.recipe, knobs)
+    has_client = ENGINES[served.recipe.engine].PYTHON and not by_proxy
+    image = served.image if has_client else proxy_image(served.recipe, knobs)
     argv += ["--entrypoint", "python3", image.local, "-c", as_is("model/download.py")]
     argv += [model.repo, str(model.revision), json.dumps({"only": model.files, "without": model.ignore})]
     owner = run.plan.head.node.home

@@ -41,22 +41,24 @@ from operations.wire.look import Survey as Surveyed
 from operations.wire.model import ModelSource
 
 
-def settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
+def settle(
+    run: Run, advice: Callable[[Recipe, Knobs, int], str], declared: Callable[[Run], Declared] = rollback.wanted_now
+) -> None:
     """Give the run its plan: knobs, recipes and survey of all nodes, checked. The first node that comes here does it.
 
     `advice`: what is to be said against a plan for so many nodes, or nothing. Where the plan is what serves it is not
-    asked. Raises DeployError with all findings in one table.
+    asked. `declared`: what the plan is made of. Raises DeployError with all findings in one table.
     """
     with run.settling:
         if run.is_settled:
             return
         try:
-            _settle(run, advice)
+            _settle(run, advice, declared)
         except Refusal as refusal:
             raise DeployError(f"nothing was changed; this has to be put right first:{refusal}") from None
 
 
-def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
+def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str], wanted: Callable[[Run], Declared]) -> None:
     everyone = list(run.state.inventory)
     if limited := [host.name for host in everyone if not run.state.is_host_in_limit(host)]:
         remedy = "a plan is for all nodes: leave out --limit"
@@ -65,7 +67,7 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str]) -> None:
     if everyone[0].name in absent:
         # Its data and its disk are where everything begins.
         raise Refusal(*(_needed(absence) for absence in absent.values()))
-    declared, names = rollback.wanted_now(run), [host.name for host in everyone]
+    declared, names = wanted(run), [host.name for host in everyone]
     check_topology(declared, names)
     knobs, needed = as_a_whole(declared, names), declared.serving(names)
     # Several models do not become one engine on the head by a topology.

@@ -44,7 +44,7 @@ def main(
     """
     if write:
         _check_file(path_of(write))
-    of = subject(what, _hub())
+    of = subject(what, owners_hub())
     if write:
         _check_writable(of, kv)
     model, asked = model_of(of, kv), Asked(_context(of, context), users)
@@ -64,7 +64,7 @@ def main(
     return 0 if fits else 1
 
 
-def _hub() -> Hub:
+def owners_hub() -> Hub:
     """The owner's: as group_data here says it, else the Hub's client's own settings (HF_ENDPOINT, HF_TOKEN)."""
     knobs = read_knobs(
         {name: value for name, value in group_data().items() if name in ("hub_endpoint", "hub_token_file")}

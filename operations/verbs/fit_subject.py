@@ -53,16 +53,24 @@ def subject(what: str, hub: Hub) -> Subject:
         return _file(path)
     if what.endswith((".yaml", ".yml")) or "/" not in what or path.is_file():
         return _recipe(load_file(find(what)), hub)
-    # As a browser shows it: .../tree/main, .../blob/main/NAME.gguf.
+    repo, build, revision = on_hub(what)
+    repository = hub.repository(repo, revision)
+    if build or not any(name.endswith((".safetensors", ".bin")) for name in repository.files):
+        return _gguf(repository, build, hub)
+    return _model(repository, hub)
+
+
+def on_hub(what: str) -> tuple[str, str, str]:
+    """Repository, build and revision, the last two perhaps empty, as an owner writes them or a browser shows them.
+    Raises Refusal where it is none.
+    """
+    # .../tree/main, .../blob/main/NAME.gguf.
     word = _PAGE.sub(lambda found: f"{found['rest'] or ''}@{found['revision']}", re.sub(r"^https?://[^/]+/", "", what))
     named = _ON_HUB.fullmatch(word.rstrip("/"))
     if named is None:
         remedy = "write ORG/NAME, ORG/NAME:BUILD for a GGUF, the name of a recipe, or a file's"
         raise Refusal(Finding("fit", f"`{what}` is no repository", remedy))
-    repository = hub.repository(named["repo"], named["revision"] or "")
-    if named["build"] or not any(name.endswith((".safetensors", ".bin")) for name in repository.files):
-        return _gguf(repository, named["build"] or "", hub)
-    return _model(repository, hub)
+    return named["repo"], named["build"] or "", named["revision"] or ""
 
 
 def path_of(what: str) -> Path:
@@ -88,7 +96,8 @@ def _file(path: Path) -> Subject:
     return Subject(path.name, "", "", gguf.shape(read_header(read, path.name)), len(names), gib, gib, gguf=True)
 
 
-def _gguf(of: Repository, build: str, hub: Hub) -> Subject:
+def gguf_files(of: Repository, build: str) -> list[str]:
+    """The files of a GGUF build. Raises Refusal where there is none, or not all of it."""
     has_some = any(name.endswith(".gguf") for name in of.files)
     if build and not has_some:
         problem = f"{of.repo} has no GGUF files, and so no build `{build}`"
@@ -96,7 +105,11 @@ def _gguf(of: Repository, build: str, hub: Hub) -> Subject:
     if not has_some:
         problem = f"{of.repo} has no weights of a known format (safetensors, PyTorch, GGUF)"
         raise Refusal(Finding("fit", problem, "name a repository with one, e.g. its quantised build"))
-    names = gguf.chosen(of.files, build, of.repo)
+    return gguf.chosen(of.files, build, of.repo)
+
+
+def _gguf(of: Repository, build: str, hub: Hub) -> Subject:
+    names = gguf_files(of, build)
     gib = _gib(of, names)
     shape = gguf.shape(hub.header(of, names[0]))
     title = f"{of.repo}, {names[0]}"

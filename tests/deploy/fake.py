@@ -175,12 +175,12 @@ def quiet(said: Any, state: dict[str, Any], expected: dict[str, str]) -> dict[st
     return {program: json.dumps(answer) for program, answer in answers.items()}
 
 
-def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
-    """Run the deploy (or the `file`) on a node for each state, or an ssh node of this data; `surveys` changes
-    what both surveys say, `programs` (program -> answer) what other node programs do, `by_node` the same by node,
-    `failing` (node -> programs) which of them can't be run, `inventory` is code at the inventory's end.
+def inventory_of(tmp_path: Path, states: list[dict[str, Any]], **surveys: Any) -> Path:
+    """The file of an inventory with a node for each state, or an ssh node of this data. `surveys` changes what both
+    surveys say, `programs` (program -> answer) what other node programs do, `by_node` the same by node, `failing` (node
+    -> programs) which of them can't be run, `inventory` is code at the inventory's end.
     """
-    programs, file, failing = surveys.pop("programs", {}), surveys.pop("file", "deploy.py"), surveys.pop("failing", {})
+    programs, failing = surveys.pop("programs", {}), surveys.pop("failing", {})
     code, by_node = surveys.pop("inventory", ""), surveys.pop("by_node", {})
     expected = dict.fromkeys(read(knob_data()).first.recipe.proof.expect, "as expected")
     answers: dict[str, dict[str, Any]] = {}
@@ -200,6 +200,13 @@ def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surv
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     inventory = tmp_path / "nodes.py"
     inventory.write_text(_INVENTORY.format(answers=str(tmp_path / "answers.json")) + code)
+    return inventory
+
+
+def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
+    """Run the deploy (or the `file`) on the nodes of `inventory_of`."""
+    file = surveys.pop("file", "deploy.py")
+    inventory = inventory_of(tmp_path, states, **surveys)
     argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), file, *arguments]
     environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)

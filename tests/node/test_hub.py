@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from operations.node.copy import hub
-from operations.node.model import proof
+from operations.node.model import marks, proof
 from tests.lab.hub import Hub, serve
 from tests.node.models import FOLDER, REVISION, make_shards
 from tests.node.test_faults import assert_clean
@@ -198,3 +198,30 @@ def test_the_files_that_are_named_come_alone(store: Path) -> None:
     assert fetched("*-1.safetensors").get("done")
     assert [each.name for each in (store / FOLDER / "snapshots" / REVISION).iterdir()] == ["model-1.safetensors"]
     assert "has no file at" in fetched("*.gguf")["error"] and "correct `model.files`" in fetched("*.gguf")["error"]
+
+
+def of_another(store: Path, name: str, content: bytes | None = None) -> Path:
+    """A blob in another model's folder under the hash of a file that the Hub has, with its content or another."""
+    source = store.parent / "source" / FOLDER / "snapshots" / REVISION / name
+    other = store / "models--org--other/blobs" / Path(source.readlink()).name
+    other.parent.mkdir(parents=True, exist_ok=True)
+    other.write_bytes(content or source.read_bytes())
+    return other
+
+
+def test_a_file_that_another_model_has_is_linked_and_kept_once(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    other = of_another(store, "model-0.safetensors")
+    assert download(store).get("done")
+    assert "model-0.safetensors" not in FaultyHub.sent and "model-2.safetensors" in FaultyHub.sent
+    assert (store / FOLDER / "blobs" / other.name).samefile(other)
+    assert '"said": "0.02 GB of it are another model\'s too: kept once"' in capfd.readouterr().out
+    assert marks.since(FOLDER, REVISION, marks.BROUGHT)
+    assert_whole(store)
+
+
+def test_a_file_of_another_model_that_is_not_what_its_name_says_is_fetched(store: Path) -> None:
+    size = of_another(store, "model-0.safetensors").stat().st_size
+    other = of_another(store, "model-0.safetensors", b"x" * size)
+    assert download(store).get("done")
+    assert "model-0.safetensors" in FaultyHub.sent and other.read_bytes() == b"x" * size
+    assert_whole(store)

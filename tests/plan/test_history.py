@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from operations.node.image import origin
+from operations.node.model import proof
 from operations.node.unit import old_images, served
 from operations.plan.config.files import render
 from operations.plan.config.refusal import Refusal, Remark
@@ -196,6 +197,7 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "tandem/served.json")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     in_solo, in_cluster = (plan(recipe="lab-tiny-llama", topology=each) for each in ("solo", "cluster"))
     solo, cluster, there = kept(in_solo), kept(in_cluster), contents(in_cluster)
     now = declared(in_solo.declared, there)
@@ -215,6 +217,7 @@ def test_the_way_back_leads_to_the_newest_plan_that_is_not_the_declared_one(
 
 def test_what_a_rollback_can_t_tell_apart_is_remembered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "PLACE", tmp_path / "served.json")
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "proven")
     monkeypatch.setattr(origin, "image_states", lambda names: {names[0]: {"content": "c1"}})
     of = plan(recipe="lab-tiny-llama")
     served.main(keep=kept(of) | {"images": ["with-mods", "base"]})

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from operations.node import beats
 from operations.node.commands import open_files
+from operations.node.copy import known
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.silence import SILENCE_S, Silence, received
-from operations.node.model import mend, proof
+from operations.node.model import marks, mend, proof
 from operations.paths import DOWNLOAD
 from operations.wire.model import Copied, ModelFile
 
@@ -54,6 +55,7 @@ def main(argv: list[str], store: str, folder: str, revision: str, owner: str, ki
     """
     repo = Path(store) / folder
     snapshot = repo / "snapshots" / revision
+    marks.begin(snapshot)
     remove()
     beats.watch(remove)
     settings, idle = FIRST, 0
@@ -146,6 +148,9 @@ def _follow(
         time.sleep(LOOK_EVERY_S)
         if not files and (files := _manifest(said)):
             total = sum(entry["size"] for entry in files.values())
+            if had := _known(repo, files):
+                print(json.dumps({"said": f"{had / 1e9:.2f} GB of it are another model's too: kept once"}), flush=True)
+                begun = _bytes(repo)
             fits(repo, total - begun)
             _go(process)
             meter = Meter(max(0, total - begun), leg="Hub")
@@ -155,6 +160,11 @@ def _follow(
         if silence.look((len(files), _written(repo)), received()):
             return files, meter, silence.seconds
     return files, meter, 0
+
+
+def _known(repo: Path, files: dict[str, ModelFile]) -> int:
+    (repo / "blobs").mkdir(parents=True, exist_ok=True)
+    return known.main(repo, files.values())
 
 
 def _go(process: subprocess.Popen[str]) -> None:

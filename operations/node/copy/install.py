@@ -11,10 +11,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 
+from operations.node.copy import known
 from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
-from operations.node.model import mend, proof
+from operations.node.model import marks, mend, proof
 from operations.node.model.folders import source_snapshot
 from operations.wire.model import Copied, ModelFile
 
@@ -76,6 +77,7 @@ class Installer:
         self._arrived: set[str] = set()
         self._recording = Lock()
         self._receiving: defaultdict[str, Lock] = defaultdict(Lock)
+        marks.begin(self.snapshot)
         self._make(self._repo / "blobs")
         self._make(self._repo / "refs")
         self._make(self.snapshot)
@@ -105,6 +107,8 @@ class Installer:
             if file.exists() and not good:
                 mend.set_aside(file)
             names.append(name)
+        # These are no longer to be read or sent, but have no name here yet.
+        known.main(self._repo, (files[name] for name in names))
         return names
 
     def add(self, name: str, entry: ModelFile, source: Source) -> None:

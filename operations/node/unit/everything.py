@@ -10,6 +10,7 @@ from pathlib import Path
 
 from operations.node.commands import docker_inspect, output
 from operations.node.login import expand
+from operations.node.model import marks
 from operations.paths import ETC, FABRIC, PROVEN, VAR
 from operations.wire.unit import Everything, Thing
 
@@ -49,8 +50,9 @@ def _images() -> Iterator[tuple[list[str], int]]:
 
 
 def _models(store: str) -> list[Path]:
-    """Folders of models whose content has been proven here."""
-    return sorted(Path(store, each.name) for each in Path(PROVEN).glob("models--*") if Path(store, each.name).is_dir())
+    """Folders of models whose content has been proven here, or that Tandem has begun to fetch."""
+    ours = {each.parent.name for kind in ("json", marks.BROUGHT) for each in Path(PROVEN).glob(f"models--*/*.{kind}")}
+    return sorted(place for each in ours if (place := Path(store, each)).is_dir())
 
 
 def _told(folder: Path) -> str:

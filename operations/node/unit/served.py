@@ -8,7 +8,9 @@ from pathlib import Path
 
 from operations.node.commands import read
 from operations.node.image import origin
+from operations.node.model import marks
 from operations.paths import VAR
+from operations.wire.disks import Need
 from operations.wire.plans import Served, ServedTold
 
 PLACE = Path(VAR) / "served.json"
@@ -23,6 +25,9 @@ def main(keep: Served | None = None, archives: dict[str, str] | None = None) -> 
     """
     plans = plans_of(read(PLACE))
     if keep:
+        # Until now the one before has served.
+        for need in [each for plan in (*plans[-1:], keep) for each in needs(plan) if each["revision"]]:
+            marks.put(need["folder"], need["revision"], marks.SERVED)
         same = [plan for plan in plans if _way(plan) == _way(keep)]
         # Also the image that mods were put onto, which a way back does not ask for.
         names = list(dict.fromkeys(name for plan in [keep, *same] for name in plan["images"]))
@@ -54,6 +59,24 @@ def newest() -> str:
 def images() -> list[str]:
     """Images of the plan that serves and of the one before it."""
     return [name for plan in plans_of(read(PLACE))[-2:] for name in plan["images"]]
+
+
+def needs(plan: Served) -> list[Need]:
+    """The revisions that a plan wants; nothing of one that somebody has broken."""
+    try:
+        recipes = plan.get("recipes") or {"": plan["recipe"]}
+        return [
+            {
+                "folder": "models--" + str(model["repo"]).replace("/", "--"),
+                "revision": str(model.get("revision") or ""),
+                "who": name or str(recipe["name"]),
+                "when": str(plan.get("when", "")),
+            }
+            for name, recipe in recipes.items()
+            for model in (recipe["model"], *recipe.get("further_models", ()))
+        ]
+    except (KeyError, TypeError, AttributeError):
+        return []
 
 
 def plans_of(text: str) -> list[Served]:

@@ -71,7 +71,7 @@ def _disk(node: str, told: Disk) -> Iterator[Symptom]:
                 f"the disk of {place['path']} is full: {left:.1f} of {place['gib']:.1f} GiB free, "
                 f"{place['inodes_free']:.0%} of its inodes",
                 "engines don't start, logs and downloads end in the middle",
-                "tandem prune; docker system df; du -xh --max-depth 2 " + place["path"],
+                "tandem models prune; tandem prune; docker system df; du -xh --max-depth 2 " + place["path"],
             )
     if told["health"] is None:
         yield Symptom(UNASKED, (node,), "the NVMe's health: neither nvme-cli nor smartmontools is installed")

@@ -1,0 +1,128 @@
+"""A store as the Hub's cache has it: which files each revision of each model has, and what no revision has.
+
+A snapshot is a folder of links to blobs. A blob is a file that all revisions of its repository may have, or itself a
+link into the Hub client's store for all models. A file is known by where it lies on the disk, whatever leads there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+#: Begins the name of what is on its way out, beside its place: no reader of a cache takes it for a model.
+GONE = ".gone-"
+#: What a repository's folder has; whatever else lies there is the owner's.
+_PARTS = {"blobs", "snapshots", "refs", ".no_exist"}
+#: Device and inode -> bytes.
+Files = dict[str, int]
+
+
+def repositories(store: Path) -> list[Path]:
+    """Folders of models."""
+    return sorted(each for each in store.glob("models--*") if each.is_dir())
+
+
+def snapshots(repo: Path) -> list[Path]:
+    """Folders of its revisions."""
+    place = repo / "snapshots"
+    return sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
+
+
+def files(folder: Path) -> Files:
+    """The files that it has or that links in it lead to, each once; a link that leads nowhere is left out."""
+    return dict(found for each in _within(folder) if (found := _file(each)))
+
+
+def left_over(repo: Path) -> dict[Path, Files]:
+    """Blobs that no revision has, and what an end that was broken off has left, each with what it holds."""
+    had = {key for each in snapshots(repo) for key in files(each)}
+    blobs = sorted(_within(repo / "blobs"))
+    held = {each: dict([found]) if (found := _file(each)) else {} for each in blobs}
+    lost = {each: files for each, files in held.items() if not files.keys() & had}
+    return {**lost, **{each: {} for each in sorted(repo.glob(f"{GONE}*"))}}
+
+
+def remove(repo: Path, revision: str) -> None:
+    """Take a revision away. It has no name any more before its first file goes, and what others have stays.
+
+    Whoever is broken off in between leaves what `left_over` finds. Raises OSError.
+    """
+    snapshot, aside = repo / "snapshots" / revision, repo / f"{GONE}{revision}"
+    shutil.rmtree(aside, ignore_errors=True)
+    snapshot.rename(aside)
+    for reference in _within(repo / "refs"):
+        if reference.read_text().strip() == revision:
+            reference.unlink()
+    shutil.rmtree(repo / ".no_exist" / revision, ignore_errors=True)
+    _sweep(repo, set(_blobs(repo, aside)))
+    shutil.rmtree(aside)
+    _close(repo)
+
+
+def remove_left_over(repo: Path, but: Set[str] = frozenset()) -> None:
+    """Take away what no revision has, but for these files: somebody has them open. Raises OSError."""
+    found = left_over(repo)
+    _sweep(repo, {each for each, held in found.items() if not held.keys() & but and not each.name.startswith(GONE)})
+    for each in found:
+        if each.name.startswith(GONE):
+            shutil.rmtree(each)
+    _close(repo)
+
+
+def _sweep(repo: Path, blobs: set[Path]) -> None:
+    """Remove those of these blobs that no revision has; where one leads on, also what nothing else leads to."""
+    ours = {blob for each in snapshots(repo) for blob in _blobs(repo, each)}
+    further = {}
+    for blob in sorted(blobs - ours):
+        if blob.is_symlink():
+            further[Path(os.path.realpath(blob))] = _file(blob)
+        blob.unlink(missing_ok=True)
+    if not further:
+        return
+    store = Path(os.path.realpath(repo.parent))
+    others = {key for each in repositories(repo.parent) for key in [*files(each / "blobs"), *files(each / "snapshots")]}
+    for target, found in further.items():
+        # What lies outside of the store is nobody's to remove who has seen the store alone.
+        if found and found[0] not in others and target.is_relative_to(store):
+            target.unlink(missing_ok=True)
+
+
+def _close(repo: Path) -> None:
+    """Remove a repository's folder in which nothing is left, with its locks. One that is a link is the owner's."""
+    is_empty = not any(_within(repo / "blobs")) and not snapshots(repo)
+    if repo.is_symlink() or not is_empty or {each.name for each in repo.iterdir()} - _PARTS:
+        return
+    aside = repo.with_name(f"{GONE}{repo.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    repo.rename(aside)
+    shutil.rmtree(aside)
+    shutil.rmtree(repo.parent / ".locks" / repo.name, ignore_errors=True)
+
+
+def _blobs(repo: Path, snapshot: Path) -> Iterator[Path]:
+    """Blobs of the repository that a snapshot's links name, also while it is aside; one that names a file elsewhere
+    has been made by the owner.
+    """
+    # A link says the way from where it was made.
+    begin = repo / "snapshots" / snapshot.name.removeprefix(GONE)
+    for each in _within(snapshot):
+        if each.is_symlink():
+            blob = Path(os.path.normpath((begin / each.relative_to(snapshot)).parent / os.readlink(each)))
+            if blob.parent == repo / "blobs":
+                yield blob
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """All that is no folder below one."""
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
+def _file(path: Path) -> tuple[str, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return f"{found.st_dev}:{found.st_ino}", found.st_size
