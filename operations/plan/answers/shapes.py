@@ -46,8 +46,6 @@ def subject(recipe: Recipe) -> Subject:
         lacks["recited"] = "its own words are judged; only a model whose words are noise recites what it is given"
     else:
         lacks["sense"] = "the recipe says that its words are noise (`proof.text: false`)"
-    if not recipe.proof.text and recipe.engine != "vllm":
-        lacks["recited"] = f"no way is known by which {runs.TITLE} recites a text beside tools"
     return Subject(
         recipe.served_name,
         runs.context_tokens(recipe),

@@ -1,7 +1,8 @@
 """What clients can't ask of an engine as a recipe starts it, by ability, each with why.
 
 `tools`: calls as the model likes; `forced`: a call that is demanded; `named`: of one tool; `schema`: JSON that fits;
-`reasoning`: thoughts apart; `logprobs`: probabilities of tokens.
+`reasoning`: thoughts apart; `logprobs`: probabilities of tokens; `recited`: a text that it is told
+word for word, beside tools (operations/plan/answers/recited.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from operations.plan.recipes.recipe import Recipe
 
 #: What is not there without a tool parser.
 TOOLS = ("tools", "forced", "named")
+#: Where no way is known.
+UNRECITED = {"recited": "no way is known by which the engine recites a text beside tools"}
 
 
 def unparsed(recipe: Recipe, tools: Sequence[str], reasoning: str) -> dict[str, str]:

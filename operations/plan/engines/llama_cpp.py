@@ -18,7 +18,7 @@ from operations.plan.config.files import as_is
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import llama_cpp_words as words
-from operations.plan.engines.abilities import TOOLS
+from operations.plan.engines.abilities import TOOLS, UNRECITED
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
@@ -171,12 +171,12 @@ class LlamaCpp:
         return {"continue_final_message": True, "add_generation_prompt": False}
 
     def lacks(self, recipe: Recipe) -> Mapping[str, str]:
-        """Calls without its reader of templates; a tool by its name, as `tool_choice` is a word to it; thoughts, where
-        the recipe does not say that there are any.
+        """Calls, where the recipe does not say `jinja`: by the model's template it may have them all the same. A tool
+        by its name, as `tool_choice` is a word to it. Thoughts, where the recipe does not say that there are any.
         """
-        lacks = {"named": "llama-server takes no name of a tool"}
-        if recipe.flag("no-jinja"):
-            lacks |= dict.fromkeys(TOOLS, "the recipe has no-jinja")
+        lacks = {"named": "llama-server takes no name of a tool", **UNRECITED}
+        if not recipe.flag("jinja"):
+            lacks |= dict.fromkeys(TOOLS, "the recipe has no jinja, and promises no calls")
         if not recipe.proof.reasoning or _reasons_never(recipe):
             lacks["reasoning"] = "the recipe does not say that the model reasons"
         return lacks
