@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 
 from operations.plan.answers import recited, texts
+from operations.plan.answers.chats import grows, has
 from operations.plan.answers.fits import misfit
-from operations.plan.answers.plain import grows, has
 from operations.plan.answers.reading import TAGS, Call, Said, Undecided, Wrong, need, quoted
 from operations.plan.answers.shapes import Check, Seen
 

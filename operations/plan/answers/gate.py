@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from operations.plan.answers import calls, messages, plain
+from operations.plan.answers import calls, chats, messages
 from operations.plan.answers.questions import QUESTIONS
 from operations.plan.answers.reading import Undecided, Wrong
 from operations.plan.answers.shapes import Check, Seen
+from operations.plan.config.plain import plain
 from operations.wire.answers import Asked, Row
 
-CHECKS: tuple[Check, ...] = (*plain.CHECKS, *calls.CHECKS, *messages.CHECKS)
+CHECKS: tuple[Check, ...] = (*chats.CHECKS, *calls.CHECKS, *messages.CHECKS)
 HOLDS, FAILS, UNSURE, NOT_ASKED = "holds", "fails", "unsure", "not asked"
 #: Checks of sense that may be lost without a word: one answer in so many may turn out otherwise.
 _CHANCE = 1
+#: Characters of why a check does not hold: it quotes what a model has said.
+_WHY = 200
 
 
 def next_asked(seen: Seen) -> list[Asked]:
@@ -44,13 +47,14 @@ def table(seen: Seen) -> list[Row]:
 def _row(check: Check, seen: Seen) -> Row:
     if why := _lack(seen, check.wants):
         return {"name": check.name, "kind": check.kind, "verdict": NOT_ASKED, "why": why}
+    verdict, why = HOLDS, ""
     try:
         check.judge(seen)
     except Wrong as error:
-        return {"name": check.name, "kind": check.kind, "verdict": FAILS, "why": str(error)}
+        verdict, why = FAILS, str(error)
     except Undecided as error:
-        return {"name": check.name, "kind": check.kind, "verdict": UNSURE, "why": str(error)}
-    return {"name": check.name, "kind": check.kind, "verdict": HOLDS, "why": ""}
+        verdict, why = UNSURE, str(error)
+    return {"name": check.name, "kind": check.kind, "verdict": verdict, "why": plain(why)[:_WHY]}
 
 
 def faults(rows: Sequence[Row]) -> list[str]:
