@@ -60,8 +60,8 @@ def kept(outcome: Outcome) -> list[str]:
 
 
 NOTHING: Any = {"plans": [], "images": {}}
-#: With another topology its engine has another spec.
-OTHER = planned(names=NAMES[:1], topology="replicas")
+#: At another port its engine has another spec.
+OTHER = planned(names=NAMES[:1], topology="solo", engine_port=8123)
 
 
 def test_a_new_model_is_asked_and_what_it_answers_is_told_and_kept_with_the_plan(tmp_path: Path) -> None:

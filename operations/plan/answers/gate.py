@@ -109,6 +109,6 @@ def fall(before: Sequence[Row], now: Sequence[Row]) -> Fall:
 
 def page() -> str:
     """The table of all checks, for the manual."""
-    lines = ["| check | | what holds | asked unless the recipe lacks |", "|---|---|---|---|"]
+    lines = ["| check | | what holds | asked where the recipe has |", "|---|---|---|---|"]
     lines += [f"| `{each.name}` | {each.kind} | {each.says} | {', '.join(each.needs)} |" for each in CHECKS]
     return "\n".join(lines) + "\n"
