@@ -11,6 +11,7 @@ import pytest
 from operations.node.unit import served
 from operations.plan.answers import gate, texts
 from operations.plan.answers.fits import misfit
+from operations.plan.answers.questions import QUESTIONS
 from operations.plan.answers.reading import TAGS, Undecided, Wrong, chat, message
 from operations.plan.answers.shapes import Seen, subject
 from operations.plan.recipes.formats import FOLDER, load_recipe
@@ -60,8 +61,8 @@ def test_every_recipe_of_ours_is_asked_twenty_to_forty_things(file: Path) -> Non
 def test_names_of_checks_are_one_each_and_there_is_no_question_in_vain() -> None:
     names = [each.name for each in gate.CHECKS]
     assert len(set(names)) == len(names)
-    asked = {each.name for each in gate.QUESTIONS}
-    assert all(set(each.after) <= asked for each in gate.QUESTIONS)
+    asked = {each.name for each in QUESTIONS}
+    assert all(set(each.after) <= asked for each in QUESTIONS)
 
 
 @pytest.mark.parametrize(

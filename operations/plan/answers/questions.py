@@ -92,7 +92,6 @@ _RETURNED: list[Json] = [
     {"role": "tool", "tool_call_id": "call00001", "content": texts.RESULT},
 ]
 _ONE, _TWO = texts.tools("get_weather"), texts.tools("get_weather", "book_table")
-_ALONE = {"parallel_tool_calls": False}
 
 QUESTIONS: tuple[Question, ...] = (
     _chat("english", user(texts.CAPITALS["english"][0])),
@@ -122,7 +121,15 @@ QUESTIONS: tuple[Question, ...] = (
     _chat("tool-stream", user(texts.ASK_WEATHER), 192, ("tools",), tools=_TWO, stream=True),
     _chat("tool-two", user(texts.ASK_TWO), 256, ("tools",), tools=_TWO),
     _chat("tool-none", user(texts.ASK_WEATHER), 64, ("tools",), tools=_TWO, tool_choice="none"),
-    _chat("forced", user(texts.ASK_WEATHER), 192, ("forced",), tools=_ONE, tool_choice="required", **_ALONE),
+    _chat(
+        "forced",
+        user(texts.ASK_WEATHER),
+        192,
+        ("forced",),
+        tools=_ONE,
+        tool_choice="required",
+        parallel_tool_calls=False,
+    ),
     _chat(
         "forced-stream",
         user(texts.ASK_WEATHER),
@@ -130,9 +137,9 @@ QUESTIONS: tuple[Question, ...] = (
         tools=_ONE,
         tool_choice="required",
         stream=True,
-        **_ALONE,
+        parallel_tool_calls=False,
     ),
-    _chat("named", user(texts.ASK_TABLE), 256, ("named",), tools=_TWO, tool_choice=_FORCED, **_ALONE),
+    _chat("named", user(texts.ASK_TABLE), 256, ("named",), tools=_TWO, tool_choice=_FORCED, parallel_tool_calls=False),
     _cut("returned-less", [*_RETURNED[:2], {**_RETURNED[2], "content": "{}"}], ("tools",), tools=_ONE),
     _chat("returned", _RETURNED, 96, ("tools",), tools=_ONE),
     _message("message", texts.CAPITALS["english"][0]),

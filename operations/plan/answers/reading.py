@@ -108,9 +108,10 @@ def _good(answered: Answered) -> None:
     need(status == 200, f"HTTP {status}: {words}")
 
 
-def _usage(said: Json, prompt: str, answer: str) -> dict[str, int]:
+def _usage(said: Json, prompt: str, answer: str) -> tuple[int, int]:
+    """Tokens of the prompt, and of the answer; 0: it does not say."""
     usage = said.get("usage") or {}
-    return {"prompt_tokens": int(usage.get(prompt) or 0), "answer_tokens": int(usage.get(answer) or 0)}
+    return int(usage.get(prompt) or 0), int(usage.get(answer) or 0)
 
 
 def _chat(body: Json) -> Said:
@@ -122,9 +123,9 @@ def _chat(body: Json) -> Said:
         said.get("reasoning_content") or said.get("reasoning") or "",
         tuple(Call(each["function"]["name"], each["function"]["arguments"]) for each in calls),
         choice["finish_reason"] or "",
+        *_usage(body, "prompt_tokens", "completion_tokens"),
         logprobs=tuple((choice.get("logprobs") or {}).get("content") or ()),
         ids=tuple(str(each.get("id") or "") for each in calls),
-        **_usage(body, "prompt_tokens", "completion_tokens"),
     )
 
 
@@ -132,7 +133,7 @@ def _chat_stream(answered: Answered) -> Said:
     _good(answered)
     content, thought, finishes = "", "", list[str]()
     calls: dict[int, dict[str, str]] = {}
-    usage: dict[str, int] = {}
+    usage = (0, 0)
     for event in answered["events"]:
         need("error" not in event, f"an error stands in the stream: {quoted(json.dumps(event.get('error')))}")
         if event.get("usage"):
@@ -153,7 +154,7 @@ def _chat_stream(answered: Answered) -> Said:
     need(len(finishes) == 1, f"the stream says {len(finishes)} times why it ends, expected once")
     found = [calls[index] for index in sorted(calls)]
     made = tuple(Call(each["name"], each["arguments"]) for each in found)
-    return Said(content, thought, made, finishes[0], ids=tuple(each["id"] for each in found), **usage)
+    return Said(content, thought, made, finishes[0], *usage, ids=tuple(each["id"] for each in found))
 
 
 def _message(body: Json) -> Said:
@@ -161,7 +162,7 @@ def _message(body: Json) -> Said:
     return _of_blocks(body["content"], body["stop_reason"] or "", _usage(body, "input_tokens", "output_tokens"))
 
 
-def _of_blocks(blocks: list[Json], finish: str, usage: dict[str, int]) -> Said:
+def _of_blocks(blocks: list[Json], finish: str, usage: tuple[int, int]) -> Said:
     by_kind: dict[str, list[Json]] = {}
     for each in blocks:
         by_kind.setdefault(each["type"], []).append(each)
@@ -171,8 +172,8 @@ def _of_blocks(blocks: list[Json], finish: str, usage: dict[str, int]) -> Said:
         "".join(each["thinking"] for each in by_kind.get("thinking", [])),
         tuple(Call(each["name"], json.dumps(each["input"])) for each in calls),
         finish,
+        *usage,
         ids=tuple(str(each.get("id") or "") for each in calls),
-        **usage,
     )
 
 
@@ -184,7 +185,7 @@ def _message_stream(answered: Answered) -> Said:
     _good(answered)
     blocks: dict[int, dict[str, Any]] = {}
     parts: dict[int, str] = {}
-    finish, usage, kinds = "", dict[str, int](), list[str]()
+    finish, usage, kinds = "", (0, 0), list[str]()
     for event in answered["events"]:
         kinds.append(event["type"])
         need(event["type"] != "error", f"an error stands in the stream: {quoted(json.dumps(event.get('error')))}")
@@ -203,7 +204,7 @@ def _message_stream(answered: Answered) -> Said:
         elif event["type"] == "message_delta":
             finish = event["delta"].get("stop_reason") or ""
             late = _usage(event, "input_tokens", "output_tokens")
-            usage = {name: late[name] or usage.get(name, 0) for name in late}
+            usage = (late[0] or usage[0], late[1] or usage[1])
     need(kinds[:1] == ["message_start"], "the stream does not begin with message_start")
     need(kinds[-1:] == ["message_stop"], "the stream does not end with message_stop")
     opened, closed = kinds.count("content_block_start"), kinds.count("content_block_stop")
