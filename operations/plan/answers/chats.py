@@ -143,9 +143,8 @@ def _same(one: str, other: str, how: str) -> Callable[[Seen], None]:
     return judge
 
 
-def _capital(name: str, says: str, of: str = "") -> Check:
-    asked, right = texts.CAPITALS[name]
-    return Check(name, "sense", says, has(of or name, right, asked))
+def _capital(name: str, says: str) -> Check:
+    return Check(name, "sense", says, has(name, texts.CAPITALS_ARE[name], texts.CAPITALS[name]))
 
 
 CHECKS: tuple[Check, ...] = (

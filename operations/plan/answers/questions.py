@@ -94,11 +94,11 @@ _RETURNED: list[Json] = [
 _ONE, _TWO = texts.tools("get_weather"), texts.tools("get_weather", "book_table")
 
 QUESTIONS: tuple[Question, ...] = (
-    _chat("english", user(texts.CAPITALS["english"][0])),
-    _chat("english-again", user(texts.CAPITALS["english"][0])),
-    _chat("english-stream", user(texts.CAPITALS["english"][0]), stream=True),
-    _chat("german", user(texts.CAPITALS["german"][0])),
-    _chat("chinese", user(texts.CAPITALS["chinese"][0]), stream=True),
+    _chat("english", user(texts.CAPITALS["english"])),
+    _chat("english-again", user(texts.CAPITALS["english"])),
+    _chat("english-stream", user(texts.CAPITALS["english"]), stream=True),
+    _chat("german", user(texts.CAPITALS["german"])),
+    _chat("chinese", user(texts.CAPITALS["chinese"]), stream=True),
     Question(
         "count",
         CHAT,
@@ -113,7 +113,7 @@ QUESTIONS: tuple[Question, ...] = (
     _cut("last-turn", _TURNS[-1:]),
     _chat("turns", _TURNS),
     Question("needle", CHAT, _needle, ("chat",)),
-    _chat("logprobs", user(texts.CAPITALS["english"][0]), 16, ("logprobs",), logprobs=True, top_logprobs=3),
+    _chat("logprobs", user(texts.CAPITALS["english"]), 16, ("logprobs",), logprobs=True, top_logprobs=3),
     _chat("schema", user(texts.SENTENCE), 128, ("schema",), response_format=_SCHEMA),
     _chat("schema-stream", user(texts.SENTENCE), 128, ("schema",), response_format=_SCHEMA, stream=True),
     _cut("no-tools", user(texts.ASK_WEATHER)),
@@ -142,8 +142,8 @@ QUESTIONS: tuple[Question, ...] = (
     _chat("named", user(texts.ASK_TABLE), 256, ("named",), tools=_TWO, tool_choice=_FORCED, parallel_tool_calls=False),
     _cut("returned-less", [*_RETURNED[:2], {**_RETURNED[2], "content": "{}"}], ("tools",), tools=_ONE),
     _chat("returned", _RETURNED, 96, ("tools",), tools=_ONE),
-    _message("message", texts.CAPITALS["english"][0]),
-    _message("message-stream", texts.CAPITALS["english"][0], stream=True),
+    _message("message", texts.CAPITALS["english"]),
+    _message("message-stream", texts.CAPITALS["english"], stream=True),
     Question("message-stop", MESSAGES, _stopped_message, ("chat",), ("count",)),
     _message("message-tool", texts.ASK_WEATHER, 192, ("tools",), tools=texts.tools_of_messages("get_weather")),
     _message(

@@ -8,12 +8,13 @@ from operations.plan.answers.reading import Undecided
 from operations.wire import Json
 
 COUNT = "Count from 1 to 60 in words, one number on each line: one, two, three and so on. Write nothing else."
-#: What is asked in two languages, and what a right answer has.
+#: What is asked in three languages, and what a right answer has.
 CAPITALS = {
-    "english": ("What is the capital of France? Answer with its name alone.", "Paris"),
-    "german": ("Wie heißt die Hauptstadt von Österreich? Antworte nur mit dem Namen.", "Wien"),
-    "chinese": ("日本的首都是哪里? 只回答城市名.", "东京"),
+    "english": "What is the capital of France? Answer with its name alone.",
+    "german": "Wie heißt die Hauptstadt von Österreich? Antworte nur mit dem Namen.",
+    "chinese": "日本的首都是哪里? 只回答城市名.",
 }
+CAPITALS_ARE = {"english": "Paris", "german": "Wien", "chinese": "东京"}
 RULE = "Whatever you are asked, answer with the one word PLUM and nothing else."
 NAME = "Katharina"
 CODE = "48-17-93"
