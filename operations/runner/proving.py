@@ -43,7 +43,7 @@ def prove(recipe: Recipe, where: Host) -> Proven:
 
 
 def prove_new(run: Run, head: Host) -> str:
-    """At the end of a deploy: asks each model whose engine has not served before as it is, and takes over what was
+    """At the end of a deploy: asks each model whose engine was not asked before as it is, and takes over what was
     found of the others. Gives what is to be said last, with the way back where a model falls below what served before.
     """
     past, said, fallen = ask(head, node_served.main)["plans"], list[str](), list[str]()

@@ -53,11 +53,11 @@ def proxy(run: Run) -> Iterator[PyinfraCommand]:
 
 @step
 def answers(run: Run) -> Iterator[PyinfraCommand]:
-    """On the head: models that have not served before as they are answer questions, which are told and kept."""
+    """On the head: models that have not been asked before as they are answer questions; what they say is kept."""
     is_new = _on_head(run) and run.plan.knobs.prove == "new" and not rollback.served_last(run, host)
     if is_new and (told := proving.prove_new(run, host)):
         closing.say_last(told)
-    host.noop("has answered, or has served before")
+    host.noop("has been asked, or is to be asked nothing")
     yield from ()
 
 

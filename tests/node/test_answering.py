@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 
 import pytest
@@ -123,3 +124,16 @@ def test_nobody_at_the_door_says_nothing_about_the_model() -> None:
     assert gate.faults(rows) == []
     assert {each["verdict"] for each in rows} == {gate.UNSURE, gate.NOT_ASKED}
     assert "no answer" in rows[0]["why"]
+
+
+def test_no_more_is_sent_when_the_others_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ALL_S", -1.0)
+    asked = gate.next_asked(Seen(Subject("double", 32_768, OWN)))
+    answers = asking.send("http://127.0.0.1:9/v1", "key", asked)
+    assert {each["text"] for each in answers.values()} == {"it was not sent: the others took more than -1 s"}
+
+
+def test_without_a_proxy_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking.endpoint, "main", lambda: {"url": ""})
+    monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
+    assert asking.main() == {"problem": "no proxy runs here: `tandem apply` deploys one"}

@@ -19,8 +19,8 @@ from operations.wire.answers import Answered, AnsweredAll, Asked
 
 #: Requests under way at once: others use the engine meanwhile.
 AT_ONCE = 3
-#: Seconds for which an answer may be silent, and that it may take as a whole.
-SILENT_S, WHOLE_S = 180.0, 600.0
+#: Seconds for which an answer may be silent, that a stream may take, and after which no further request is sent.
+SILENT_S, WHOLE_S, ALL_S = 600.0, 900.0, 900.0
 #: Bytes of an answer that are read, and characters of an error that are told.
 _MOST, _WORDS = 4 << 20, 400
 
@@ -36,8 +36,15 @@ def main() -> AnsweredAll:
 
 def send(url: str, key: str, asked: list[Asked]) -> dict[str, Answered]:
     """`url` ends with /v1."""
+    begun = time.monotonic()
+
+    def one(each: Asked) -> Answered:
+        if time.monotonic() - begun > ALL_S:
+            return {"status": 0, "text": f"it was not sent: the others took more than {ALL_S:.0f} s"}
+        return _answered(f"{url}/{each['path']}", key, each)
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = pool.map(lambda each: _answered(f"{url}/{each['path']}", key, each), asked)
+        answers = pool.map(one, asked)
         return {each["name"]: answer for each, answer in zip(asked, answers, strict=True)}
 
 

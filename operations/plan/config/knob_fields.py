@@ -267,7 +267,7 @@ class KnobFields(BaseModel):
 
     prove: Literal["new", "off"] = "new"
     """Questions whose answers are checked, at the end of a deploy (docs/prove.md).
-      new  of each model that has not served before as it is; `tandem prove` asks at any time
+      new  of each model that has not been asked before as it is; `tandem prove` asks at any time
       off  none: the end of a deploy does not wait for answers
     """
 
