@@ -32,6 +32,8 @@ class Faults:
     stop: bool = False
     schema: bool = False
     cut_stream: bool = False
+    swallows: bool = False
+    misreads: bool = False
     forgets: bool = False
     thinks: bool = True
     noise: bool = False
@@ -137,11 +139,13 @@ def read(raw: str, asked: Json, of: Faults) -> Written:
     thought, content = "", raw
     if not of.reasoning_parser and (found := re.match(r"<think>(.*?)(</think>|$)", raw, re.DOTALL)):
         thought, content = found[1], raw[found.end() :]
+    if of.swallows:
+        thought, content = thought + content, ""
     calls = list[tuple[str, str]]()
     if asked.get("tools") and asked.get("tool_choice") != "none" and not of.tool_parser:
         for each in _CALL.findall(content):
             said = json.loads(each)
-            calls.append((said["name"], json.dumps(said["arguments"])))
+            calls.append((said["name"], json.dumps(said["arguments"] | ({"unit": "C"} if of.misreads else {}))))
         content = _CALL.sub("", content)
         finish = "tool_calls" if calls else finish
     if of.leaked_end and finish == "stop":

@@ -72,6 +72,8 @@ def _recited(name: str) -> Callable[[Seen], None]:
         text, said = recited.call(seen), seen.chat(name)
         need(said.calls, f"a call as the template writes it ({quoted(text)}) is taken for text: {_NOT_ITS}")
         well_made(said, "tool_calls")
+        made = [_arguments(each, said) for each in said.calls]
+        need(made == [texts.CALLED], f"the call that it was told is read as another one ({made}): {_NOT_ITS}")
 
     return judge
 

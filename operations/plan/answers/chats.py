@@ -16,6 +16,7 @@ _CHARACTERS_A_TOKEN = 12
 def _answer(seen: Seen) -> None:
     said = seen.chat("english")
     need(said.text, "the answer is empty")
+    need(said.content or said.is_cut, "all of it stands in its thoughts: the reasoning parser is not the model's")
     need(said.finish in ("stop", "length"), f"it says `{said.finish}` as why it ended, expected stop or length")
     need(said.prompt_tokens and said.answer_tokens, "it does not say what it cost (`usage`)")
 

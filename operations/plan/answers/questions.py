@@ -88,7 +88,7 @@ _TURNS: list[Json] = [
 _RULED: list[Json] = [{"role": "system", "content": texts.RULE}, *user("How are you?")]
 _RETURNED: list[Json] = [
     *user(texts.ASK_WEATHER),
-    texts.CALL,
+    texts.call({"city": "Paris", "unit": "C"}),
     {"role": "tool", "tool_call_id": "call00001", "content": texts.RESULT},
 ]
 _ONE, _TWO = texts.tools("get_weather"), texts.tools("get_weather", "book_table")

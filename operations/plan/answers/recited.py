@@ -59,7 +59,7 @@ def spoken(seen: Seen, name: str, plain: str) -> str:
 def call(seen: Seen) -> str:
     """How the template writes the call. Raises Wrong where it leaves out what is called."""
     text = spoken(seen, "call-text", "plain-text")
-    if "get_weather" not in text or "Paris" not in text:
+    if "get_weather" not in text or "Vienna" not in text:
         raise Wrong("the template leaves the calls of a conversation out: it is not one for tools")
     return text
 
@@ -83,7 +83,7 @@ def _recite(what: Callable[[Seen], str], tools: bool, stream: bool = False) -> C
 _CALLED = ("call-text", "plain-text")
 QUESTIONS: tuple[Question, ...] = (
     _tokens("call-begun", [_ASK], ("tools",), opens=True),
-    _tokens("call-tokens", [_ASK, texts.CALL], ("tools",)),
+    _tokens("call-tokens", [_ASK, texts.call(texts.CALLED)], ("tools",)),
     _tokens("plain-tokens", [_ASK, _PLAIN], ("tools",)),
     _text("call-text", "call-tokens", "call-begun", ("tools",)),
     _text("plain-text", "plain-tokens", "call-begun", ("tools",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from operations.plan.answers.reading import Undecided
@@ -71,18 +72,15 @@ ASK_TWO = "What is the weather in Paris and in Rome now, in degrees Celsius? Use
 ASK_TABLE = "Book a table at 19 for Anna, an adult, and Bruno, a child. Use the tool."
 #: What a tool has found: an answer that uses it has the number.
 RESULT = '{"temperature": 23, "sky": "clear"}'
-#: A call as the history of a conversation has it.
-CALL: Json = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [
-        {
-            "id": "call00001",
-            "type": "function",
-            "function": {"name": "get_weather", "arguments": '{"city": "Paris", "unit": "C"}'},
-        }
-    ],
-}
+#: Arguments of a call that is recited: none of them is the first that a schema has.
+CALLED: Json = {"city": "Vienna", "unit": "F"}
+
+
+def call(arguments: Json) -> Json:
+    """A call for the weather, as the history of a conversation has it."""
+    function = {"name": "get_weather", "arguments": json.dumps(arguments)}
+    made = {"id": "call00001", "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [made]}
 
 
 def tools(*names: str) -> list[Json]:
