@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from operations.node.door import endpoint
 from operations.node.engine import answering as asking
 from operations.plan.answers import gate
 from operations.plan.answers.shapes import Seen, Subject
@@ -136,6 +137,6 @@ def test_no_more_is_sent_when_the_others_took_too_long(monkeypatch: pytest.Monke
 
 
 def test_without_a_proxy_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking.endpoint, "main", lambda: {"url": ""})
+    monkeypatch.setattr(endpoint, "main", lambda: {"url": ""})
     monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
     assert asking.main() == {"problem": "no proxy runs here: `tandem apply` deploys one"}
