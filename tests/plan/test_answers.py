@@ -162,3 +162,29 @@ def test_the_table_stays_with_its_plan_on_a_node(tmp_path: Path, monkeypatch: py
     assert set(kept["answers"]) == {"", "coder"} and kept["answers"][""]["rows"] == table["rows"]
     assert (tmp_path / "served.json").stat().st_mode & 0o777 == 0o600
     assert json.loads((tmp_path / "served.json").read_text()) == [kept]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{"message": None, "finish_reason": 1}]},
+        {
+            "choices": [
+                {"message": {"content": 7, "tool_calls": [7]}, "finish_reason": "stop", "logprobs": {"content": [7]}}
+            ]
+        },
+        {"type": "message", "role": "assistant", "content": [{"type": "text"}], "stop_reason": None},
+        {"tokens": "no", "prompt": None, "input_tokens": "many"},
+        {"usage": {"prompt_tokens": "x"}, "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]},
+    ],
+)
+@pytest.mark.parametrize("as_events", [False, True])
+def test_whatever_an_engine_answers_there_is_a_table(body: dict[str, Any], as_events: bool) -> None:
+    seen = Seen(subject(with_flags("lab-tiny-llama", "enable-auto-tool-choice", "tool-call-parser")))
+    answered: Any = {"status": 200, "events": [body], "ended": True} if as_events else {"status": 200, "body": body}
+    while asked := gate.next_asked(seen):
+        seen.answers |= {each["name"]: answered for each in asked}
+    rows = gate.table(seen)
+    assert len(rows) == len(gate.CHECKS) and "answer" in gate.faults(rows)

@@ -77,7 +77,10 @@ def _streamed(response: HTTPResponse, begun: float) -> Answered:
         said = line[5:].strip() if line.startswith(b"data:") else b""
         if said == b"[DONE]":
             return {"events": events, "ended": True}
+        event = json.loads(said) if said else {}
+        if not isinstance(event, dict):
+            raise ValueError(f"an event is no object: {said[:40]!r}")
         # A sign of life of the door's is no part of the answer.
-        if said and (event := json.loads(said)).get("type") != "ping":
+        if event and event.get("type") != "ping":
             events.append(event)
     return {"events": events, "ended": False}

@@ -16,6 +16,8 @@ CHECKS: tuple[Check, ...] = (*chats.CHECKS, *calls.CHECKS, *messages.CHECKS)
 HOLDS, FAILS, UNSURE, NOT_ASKED = "holds", "fails", "unsure", "not asked"
 #: Checks of sense that may be lost without a word: one answer in so many may turn out otherwise.
 _CHANCE = 1
+#: What comes of an answer whose parts are not what its protocol has.
+_ODD = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 #: Characters of why a check does not hold: it quotes what a model has said.
 _WHY = 200
 
@@ -28,8 +30,8 @@ def next_asked(seen: Seen) -> list[Asked]:
             continue
         try:
             body = {"model": seen.subject.model, **each.body(seen)}
-        except (Wrong, Undecided) as why:
-            seen.answers[each.name] = {"text": str(why)}
+        except (Wrong, Undecided, *_ODD) as why:
+            seen.answers[each.name] = {"text": f"it could not be asked: {why}"}
             continue
         found.append({"name": each.name, "path": each.path, "body": body})
     return found
@@ -54,6 +56,8 @@ def _row(check: Check, seen: Seen) -> Row:
         verdict, why = FAILS, str(error)
     except Undecided as error:
         verdict, why = UNSURE, str(error)
+    except _ODD as error:
+        verdict, why = FAILS, f"an answer is not in its protocol's form ({type(error).__name__}: {error})"
     return {"name": check.name, "kind": check.kind, "verdict": verdict, "why": plain(why)[:_WHY]}
 
 
