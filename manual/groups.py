@@ -190,6 +190,10 @@ VERBS = Group(
         "tandem alarm-test": ("operations/verbs/alarm_test.py", "operations/node/monitoring/alarm_test.py"),
         "tandem down": ("operations/verbs/down.py",),
         "tandem verify": ("operations/verbs/verify.py",),
+        "tandem prove": (
+            *("operations/verbs/prove.py", "operations/node/engine/answering.py", "operations/plan/answers/"),
+            "operations/runner/proving.py",
+        ),
         "tandem audit and tandem sbom": (
             *("operations/node/model/audit.py", "operations/verbs/sbom.py", "operations/node/image/packages.py"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from manual import knobs, messages
+from manual import answers, knobs, messages
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,5 +13,6 @@ ROOT = Path(__file__).parent.parent
 PAGES: dict[str, Callable[[], str]] = {
     "docs/knobs.md": knobs.page,
     "docs/messages.md": messages.page,
+    "docs/prove.md": answers.page,
     "group_data/all.py": knobs.group_data,
 }

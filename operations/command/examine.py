@@ -39,6 +39,16 @@ def verify(
     return running.query(at, "verify", model, deep=deep, json=as_json)
 
 
+@verb(EXAMINE, "tandem prove", "tandem prove coder", "tandem prove --json")
+def prove(
+    at: At,
+    model: Annotated[str, typer.Argument(help="Of several models the one that is asked.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Ask what serves some thirty questions whose answers are checked; 1 where a form does not hold."""
+    return running.query(at, "prove", model, json=as_json)
+
+
 @verb(EXAMINE, "tandem audit", knobs=True)
 def audit(at: At, model: Model = "") -> int:
     """What the model's weights are made of: modules by quantisation and bytes."""

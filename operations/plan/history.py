@@ -29,7 +29,7 @@ from operations.wire import Json
 from operations.wire.plans import KeptService, Served
 
 #: Knobs that say nothing about what is served.
-_NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib"})
+_NOT_SERVED = frozenset({"rollback", "accept_risk", "alarms", "monitoring_days", "monitoring_gib", "prove"})
 _REMEDY = "declare in group_data/all.py what you want, `tandem apply`"
 
 #: Local name of an image -> hash of its content, of those that are on the head.
@@ -177,7 +177,7 @@ def previous(plans: Sequence[Served], now: Wanted | None, contents: Contents) ->
 def _is_readable(plan: Served, now: Wanted | None) -> bool:
     """Knobs that the plan does not know can come from the inventory, whose other knobs may be what can't be read."""
     try:
-        _recipes_of(plan)
+        recipes_of(plan)
         _knobs(plan, now.knobs.model_dump() if now else {})
     except ValidationError:
         return False
@@ -259,14 +259,14 @@ def _images(plan: Served) -> dict[str, Kept]:
     return {"engine": Kept(plan["images"][0]), "proxy": Kept(plan["images"][-1])}
 
 
-def _recipes_of(plan: Served) -> dict[str, Recipe]:
-    """By the names of their models, in the owner's order."""
+def recipes_of(plan: Served) -> dict[str, Recipe]:
+    """By the names of their models, in the owner's order. Raises ValidationError where they can't be read any more."""
     return {name: Recipe.model_validate(each) for name, each in plan.get("recipes", {"": plan["recipe"]}).items()}
 
 
 def _read(plan: Served, data: Mapping[str, Any]) -> tuple[Knobs, dict[str, Recipe]]:
     try:
-        return _knobs(plan, data), _recipes_of(plan)
+        return _knobs(plan, data), recipes_of(plan)
     except ValidationError as error:
         fault = error.errors()[0]
         problem = f"the plan {title(plan)} can't be read: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"

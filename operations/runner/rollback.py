@@ -7,6 +7,7 @@ import itertools
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -22,6 +23,7 @@ from operations.plan.wanted import wanted
 from operations.runner import given
 from operations.runner.remote import ask
 from operations.runner.run import Run
+from operations.wire.answers import Proven
 from operations.wire.plans import Served
 
 #: Host data that asks for it: `--data _rollback=1`.
@@ -94,6 +96,19 @@ def has_served(run: Run, model: ServedModel, where: Host) -> bool:
     )
 
 
+def answers_before(past: Sequence[Served], name: str) -> Proven | None:
+    """The newest table of answers of a model of this name; None: there is none."""
+    return next((each["answers"][name] for each in reversed(past) if name in each.get("answers", {})), None)
+
+
+def answers_of_same(run: Run, past: Sequence[Served], model: ServedModel) -> Proven | None:
+    """The table of answers of a plan in which this model's engine was what it is now; None: there is none."""
+    now, leader = record(run), model.leader.name
+    mine = _engine(now, model, leader)
+    same = [each for each in past if "services" in each and _engine(each, model, leader) == mine]
+    return answers_before(same, model.name)
+
+
 def _engine(served: Served, model: ServedModel, name: str) -> tuple[Any, Any]:
     """What a plan that served had for a model's engine on a node: its spec, and the image by content."""
     units = served["services"].get(name, {})
@@ -107,8 +122,8 @@ def record(run: Run) -> Served:
     return history.record(run.plan, {name: state["image"].get("content", "") for name, state in found})
 
 
-def after(run: Run, problem: str) -> str:
-    """The problem of a plan that does not come up, and the way back; with rollback=auto it is taken at the end."""
+def after(run: Run, problem: str, *, is_failed: bool = True) -> str:
+    """The problem of a plan, and the way back; with rollback=auto it is taken at the end where the plan has failed."""
     head = run.head
     if head.data.get(ASKED):
         return problem
@@ -127,7 +142,7 @@ def after(run: Run, problem: str) -> str:
         history.restore(found, head.data.dict(), past.contents)
     except Refusal as refusal:
         return f"{problem}\nThere is no way back:{refusal}"
-    if run.plan.knobs.rollback == "offer" or run.lock.lost():
+    if not is_failed or run.plan.knobs.rollback == "offer" or run.lock.lost():
         return f"{problem}\n`tandem rollback{_as_given()}` goes back to {history.title(found)}"
     # Replicas can fail on several nodes at once; there is one way back.
     atexit.unregister(_go_back)

@@ -21,6 +21,7 @@ from operations.runner.looking import Looks
 from operations.runner.sharing import Copies
 from operations.runner.started import Started
 from operations.runner.stopwatch import Stopwatch
+from operations.wire.answers import Proven
 from operations.wire.look import Look
 from operations.wire.model import GpuTrial, Vocabulary
 from operations.wire.plans import Served
@@ -43,6 +44,8 @@ class Run:
         self.trials: dict[str, list[GpuTrial]] = {}
         #: The plan that this run goes back to.
         self.back_to: Served | None = None
+        #: What the gate of answers has found, by models' names.
+        self.answers: dict[str, Proven] = {}
         #: Held while the plan is made.
         self.settling = BoundedSemaphore()
         self._plan: Plan | None = None

@@ -10,7 +10,7 @@ from pyinfra.api.command import PyinfraCommand
 from operations.node.unit import served as node_served
 from operations.plan.cluster.environment import MOUNT
 from operations.plan.cluster.served_model import joins_by_ray
-from operations.runner import closing, readiness, rollback
+from operations.runner import closing, proving, readiness, rollback
 from operations.runner.patience import fail, python_step
 from operations.runner.remote import ask
 from operations.runner.run import Run, step
@@ -52,9 +52,21 @@ def proxy(run: Run) -> Iterator[PyinfraCommand]:
 
 
 @step
+def answers(run: Run) -> Iterator[PyinfraCommand]:
+    """On the head: models that have not been asked before as they are answer questions; what they say is kept."""
+    is_new = _on_head(run) and run.plan.knobs.prove == "new" and not rollback.served_last(run, host)
+    if is_new and (told := proving.prove_new(run, host)):
+        closing.say_last(told)
+    host.noop("has been asked, or is to be asked nothing")
+    yield from ()
+
+
+@step
 def remember(run: Run) -> Iterator[PyinfraCommand]:
     """On every node: this plan has served."""
     served = rollback.record(run)
+    if run.answers:
+        served = {**served, "answers": run.answers}
     before = run.back_to["serves"] if run.back_to and "serves" in run.back_to else {}
     for role, of in served["serves"].items():
         kept = before[role]["content"] if role in before else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from operations.wire import Json
+from operations.wire.answers import Proven
 from operations.wire.model import ImageState
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Served(TypedDict):
 
     `id`: a hash over everything; `way`: over what a rollback can bring back. `knobs` and the recipes are the models'
     own JSON, `serves` is by role, `services` by node and unit. `when`: the node's local time, to the minute.
+    `answers`: by its models' names, what the gate of answers found.
     `passed_over`: newer ones that can't be read, where a way back has found it.
     """
 
@@ -45,6 +47,7 @@ class Served(TypedDict):
     images: list[str]
     when: NotRequired[str]
     passed_over: NotRequired[list[str]]
+    answers: NotRequired[dict[str, Proven]]
 
 
 class ServedTold(TypedDict):

@@ -8,7 +8,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
 from operations.node.door import certificate
@@ -60,12 +60,21 @@ def main(
 
 def ask(url: str, body: Json | None, key: str, deadline_s: float) -> Json:
     """The JSON that a server answers; raises OSError or ValueError."""
+    with opened(url, body, key, deadline_s) as response:
+        answer: Json = json.load(response)
+    return answer
+
+
+def opened(url: str, body: Json | None, key: str, deadline_s: float) -> HTTPResponse:
+    """An answer, to be read and closed; raises OSError (HTTPError for a status from 400 on) or HTTPException.
+
+    `deadline_s`: seconds for which nothing may come.
+    """
     data = json.dumps(body).encode() if body else None
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     request = urllib.request.Request(url, data, headers)
-    with urllib.request.urlopen(request, timeout=deadline_s, context=_trust(url)) as response:
-        answer: Json = json.load(response)
-    return answer
+    response: HTTPResponse = urllib.request.urlopen(request, timeout=deadline_s, context=_trust(url))
+    return response
 
 
 def _trust(url: str) -> ssl.SSLContext | None:

@@ -10,6 +10,7 @@ from operations.node.commands import read
 from operations.node.image import origin
 from operations.node.model import marks
 from operations.paths import VAR
+from operations.wire.answers import Proven
 from operations.wire.disks import Need
 from operations.wire.plans import Served, ServedTold
 
@@ -34,15 +35,31 @@ def main(keep: Served | None = None, archives: dict[str, str] | None = None) -> 
         others = [plan for plan in plans if plan not in same]
         newest: Served = {**keep, "images": names, "when": time.strftime("%Y-%m-%d %H:%M")}
         plans = [*others, newest][-KEPT:]
-        PLACE.parent.mkdir(parents=True, exist_ok=True)
-        aside = PLACE.with_suffix(".part")
-        aside.write_text(json.dumps(plans, indent=1))
-        aside.chmod(0o600)
-        aside.rename(PLACE)
+        _write(plans)
     if archives is None:
         return {"plans": plans}
     named = {name: "" for plan in plans for name in plan["images"]}
     return {"plans": plans, "images": origin.states(named | archives)}
+
+
+def keep_answers(plan: str, answers: dict[str, Proven]) -> bool:
+    """Tables of the gate of answers, by their models' names, for the plan of this id; whether it is kept here."""
+    plans = plans_of(read(PLACE))
+    mine = [each for each in plans if each["id"] == plan]
+    for each in mine:
+        each["answers"] = {**each.get("answers", {}), **answers}
+    if mine:
+        _write(plans)
+    return bool(mine)
+
+
+def _write(plans: list[Served]) -> None:
+    """Whole or not at all."""
+    PLACE.parent.mkdir(parents=True, exist_ok=True)
+    aside = PLACE.with_suffix(".part")
+    aside.write_text(json.dumps(plans, indent=1))
+    aside.chmod(0o600)
+    aside.rename(PLACE)
 
 
 def _way(plan: Served) -> str:

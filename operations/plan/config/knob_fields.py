@@ -265,6 +265,12 @@ class KnobFields(BaseModel):
       auto   it goes back by itself, and still ends as a failure
     """
 
+    prove: Literal["new", "off"] = "new"
+    """Questions whose answers are checked, at the end of a deploy (docs/prove.md).
+      new  of each model that has not been asked before as it is; `tandem prove` asks at any time
+      off  none: the end of a deploy does not wait for answers
+    """
+
     monitoring: Literal["off", "metrics", "prometheus"] = "off"
     """Metrics and alarms (docs/monitoring.md).
       off         nothing of this

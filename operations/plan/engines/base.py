@@ -235,6 +235,10 @@ class Engine(Protocol):
         """
         ...
 
+    def lacks(self, recipe: Recipe) -> Mapping[str, str]:
+        """What clients can't ask of it as this recipe starts it (abilities.py), each with why."""
+        ...
+
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """What runs in the container of a node, in order; the last one stays."""
         ...

@@ -18,6 +18,7 @@ from operations.plan.config.files import as_is
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import llama_cpp_words as words
+from operations.plan.engines.abilities import TOOLS, UNRECITED
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
@@ -170,6 +171,17 @@ class LlamaCpp:
         if recipe.flag("no-prefill-assistant") or not _reasons_never(recipe):
             return None
         return {"continue_final_message": True, "add_generation_prompt": False}
+
+    def lacks(self, recipe: Recipe) -> Mapping[str, str]:
+        """Calls, where the recipe does not say `jinja`: by the model's template it may have them all the same. A tool
+        by its name, as `tool_choice` is a word to it. Thoughts, where the recipe does not say that there are any.
+        """
+        lacks = {"named": "llama-server takes no name of a tool", **UNRECITED}
+        if not recipe.flag("jinja"):
+            lacks |= dict.fromkeys(TOOLS, "the recipe has no jinja, and promises no calls")
+        if not recipe.proof.reasoning or _reasons_never(recipe):
+            lacks["reasoning"] = "the recipe does not say that the model reasons"
+        return lacks
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """The file is looked for at each start: a quant may be one file, or parts of which the first is named."""

@@ -16,6 +16,7 @@ from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.config.spark import MOST_SHARE
 from operations.plan.engines import sglang_starts
+from operations.plan.engines.abilities import UNRECITED, unparsed
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
@@ -253,6 +254,10 @@ class SgLang:
         template may open its thoughts there, and the answer would go on as one.
         """
         return None if recipe.flag("reasoning-parser") else {"continue_final_message": True}
+
+    def lacks(self, recipe: Recipe) -> Mapping[str, str]:
+        """Calls and thoughts, where no parser is named."""
+        return unparsed(recipe, ("tool-call-parser",), "reasoning-parser") | UNRECITED
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """One engine, or a rank; those behind the first answer nobody but questions for their health, on loopback."""

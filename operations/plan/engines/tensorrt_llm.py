@@ -13,6 +13,7 @@ from operations.plan.cluster.addresses import model_path
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark, nearest
+from operations.plan.engines.abilities import UNRECITED, unparsed
 from operations.plan.engines.base import CONTEXT_TOKENS, Demand, Memory, Question, Signs, Sparkrun, Weights, count
 from operations.plan.engines.kept import LIBRARIES, Cache
 from operations.plan.engines.loaders import Loader
@@ -173,6 +174,15 @@ class TensorRtLlm:
     def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
         """It has no word for it (tensorrt_llm/serve/openai_protocol.py), and refuses those that it does not know."""
         return None
+
+    def lacks(self, recipe: Recipe) -> Mapping[str, str]:
+        """Calls and thoughts, where no parser is named; schemas, where no backend for them is (its LLM API's
+        `guided_decoding_backend`). What else depends on its backend was not tried here.
+        """
+        lacks = unparsed(recipe, ("tool-parser",), "reasoning-parser") | UNRECITED
+        if not (recipe.config or {}).get("guided_decoding_backend"):
+            lacks |= dict.fromkeys(("schema", "forced", "named"), "`config` has no guided_decoding_backend")
+        return lacks | {"logprobs": "whether it has them depends on its backend, which was not tried"}
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """The model is served under the name of its folder: a link has the name that clients use."""

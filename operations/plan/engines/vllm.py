@@ -12,6 +12,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.config.knobs import Executor, Knobs, Topology
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import vllm_caches, vllm_flags, vllm_loaders, vllm_starts
+from operations.plan.engines.abilities import unparsed
 from operations.plan.engines.base import (
     CONTEXT_TOKENS,
     Demand,
@@ -199,6 +200,10 @@ class Vllm:
     def continues(self, recipe: Recipe) -> Mapping[str, Any] | None:
         """The last message stays open."""
         return {"continue_final_message": True, "add_generation_prompt": False}
+
+    def lacks(self, recipe: Recipe) -> Mapping[str, str]:
+        """Calls and thoughts, where no parser is named."""
+        return unparsed(recipe, ("enable-auto-tool-choice", "tool-call-parser"), "reasoning-parser")
 
     def commands(self, recipe: Recipe, knobs: Knobs, node: Node, serving: Sequence[Node]) -> list[list[str]]:
         """One engine; or a rank: with Ray the worker only joins, without it each serves its share."""

@@ -14,3 +14,5 @@ model_from = f"{_settings.ARTEFACTS_ON_HEAD}/hub"
 
 canary_deadline = 2.0
 memory_floor_gib = 1.0
+# As in the lab's own.
+prove = "off"

@@ -1,0 +1,86 @@
+"""Sends requests through this node's door, with the owner's key, and tells what came back; it judges nothing.
+
+Standard input is a list of requests (operations/plan/answers makes them).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.error
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException, HTTPResponse
+
+from operations.node.door import endpoint
+from operations.node.engine.probe import opened
+from operations.wire import Json
+from operations.wire.answers import Answered, AnsweredAll, Asked
+
+#: Requests under way at once: others use the engine meanwhile.
+AT_ONCE = 3
+#: Seconds for which an answer may be silent, that a stream may take, and after which no further request is sent.
+SILENT_S, WHOLE_S, ALL_S = 600.0, 900.0, 900.0
+#: Bytes of an answer that are read, and characters of an error that are told.
+_MOST, _WORDS = 4 << 20, 400
+
+
+def main() -> AnsweredAll:
+    """`answers` by the requests' names; or the `problem` for which none was sent."""
+    asked: list[Asked] = json.loads(sys.stdin.read())
+    door = endpoint.main()
+    if not door["url"]:
+        return {"problem": "no proxy runs here: `tandem apply` deploys one"}
+    return {"answers": send(door["url"], door["key"], asked)}
+
+
+def send(url: str, key: str, asked: list[Asked]) -> dict[str, Answered]:
+    """`url` ends with /v1."""
+    begun = time.monotonic()
+
+    def one(each: Asked) -> Answered:
+        if time.monotonic() - begun > ALL_S:
+            return {"status": 0, "text": f"it was not sent: the others took more than {ALL_S:.0f} s"}
+        return _answered(f"{url}/{each['path']}", key, each)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = pool.map(one, asked)
+        return {each["name"]: answer for each, answer in zip(asked, answers, strict=True)}
+
+
+def _answered(url: str, key: str, asked: Asked) -> Answered:
+    begun = time.monotonic()
+    found: Answered
+    try:
+        with opened(url, asked["body"], key, SILENT_S) as response:
+            if asked["body"].get("stream"):
+                found = {"status": response.status, **_streamed(response, begun)}
+            else:
+                found = {"status": response.status, "body": json.loads(response.read(_MOST))}
+    except urllib.error.HTTPError as error:
+        found = {"status": error.code, "text": error.read(_MOST).decode(errors="replace")[:_WORDS]}
+    except ValueError as error:
+        found = {"status": 200, "text": f"it is no JSON ({error})"[:_WORDS]}
+    except (OSError, HTTPException) as error:
+        found = {"status": 0, "text": str(getattr(error, "reason", error)) or type(error).__name__}
+    found["seconds"] = round(time.monotonic() - begun, 2)
+    return found
+
+
+def _streamed(response: HTTPResponse, begun: float) -> Answered:
+    """The events of a stream. Raises ValueError for one that is no JSON, OSError when it is late or without an end."""
+    events, size = list[Json](), 0
+    for line in response:
+        size += len(line)
+        if size > _MOST or time.monotonic() - begun > WHOLE_S:
+            raise OSError(f"the stream has no end after {size} bytes and {time.monotonic() - begun:.0f} s")
+        said = line[5:].strip() if line.startswith(b"data:") else b""
+        if said == b"[DONE]":
+            return {"events": events, "ended": True}
+        event = json.loads(said) if said else {}
+        if not isinstance(event, dict):
+            raise ValueError(f"an event is no object: {said[:40]!r}")
+        # A sign of life of the door's is no part of the answer.
+        if event and event.get("type") != "ping":
+            events.append(event)
+    return {"events": events, "ended": False}
