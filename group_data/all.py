@@ -206,6 +206,11 @@ proxy_bind = "loopback"
 #   auto   it goes back by itself, and still ends as a failure
 # rollback = "offer"
 
+# Questions whose answers are checked, at the end of a deploy (docs/prove.md).
+#   new  of each model that has not been asked before as it is; `tandem prove` asks at any time
+#   off  none: the end of a deploy does not wait for answers
+# prove = "new"
+
 # Metrics and alarms (docs/monitoring.md).
 #   off         nothing of this
 #   metrics     each node says how it is in Prometheus' format, on the fabric (on loopback in solo)
