@@ -48,6 +48,8 @@ nodes = [
 """
 #: Of the recipe.
 MODEL = "nemotron"
+#: Small enough for many runs.
+TINY = {"PROFILE": "quick", "USERS": "1 4", "REPEATS": "2", "PROMPT": "32", "ANSWER": "8"}
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,19 @@ def nodes(folder: Path, deployed: str = "replicas") -> Iterator[Nodes]:
         declared = f'\n_declared = {{"topology": {deployed!r}, "recipe": {RECIPE!r}}}\n'
         (folder / "nodes.py").write_text(_INVENTORY.format(here=str(folder), declared=deployed) + declared)
         yield Nodes(folder, folder / "runs")
+
+
+def only(runs: Path) -> Path:
+    """The folder of the one run that was made."""
+    [found] = runs.iterdir()
+    return found
+
+
+def refused(two: Nodes, told: str, code: int = 1, /, **asked: str) -> None:
+    """One line, and nothing else happens."""
+    done = two.bench(**asked)
+    assert done.returncode == code and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 RECIPE = "nemotron-3-super-nvfp4-auto"
