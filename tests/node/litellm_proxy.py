@@ -42,7 +42,8 @@ def free_ports(count: int) -> int:
     """The first of so many that nobody has; another test process looks elsewhere first."""
     firsts = range(30000, 32000, count)
     own = os.getpid() % len(firsts)
-    for first in (*firsts[own:], *firsts[:own]):
+    for step in range(len(firsts)):
+        first = firsts[(own + step) % len(firsts)]
         try:
             for port in range(first, first + count):
                 socket.create_server(("127.0.0.1", port)).close()
