@@ -6,6 +6,10 @@ TOPOLOGY ?= cluster
 EXECUTOR ?= mp
 DATA ?=
 CHAOS ?=
+# Processes that run the tests without a lab.
+TESTERS ?= $(shell expr $$(nproc) + 1)
+# What a test starts would compile the same modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -142,8 +146,9 @@ llama-server: ## Debian's llama-server for the tests, unpacked into $(VENV)-llam
 	@sh tests/lab/llama_server.sh $(VENV)-llama || :
 
 test-fast: $(VENV)/.dev $(VENV)-proxy/.proxy $(VENV)-manual/.manual llama-server ## the tests that need no lab
-	@# File by file: tests of one file share ports.
-	@$(BIN)/pytest -m "not lab" -n 2 --dist loadfile --durations=25
+	@# File by file: tests of one file share ports. By their names the last ones are short. Tests wait for something
+	@# now and then: one process more than cores uses that time.
+	@$(BIN)/pytest -m "not lab" -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you changed since main (BASE=COMMIT), the nearest first, for two minutes at most
 	@near=$$($(BIN)/python -m tests.touched $(BASE)); [ -n "$$near" ] || { echo "no test is near to what changed: make test-fast"; exit 0; }; \
@@ -153,8 +158,9 @@ test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, Netwo
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py tests/e2e/test_3_clusters.py
 
-test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root); takes the lab down at the end
+test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root), takes the lab down; and many random inputs
 	@$(BIN)/pytest -m long --durations=12 tests/e2e
+	@$(BIN)/pytest --hypothesis-profile=deep --durations=12 tests/plan/test_fuzz.py tests/plan/fit/test_shape.py tests/benchmark_advise/test_laws.py
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy

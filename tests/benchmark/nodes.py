@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ nodes = [
 """
 #: Of the recipe.
 MODEL = "nemotron"
+#: Small enough for many runs.
+TINY = {"PROFILE": "quick", "USERS": "1 4", "REPEATS": "2", "PROMPT": "32", "ANSWER": "8"}
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,12 @@ class Nodes:
 @contextmanager
 def nodes(folder: Path, deployed: str = "replicas") -> Iterator[Nodes]:
     """As long as the body runs; `deployed` is what lies there and what is declared."""
-    with ExitStack() as stack:
-        engines = [stack.enter_context(double(folder, f"engine-{number}")) for number in (1, 2)]
-        answers = {}
-        for topology in ("solo", "cluster", "replicas"):
-            serving = engines if topology == "replicas" else engines[:1]
-            proxy = stack.enter_context(double(folder, f"proxy-{topology}", *serving))
-            answers[topology] = _answers(topology, serving, proxy)
+    before = {"solo": "engine-1", "cluster": "engine-1", "replicas": "engine-1,engine-2"}
+    proxies = [f"proxy-{topology}={engines}" for topology, engines in before.items()]
+    with doubles(folder, "engine-1", "engine-2", *proxies) as urls:
+        engines, answers = urls[:2], {}
+        for topology, proxy in zip(before, urls[2:], strict=True):
+            answers[topology] = _answers(topology, engines if topology == "replicas" else engines[:1], proxy)
         (folder / "answers.json").write_text(json.dumps(answers))
         (folder / "deployed").write_text(deployed)
         declared = f'\n_declared = {{"topology": {deployed!r}, "recipe": {RECIPE!r}}}\n'
@@ -118,16 +119,30 @@ def nodes(folder: Path, deployed: str = "replicas") -> Iterator[Nodes]:
         yield Nodes(folder, folder / "runs")
 
 
+def only(runs: Path) -> Path:
+    """The folder of the one run that was made."""
+    [found] = runs.iterdir()
+    return found
+
+
+def refused(two: Nodes, told: str, code: int = 1, /, **asked: str) -> None:
+    """One line, and nothing else happens."""
+    done = two.bench(**asked)
+    assert done.returncode == code and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 RECIPE = "nemotron-3-super-nvfp4-auto"
 
 
 @contextmanager
-def double(folder: Path, name: str, *upstream: str) -> Iterator[str]:
-    argv = [sys.executable, "-m", "tests.benchmark.doubles.engine", str(folder), name, *upstream]
-    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def doubles(folder: Path, *names: str) -> Iterator[list[str]]:
+    """The URL of each, as long as the body runs; `NAME=UPSTREAM,UPSTREAM` is a proxy before those."""
+    argv = [sys.executable, "-m", "tests.benchmark.doubles.engine", str(folder), *names]
+    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        yield [process.stdout.readline().strip() for _ in names]
     finally:
         process.kill()
         process.communicate()

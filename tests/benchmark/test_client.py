@@ -24,13 +24,13 @@ from operations.plan.config.refusal import Refusal
 from operations.plan.engines import counters
 from tests.benchmark.doubles.engine import TEMPLATE, answer
 from tests.benchmark.doubles.ssh import head
-from tests.benchmark.nodes import double
+from tests.benchmark.nodes import doubles
 from tests.plan.samples import ROOT
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[str]:
-    with double(tmp_path, "engine") as url:
+    with doubles(tmp_path, "engine") as (url,):
         yield url
 
 

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from bench import folder
 from bench.folder import read
-from bench.records import Folder
 from bench.session import Session
 from operations.plan.config.refusal import Refusal
-from tests.benchmark.nodes import MODEL, Nodes, nodes
-
-#: Small enough for many runs.
-TINY = {"PROFILE": "quick", "USERS": "1 4", "REPEATS": "2", "PROMPT": "32", "ANSWER": "8"}
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Iterator[Nodes]:
-    with nodes(tmp_path) as found:
-        yield found
-
-
-def only(runs: Path) -> Path:
-    [found] = runs.iterdir()
-    return found
+from tests.benchmark.nodes import MODEL, TINY, Nodes, only, refused
 
 
 def test_what_is_deployed_is_measured_through_the_proxy_and_each_engine(two: Nodes) -> None:
@@ -67,51 +48,6 @@ def test_several_topologies_are_deployed_one_after_the_other_and_the_declared_on
     assert setups["solo"].why_not == "" and setups["solo"].deploy_s is not None
     assert {step.setup for step in steps} == {"solo", "replicas"}
     assert "cluster/mp did not come up: " in done.stdout
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_broken_off_goes_on_and_the_declared_topology_is_back(two: Nodes, number: signal.Signals) -> None:
-    asked = {**TINY, "TOPOLOGIES": "solo replicas", "TARGETS": "proxy", "DATA": "topology=replicas"}
-    process = two.begin(**asked)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "solo/proxy/4/0" in line:
-            break
-    process.send_signal(number)
-    said = process.communicate(timeout=120)[0]
-    if number != signal.SIGKILL:
-        assert process.returncode == 130 and "goes on where it was" in said, said
-        assert two.deployed == "replicas" and "it is back" in said
-    path = only(two.runs)
-    folder.mend(Folder(path))
-    before = {step.name for step in read(path)[1]}
-    assert before and not any(name.startswith("replicas") for name in before)
-    done = two.bench(**asked)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert only(two.runs) == path and f"going on: {len(before)} steps are there" in done.stdout
-    steps = [step.name for step in read(path)[1]]
-    assert len(steps) == len(set(steps)) == 2 * (2 * 2 + 1) and before < set(steps)
-    assert two.deployed == "replicas"
-    # It is over: the same again is another run.
-    assert two.bench(**TINY, RUN=str(path)).stderr.count("was over at") == 1
-
-
-def test_a_deploy_in_the_midst_is_broken_off_with_the_run(two: Nodes) -> None:
-    (two.folder / "slow").touch()
-    process = two.begin(**TINY, TOPOLOGIES="solo", DATA="topology=replicas")
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "deploying" in line:
-            break
-    deadline = time.monotonic() + 60
-    while not two.deploys:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    (two.folder / "slow").unlink()
-    process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=120)[0]
-    assert process.returncode == 130, said
-    assert two.deploys == ["solo", "replicas"] and two.deployed == "replicas"
 
 
 def test_rounds_go_on_until_all_is_known_or_the_time_is_spent(two: Nodes) -> None:
@@ -169,35 +105,6 @@ def test_a_node_that_does_not_answer_while_it_is_measured_is_named(two: Nodes) -
     with Session(str(two.folder / "nodes.py"), "") as session, pytest.raises(Refusal, match="spark-2") as refusal:
         session.states(names, {name: f"http://{name}" for name in names})
     assert "spark-1" not in str(refusal.value)
-
-
-def refused(two: Nodes, told: str, code: int = 1, /, **asked: str) -> None:
-    """One line, and nothing else happens."""
-    done = two.bench(**asked)
-    assert done.returncode == code and done.stderr.count("\n") == 1 and told in done.stderr, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_a_run_s_folder_that_does_not_fit_is_refused(two: Nodes) -> None:
-    asked = {**TINY, "TARGETS": "proxy"}
-    process = two.begin(**asked)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "proxy/4/0" in line:
-            break
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    path = only(two.runs)
-    refused(two, "is a run of other parameters", 2, **{**asked, "USERS": "2"}, RUN=str(path))
-    refused(two, "has the seed", 2, **asked, SEED="5", RUN=str(path))
-    refused(two, "there is no such folder", 2, **asked, RUN="/nowhere")
-    run = (path / "run.json").read_text()
-    (path / "run.json").write_text(run.replace("nemotron-3-super-nvfp4-auto", "gpt-oss-120b-mxfp4"))
-    refused(two, "is a run of another recipe: its recipe is 'gpt-oss-120b-mxfp4'", **asked, RUN=str(path))
-    (path / "run.json").write_text(run)
-    requests = (path / "requests.jsonl").read_text()
-    (path / "requests.jsonl").write_text(requests[requests.index("\n") + 1 :])
-    refused(two, "was cut or changed: step replicas/proxy/1/0 had 1 requests, 0 are there", 2, **asked, RUN=str(path))
 
 
 def test_what_can_t_be_measured_is_refused(two: Nodes) -> None:

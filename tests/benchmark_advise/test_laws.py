@@ -31,7 +31,7 @@ LOADS = st.builds(
     answer=st.one_of(st.sampled_from([16, 64, 256, 1024]), st.integers(2, 4000)),
     cached=st.sampled_from([0.0, 0.0, 0.25, 0.75]),
 )
-COUNTED = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+COUNTED = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 @functools.cache

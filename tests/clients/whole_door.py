@@ -54,17 +54,17 @@ class Engine:
 
 
 class WholeDoor(Proxy):
-    """`url` is HAProxy's; `engines` are behind both LiteLLM."""
+    """`url` is HAProxy's; `engines` are behind both LiteLLM, which are `one` and the same where nothing is counted."""
 
-    def __init__(self, folder: Path, engines: list[Engine]) -> None:
-        self.engines = engines
+    def __init__(self, folder: Path, engines: list[Engine], one: bool = False) -> None:
+        self.engines, self.one = engines, one
         self.litellm: list[doors.Door] = []
         # A client's body has the time here that it has on a node.
         super().__init__(folder, {"timeout http-request 1s": "timeout http-request 30s", "gt 1048576": "gt 33554432"})
 
     def double(self, name: str) -> subprocess.Popen[bytes]:
         """The real one in its place."""
-        home = self.folder / f"litellm-{name}"
+        home = self.folder / "litellm-a" if self.one else self.folder / f"litellm-{name}"
         secrets = home / "balanced/secrets"
         plain = {"made": 1.0, "expires": None, "requests": None, "tokens": None}
         keys = {"app": {"hash": sha256(KEY.encode()).hexdigest(), **plain}}
@@ -75,8 +75,9 @@ class WholeDoor(Proxy):
             owned(secrets)
             return contained(folder, used)
 
-        urls = [engine.url for engine in self.engines]
-        self.litellm.append(doors.litellm("balanced", urls, "double", home, before=before))
+        if not self.one or not self.litellm:
+            urls = [engine.url for engine in self.engines]
+            self.litellm.append(doors.litellm("balanced", urls, "double", home, before=before))
         # Where HAProxy looks for them.
         for kind, socket in (("sock", "listens"), ("pulse", "pulse")):
             (self.sockets / f"litellm-{name}.{kind}").unlink(missing_ok=True)
@@ -91,12 +92,12 @@ class WholeDoor(Proxy):
 
 
 @contextmanager
-def whole_door(folder: Path, engines: int = 1) -> Iterator[WholeDoor]:
-    """Until the end."""
+def whole_door(folder: Path, engines: int = 1, one: bool = False) -> Iterator[WholeDoor]:
+    """Until the end; `one`: with one LiteLLM in both places."""
     with place(folder) as home:
         doubles = [Engine() for _ in range(engines)]
         try:
-            door = WholeDoor(home, doubles)
+            door = WholeDoor(home, doubles, one)
             try:
                 yield door
             finally:

@@ -28,7 +28,7 @@ from tests.plan.samples import ROOT, knobs
 LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
 DOUBLES = Path(__file__).parent / "doubles"
 CHAT, OWNER = "/v1/chat/completions", "sk-owner-marker"
-#: Seconds until LiteLLM has loaded: 12 of CPU with all of its routes, and as long as others leave it none.
+#: Seconds until LiteLLM has loaded: 8 of CPU, 12 with all of its routes, and as long as others leave it none.
 START_S = 900
 
 
@@ -39,8 +39,11 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many that nobody has."""
-    for first in range(30000, 32000, count):
+    """The first of so many that nobody has; another test process looks elsewhere first."""
+    firsts = range(30000, 32000, count)
+    own = os.getpid() % len(firsts)
+    for step in range(len(firsts)):
+        first = firsts[(own + step) % len(firsts)]
         try:
             for port in range(first, first + count):
                 socket.create_server(("127.0.0.1", port)).close()
@@ -56,11 +59,11 @@ def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> di
 
 
 class Proxy:
-    """LiteLLM as it lies on a head, with all of its routes; `without` one file, run by `serves`. For root in a
-    `confined.place`, as its container has it.
+    """LiteLLM as it lies on a head; `without` one file, run by `serves`, with all of its `routes` loaded and told. For
+    root in a `confined.place`, as its container has it.
     """
 
-    def __init__(self, folder: Path, without: str = "", serves: str = ON_A_PORT.name) -> None:
+    def __init__(self, folder: Path, without: str = "", serves: str = ON_A_PORT.name, routes: bool = True) -> None:
         self.folder, self.port, engine = folder / "proxy", free_port(), free_port()
         self.url, self.used = f"http://127.0.0.1:{self.port}", folder / "used"
         self.log = folder / "log"
@@ -69,7 +72,8 @@ class Proxy:
         wanted = knobs(topology="solo", routing="balanced")
         recipe = load_recipe(wanted.recipe).model_copy(update={"served_name": "double"})
         config = proxy_config(wanted, [Behind(recipe, (f"http://127.0.0.1:{engine}",))])
-        config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
+        if routes:
+            config["litellm_settings"]["callbacks"].append("litellm_routes.callback")
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
         for file in [*PROGRAM, DOUBLES / "litellm_routes.py"]:
             if file.name != without:
@@ -87,8 +91,9 @@ class Proxy:
             "TANDEM_USED": str(self.used),
             "TANDEM_SHARED": str(self.shared),
             "PYTHONUNBUFFERED": "1",
-            "LITELLM_DISABLE_LAZY_ROUTES": "1",
         }
+        if routes:
+            environment["LITELLM_DISABLE_LAZY_ROUTES"] = "1"
         environment |= {"FROZEN_TO": str(self.told / "frozen"), "ROUTES_TO": str(self.told / "routes.json")}
         with self.log.open("w") as log:
             argv += ["--telemetry", "False"]

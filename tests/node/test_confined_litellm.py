@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from operations.paths import PROXY_USER
 from tests.node.confined import IS_ROOT
-from tests.node.litellm_proxy import LITELLM, OWNER, Proxy, running
+from tests.node.litellm_proxy import LITELLM, OWNER, Proxy
 from tests.node.strangers import LIVENESS, request
 
 pytestmark = [
@@ -19,10 +18,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with running(tmp_path_factory.mktemp("proxy")) as proxy:
-        yield proxy
+@pytest.fixture
+def proxy(whole_litellm: Proxy) -> Proxy:
+    return whole_litellm
 
 
 def status(proxy: Proxy) -> dict[str, str]:

@@ -86,7 +86,7 @@ REQUESTS: dict[str, tuple[str, bytes] | tuple[str, bytes, str]] = {
 
 @pytest.fixture(name="door", scope="module")
 def the_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeDoor]:
-    with whole_door(tmp_path_factory.mktemp("door")) as door:
+    with whole_door(tmp_path_factory.mktemp("door"), one=True) as door:
         yield door
 
 

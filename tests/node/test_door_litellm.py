@@ -26,26 +26,20 @@ import yaml
 from operations.node.door import drained, keys
 from tests.node import strangers
 from tests.node.confined import place
-from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body, running
+from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
 from tests.node.strangers import in_openai_form, request
 
 pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: LITELLM= names one")
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with running(tmp_path_factory.mktemp("proxy")) as proxy:
-        yield proxy
-
-
 @pytest.fixture
-def proxy(started: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
-    """The same, with the node's program for keys beside it, and no key but the owner's."""
-    monkeypatch.setattr(keys, "KEYS", started.folder / "secrets/keys.json")
-    monkeypatch.setattr(keys, "USED", started.used / "used.json")
-    monkeypatch.setattr(keys, "DOOR", started.folder / "door.py")
+def proxy(whole_litellm: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
+    """The shared one, with the node's program for keys beside it, and no key but the owner's."""
+    monkeypatch.setattr(keys, "KEYS", whole_litellm.folder / "secrets/keys.json")
+    monkeypatch.setattr(keys, "USED", whole_litellm.used / "used.json")
+    monkeypatch.setattr(keys, "DOOR", whole_litellm.folder / "door.py")
     keys.KEYS.unlink(missing_ok=True)
-    return started
+    return whole_litellm
 
 
 #: No key is ever made twice.
@@ -76,7 +70,7 @@ def until(what: Callable[[], bool]) -> None:
 
 def test_without_a_part_of_its_door_it_does_not_start(tmp_path: Path) -> None:
     with place(tmp_path) as folder:
-        broken = Proxy(folder, without="door_keys.py")
+        broken = Proxy(folder, without="door_keys.py", routes=False)
         try:
             assert broken.processes[-1].wait(START_S) != 0
             assert "door_keys" in broken.log.read_text()

@@ -26,9 +26,9 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 AT_ONCE = 5
 
 
-@pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[Proxy]:
-    with place(tmp_path) as folder:
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with place(tmp_path_factory.mktemp("proxy")) as folder:
         made = Proxy(folder, {QUICK: SLOW})
         yield made
         made.end()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.node.litellm_proxy import free_port
-from tests.node.page_doubles import KEY, Double, Exporter, Page
+from tests.node.page_doubles import ANEW_S, KEY, LOOK_S, Double, Exporter, Page
 from tests.node.shipped import FILES
 
 NODES = ("spark-1", "spark-2")
@@ -86,7 +86,7 @@ def test_it_is_only_read_and_paths_are_those_of_a_list(two: Two) -> None:
 
 def test_it_says_what_is_declared_and_what_is(two: Two) -> None:
     page = two.start()
-    time.sleep(13)
+    time.sleep(2 * LOOK_S)
     said = page.told("state.json")
     (declared,) = said["plan"]["models"]
     assert declared["topology"] == "replicas" and declared["recipe"] == "nemotron-3-super-nvfp4-auto"
@@ -96,7 +96,7 @@ def test_it_says_what_is_declared_and_what_is(two: Two) -> None:
     assert model["sentence"].startswith("serves since ") and model["sentence"].endswith(" with two engines")
     assert "engine of" not in said["nodes"][0]["sentence"]
     assert (model["requests_running"], model["requests_waiting"]) == (6, 4)
-    assert model["tokens_out"] == pytest.approx(20, rel=0.1)
+    assert model["tokens_out"] == pytest.approx(20, rel=0.2)
     assert model["between_p50"] == pytest.approx(0.1, abs=0.01)
     # Nobody has said anything of these.
     assert "ttft_p50" not in model and "prefix_hits" not in model
@@ -110,7 +110,7 @@ def test_it_says_what_is_declared_and_what_is(two: Two) -> None:
 def test_a_node_that_is_gone_is_told_and_the_rest_stays(two: Two) -> None:
     page = two.start()
     two.exporters["spark-2"].end()
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     began = time.monotonic()
     said = page.told("state.json")
     assert time.monotonic() - began < 4
@@ -124,11 +124,11 @@ def test_a_node_that_is_gone_is_told_and_the_rest_stays(two: Two) -> None:
 def test_a_cluster_whose_rank_is_gone_does_not_serve_though_its_engine_says_so(two: Two) -> None:
     page = two.start(topology="cluster", executor="mp")
     two.exporters["spark-2"].end()
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     model = page.told("state.json")["models"][0]
     assert model["state"] == "serves" and model["sentence"].endswith("; no word from spark-2"), model
     two.exporters["spark-1"].changes = {'tandem_node_away{node="spark-2"}': "1"}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     model = page.told("state.json")["models"][0]
     assert (model["state"], model["sentence"]) == ("no", "does not serve while spark-2 is away")
 
@@ -137,7 +137,7 @@ def test_a_slow_exporter_keeps_nobody_waiting_and_is_not_taken_for_gone(two: Two
     page = two.start()
     assert page.told("state.json")["nodes"][1]["state"] == "ok"
     two.exporters["spark-2"].slow_s = 3
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     began = time.monotonic()
     assert page.told("state.json")["nodes"][1]["state"] == "ok"
     assert time.monotonic() - began < 2.9
@@ -158,7 +158,7 @@ def test_an_engine_that_starts_says_how_far_it_is_and_one_that_hangs_does_not(tw
     assert said["nodes"][1]["sentence"].startswith("its engine starts, 3 of about ")
     assert "with one of two engines; spark-2: its engine starts, 3 of about" in said["models"][0]["sentence"]
     two.exporters["spark-1"].changes = {up: "0"}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     said = page.told("state.json")
     assert said["nodes"][0]["state"] == "problem" and "does not answer" in said["nodes"][0]["sentence"]
     assert said["models"][0]["state"] == "no"
@@ -177,7 +177,7 @@ def test_what_the_canary_says_of_a_start_is_no_problem(two: Two) -> None:
         'tandem_source_up{source="engine"}': "0",
         'tandem_problem{of="engine",why="waits for rank 1 (spark-1)"}': "1",
     }
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     said = page.told("state.json")["nodes"][1]
     assert (said["state"], said["sentence"]) == ("starting", "its engine waits for rank 1 (spark-1)"), said
 
@@ -202,7 +202,7 @@ def test_charts_come_from_prometheus_or_from_what_was_seen(two: Two) -> None:
     assert len(said["times"]) == len(said["series"][0]["values"]) == 241
     assert {7.0, None} == {*said["series"][0]["values"]}
     prometheus.end()
-    time.sleep(11)
+    time.sleep(LOOK_S)
     for span in ("hour", "month"):
         said = page.told(f"series.json?panel=requests_running&span={span}")
         assert said["from"] == "memory" and "Prometheus does not answer" in said["note"]
@@ -280,13 +280,13 @@ def test_a_model_that_loads_is_starting_with_how_far_it_is_and_not_broken(two: T
     # It waits for another node: nobody knows for how long.
     waits: dict[str, str | None] = {up: "0", 'tandem_problem{of="engine",why="waits for rank 1 (spark-2)"}': "1"}
     two.exporters["spark-1"].changes = waits
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     (model,) = page.told("state.json")["models"]
     assert (model["state"], model["sentence"]) == ("starting", "its engine waits for rank 1 (spark-2)")
     assert "progress" not in model
     # The node that it waits for is off: that is no start.
     two.exporters["spark-2"].end()
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     assert page.told("state.json")["models"][0]["state"] == "no"
 
 
@@ -295,7 +295,7 @@ def test_an_engine_that_lacks_a_node_says_the_same_as_its_model(two: Two) -> Non
     assert page.told("state.json")["nodes"][0]["engines"][0]["state"] == "answers"
     two.exporters["spark-2"].end()
     two.exporters["spark-1"].changes = {'tandem_node_away{node="spark-2"}': "1"}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     said = page.told("state.json")
     assert said["models"][0]["sentence"] == "does not serve while spark-2 is away"
     node = said["nodes"][0]

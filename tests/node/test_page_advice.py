@@ -14,7 +14,7 @@ import pytest
 
 from operations.node.monitoring import handed as hands
 from operations.wire.page import Taken
-from tests.node.page_doubles import Exporter, Page
+from tests.node.page_doubles import ANEW_S, Exporter, Page
 from tests.node.shipped import part
 from tests.node.two_page import TwoModels
 
@@ -74,7 +74,7 @@ class One:
                 'vllm:num_requests_running{model_name="nemotron"}': running,
                 'vllm:num_requests_waiting{model_name="nemotron"}': waiting,
             }
-            time.sleep(2.2)
+            time.sleep(ANEW_S)
         said = self.page.told("state.json")
         return said["models"][0], said["advice_note"]
 
@@ -169,7 +169,7 @@ def test_where_counters_say_nothing_there_is_no_advice(one: One) -> None:
     one.exporters["spark-1"].changes |= {
         f'vllm:num_requests_{each}{{model_name="nemotron"}}': None for each in ("running", "waiting")
     }
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     assert one.told()[0]["advice"]["sentence"] == "Nothing is advised: how many ask is not known here."
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.browser import CHROMIUM, Door, browse, faults, pixels, text_of, values
-from tests.node.page_doubles import KEY, Exporter, Page
+from tests.node.page_doubles import ANEW_S, KEY, LOOK_S, Exporter, Page
 from tests.node.test_page_advice import BENCH, BETTER, RUN, handed
 from tests.node.two_page import CODER_UP, TwoModels
 
@@ -43,12 +43,26 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str,
     page = Page(folder, {name: f"http://127.0.0.1:{each.server_port}" for name, each in exporters.items()})
     door = Door(page.url, KEY)
     page.hand(handed(page.specs["nemotron"], better=CLUSTER))
-    time.sleep(23)
+    time.sleep(2 * LOOK_S)
     yield page, door.url, folder
     door.end()
     page.end()
     for each in exporters.values():
         each.end()
+
+
+@pytest.fixture(scope="module")
+def dom(shown: tuple[Page, str, Path]) -> str:
+    """The page as it stands, for what does not change: a browser costs seconds."""
+    _, url, folder = shown
+    return browse(folder, "--dump-dom", f"{url}/tandem/")
+
+
+@pytest.fixture(scope="module")
+def marked(shown: tuple[Page, str, Path]) -> str:
+    """The same as a bookmark with a name and a key opens it."""
+    _, url, folder = shown
+    return browse(folder, "--dump-dom", f"{url.replace('://', '://any:sk-of-somebody@')}/tandem/")
 
 
 def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) -> None:
@@ -77,15 +91,12 @@ def test_what_is_shown_is_what_state_json_says(shown: tuple[Page, str, Path]) ->
     assert "u-over" in dom, "the chart was not drawn"
 
 
-def test_a_bookmark_with_name_and_key_in_it_is_filled_as_well(shown: tuple[Page, str, Path]) -> None:
-    _, url, folder = shown
-    dom = browse(folder, "--dump-dom", f"{url.replace('://', '://any:sk-of-somebody@')}/tandem/")
-    assert 'data-state="told"' in dom
+def test_a_bookmark_with_name_and_key_in_it_is_filled_as_well(marked: str) -> None:
+    assert 'data-state="told"' in marked
 
 
-def test_the_last_bench_is_a_table_and_the_advice_a_sentence(shown: tuple[Page, str, Path]) -> None:
-    page, url, folder = shown
-    dom = browse(folder, "--dump-dom", f"{url}/tandem/")
+def test_the_last_bench_is_a_table_and_the_advice_a_sentence(shown: tuple[Page, str, Path], dom: str) -> None:
+    page, _, _ = shown
     (model,) = page.told("state.json")["models"]
     text = text_of(dom)
     assert model["advice"]["users"] == 10
@@ -119,7 +130,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str, P
     made = TwoModels(folder)
     made.page.told("state.json")
     made.exporters["spark-1"].changes |= {CODER_UP: "0"}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     door = Door(made.page.url, KEY)
     yield made.page, door.url, folder
     door.end()
@@ -136,7 +147,7 @@ def test_two_models_have_a_card_and_a_line_at_each_of_their_nodes(two: tuple[Pag
     assert "Models: nemotron, coder." in text and "cluster on spark-1, spark-2" in text and "solo on spark-1" in text
     assert "lab-tiny-llama as coder, solo, on spark-1." in text
     assert [value for label, value in values(dom) if label == "Requests that run"] == ["3", "1"]
-    assert text.count("`tandem bench` measures it, `tandem advise` computes") == 2 and "<table" not in dom
+    assert text.count("`tandem bench` measures it, `tandem advise` computes") == 2 and "<table>" not in dom
     assert [each for each in values(dom) if each[0].startswith("KV cache")] == [
         ("KV cache of nemotron", "25 %"),
         ("KV cache of coder", "50 %"),
@@ -164,21 +175,19 @@ def test_a_picture_of_two_models_is_as_wide_as_its_window(
         Path(keep, file.name).write_bytes(file.read_bytes())
 
 
-def test_its_words_are_those_of_the_manual(shown: tuple[Page, str, Path]) -> None:
-    _, url, folder = shown
-    text = text_of(browse(folder, "--dump-dom", f"{url}/tandem/"))
+def test_its_words_are_those_of_the_manual(dom: str) -> None:
+    text = text_of(dom)
     for heading in ("Overview", "Nodes", "Charts", "Advice", "Events", "◐ Proxy", "Free memory"):
         assert heading in text, heading
     for word in ("door", "ourse", "hangs together", "to be had"):
         assert word not in text, word
 
 
-def test_the_address_for_apps_is_the_page_s_own_with_a_button(shown: tuple[Page, str, Path]) -> None:
-    _, url, folder = shown
-    dom = browse(folder, "--dump-dom", f"{url.replace('://', '://any:sk-of-somebody@')}/tandem/")
+def test_the_address_for_apps_is_the_page_s_own_with_a_button(shown: tuple[Page, str, Path], marked: str) -> None:
+    _, url, _ = shown
     # No name and no key of a bookmark are in it.
-    assert re.search(r'<code id="url">([^<]*)</code>', dom)[1] == f"{url}/v1"  # type: ignore[index]
-    assert '<button id="copy" type="button">Copy</button>' in dom
+    assert re.search(r'<code id="url">([^<]*)</code>', marked)[1] == f"{url}/v1"  # type: ignore[index]
+    assert '<button id="copy" type="button">Copy</button>' in marked
 
 
 def test_every_time_is_the_node_s_with_24_hours(shown: tuple[Page, str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,9 +201,8 @@ def test_every_time_is_the_node_s_with_24_hours(shown: tuple[Page, str, Path], m
     assert not re.search(r"\d:\d\d ?[ap]m|\d/\d\d/\d\d", text_of(dom))
 
 
-def test_a_rail_without_a_link_has_no_speed(shown: tuple[Page, str, Path]) -> None:
-    _, url, folder = shown
-    rails = [value for label, value in values(browse(folder, "--dump-dom", f"{url}/tandem/")) if "Rail" in label]
+def test_a_rail_without_a_link_has_no_speed(dom: str) -> None:
+    rails = [value for label, value in values(dom) if "Rail" in label]
     assert rails.count("no link") == 1 and "no link," not in " ".join(rails), rails
 
 

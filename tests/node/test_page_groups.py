@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.page_doubles import Exporter, Page
+from tests.node.page_doubles import ANEW_S, Exporter, Page
 from tests.plan.samples import plan
 
 NAMES = ("spark-1", "spark-2", "spark-3", "spark-4")
@@ -33,7 +33,7 @@ def test_a_pair_without_a_rank_does_not_serve_and_the_other_does(pairs: tuple[Pa
     assert page.told("state.json")["models"][0]["sentence"].endswith(" with two engines")
     exporters["spark-4"].end()
     exporters["spark-3"].changes = {'tandem_node_away{node="spark-4"}': "1"}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     model = page.told("state.json")["models"][0]
     assert model["state"] == "partly", model
     assert model["sentence"].endswith(" with one of two engines; spark-3: does not serve while spark-4 is away"), model
@@ -43,6 +43,6 @@ def test_a_rank_starts_while_its_own_pair_does(pairs: tuple[Page, dict[str, Expo
     page, exporters = pairs
     begun = {'tandem_unit_active_since_seconds{unit="tandem-engine"}': repr(time.time())}
     exporters["spark-3"].changes = {UP: "0", **begun}
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     said = {node["name"]: node["state"] for node in page.told("state.json")["nodes"]}
     assert said == {"spark-1": "ok", "spark-2": "ok", "spark-3": "starting", "spark-4": "starting"}

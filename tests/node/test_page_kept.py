@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from operations.plan.services.panels import dashboard, panels, panels_of
-from tests.node.page_doubles import Exporter, Page
+from tests.node.page_doubles import ANEW_S, Exporter, Page
 from tests.node.shipped import part
 
 asking, memory, nodes, reading, series = (
-    part("page", name) for name in ("asking", "memory", "nodes", "reading", "series")
+    part("page", name) for name in ("asking", "last_hour", "nodes", "reading", "series")
 )
 GAUGE = next(panel for panel in panels("vllm") if panel["id"] == "requests_running")
 MODEL = {"model": "nemotron", "unit": "tandem-engine", "load_minutes": 4, "nodes": ["n"], "answers": ["n"]}
@@ -266,7 +266,7 @@ def test_the_real_page_calls_an_engine_that_hung_long_ago_silent(lone: tuple[Pag
         'tandem_source_up{source="engine"}': "0",
         'tandem_unit_active_since_seconds{unit="tandem-engine"}': repr(time.time() - 2880 * 60),
     }
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     node = page.told("state.json")["nodes"][1]
     assert node["state"] == "problem" and "starts" not in node["sentence"], node
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.node.page_doubles import ANEW_S, LOOK_S
 from tests.node.two_page import CHAT, CHAT_UP, CODER, CODER_UP, TwoModels, unit
 
 
@@ -23,7 +24,7 @@ def told(two: TwoModels, changes: dict[str, str | None], node: str = "spark-1") 
     """state.json once the exporter says this."""
     two.page.told("state.json")
     two.exporters[node].changes |= changes
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     return two.page.told("state.json")
 
 
@@ -96,7 +97,7 @@ def test_what_the_canary_holds_against_one_is_not_said_of_the_other(two: TwoMode
 def test_a_node_that_is_gone_is_missed_by_the_models_that_lie_there(two: TwoModels) -> None:
     two.page.told("state.json")
     two.exporters["spark-2"].end()
-    time.sleep(2.2)
+    time.sleep(ANEW_S)
     said = two.page.told("state.json")
     assert said["models"][0]["sentence"].endswith("; no word from spark-2")
     assert "spark-2" not in said["models"][1]["sentence"]
@@ -104,7 +105,7 @@ def test_a_node_that_is_gone_is_missed_by_the_models_that_lie_there(two: TwoMode
 
 
 def test_a_course_tells_models_of_one_node_apart(two: TwoModels) -> None:
-    time.sleep(11)
+    time.sleep(LOOK_S)
     said = two.page.told("series.json?panel=kv_fill")
     assert {each["name"]: each["values"][-1] for each in said["series"]} == {
         "spark-1 nemotron": 25,

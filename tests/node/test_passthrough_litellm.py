@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from tests.bench.routing import doors
-from tests.node.confined import contained, place
 from tests.node.litellm_proxy import CHAT
+from tests.node.scripted import ScriptedDouble
 from tests.node.strangers import request
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
@@ -29,48 +26,6 @@ def event(text: str = "", reason: str | None = None, index: int = 0, **delta: An
 
 USAGE = b'data: {"id":"one","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n'
 DONE = b"data: [DONE]\n\n"
-
-
-class ScriptedDouble(BaseHTTPRequestHandler):
-    """An engine that answers with what lies ready, in turn: a status and bytes, after which it hangs up."""
-
-    script: list[tuple[int, bytes]] = []
-    asked: list[dict[str, Any]] = []
-    #: Whether it counts tokens.
-    counts = True
-
-    def do_POST(self) -> None:
-        """/tokenize: a character is a token, or there is none. Anything else: the next of the script."""
-        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/tokenize":
-            count = {"count": len(said["prompt"])} if self.counts else {}
-            return self.say(200 if self.counts else 404, json.dumps(count).encode())
-        self.asked.append(said)
-        return self.say(*self.script.pop(0))
-
-    def say(self, status: int, body: bytes) -> None:
-        """An answer whose length nobody knows."""
-        self.send_response(status)
-        is_stream = body.startswith((b"data: ", b"event: "))
-        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
-
-@pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[doors.Door]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), ScriptedDouble)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    with place(tmp_path_factory.mktemp("litellm")) as folder:
-        door = doors.litellm("balanced", [f"http://127.0.0.1:{server.server_port}"], "double", folder, before=contained)
-        yield door
-        door.stop()
-    server.shutdown()
-    server.server_close()
 
 
 def ask(door: doors.Door, *script: tuple[int, bytes], **more: Any) -> tuple[int, dict[str, str], bytes]:

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from tests.bench.routing import doors
+from tests.node.scripted import ScriptedDouble
 from tests.node.strangers import request
-from tests.node.test_passthrough_litellm import ScriptedDouble, door
-
-__all__ = ["door"]
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 

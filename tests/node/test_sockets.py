@@ -147,7 +147,7 @@ def listens_at(pid: int) -> list[str]:
 @pytest.mark.skipif(not LITELLM.exists(), reason="wants the proxy's environment (make venv-proxy)")
 def test_litellm_has_no_port_and_knows_who_asks_through_the_proxy(tmp_path: Path) -> None:
     with place(tmp_path) as folder:
-        real = RealLiteLLM(folder, serves="serve.py")
+        real = RealLiteLLM(folder, serves="serve.py", routes=False)
         try:
             real.url = Relay(f"{real.used}/listens").url
             real.wait()

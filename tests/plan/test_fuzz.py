@@ -16,9 +16,8 @@ from tests.plan.hostile import NAMED, SHAPED, broken, documents
 
 #: Seconds of the process's own computing for one file; 0.5 were the most that ten minutes of other inputs took.
 SECONDS = 2.0
-#: The same inputs each time, a fraction of a minute; a longer run is `hypothesis.fuzz_one_input` of these tests.
+#: The same inputs each time. `make test-long` has more; for minutes it is `hypothesis.fuzz_one_input` of these tests.
 _repeatable = settings(
-    max_examples=150,
     derandomize=True,
     deadline=None,
     database=None,

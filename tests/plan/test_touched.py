@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import SHARES
+from tests.plan.samples import ROOT
 from tests.touched import touched
 
 
@@ -26,3 +28,9 @@ def test_the_nearest_come_first_and_the_rest_is_left_to_the_whole_run() -> None:
     found = touched(["operations/plan/services/demand.py"])
     assert found.index("tests/plan/test_demand.py") < 3 and "tests/node/test_hub.py" not in found
     assert touched(["operations/none.py"]) == []
+
+
+def test_files_that_share_a_litellm_are_where_the_scheduler_looks_for_them() -> None:
+    assert [file for pair in SHARES.items() for file in pair if not (ROOT / file).is_file()] == []
+    # None shares with one that shares itself.
+    assert not {*SHARES} & {*SHARES.values()}

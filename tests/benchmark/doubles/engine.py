@@ -1,9 +1,11 @@
-"""A double of an engine, and of the proxy before several: OpenAI-compatible over HTTP, computes nothing.
+"""Doubles of engines, and of the proxy before several: OpenAI-compatible over HTTP, computing nothing.
 
 Its tokens are words: a prompt has as many as words and 5 more, an answer is digits by its question and comes at a pace.
 Counters are vLLM's. What goes wrong is in the file `faults.json` of its folder, read at each request.
 
-    python -m tests.benchmark.doubles.engine FOLDER NAME [UPSTREAM ...]
+    python -m tests.benchmark.doubles.engine FOLDER NAME[=UPSTREAM,UPSTREAM ...] ...
+
+One process for all of them: each would cost a second of CPU until it answers. Their URLs are printed in that order.
 """
 
 from __future__ import annotations
@@ -116,22 +118,25 @@ def answer(messages: list[dict[str, str]]) -> str:
     return str(int(digest, 16)) * 40
 
 
-async def _main(folder: Path, name: str, upstream: list[str]) -> None:
-    engine = Engine(folder, name, upstream)
-    application = web.Application(client_max_size=2**26)
-    application.router.add_get("/v1/models", engine.models)
-    application.router.add_get("/metrics", engine.metrics)
-    application.router.add_post("/tokenize", engine.tokenize)
-    application.router.add_post("/v1/chat/completions", engine.chat)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    print(runner.addresses[0][1], flush=True)
+async def _main(folder: Path, asked: list[str]) -> None:
+    urls = dict[str, str]()
+    for each in asked:
+        name, _, upstream = each.partition("=")
+        engine = Engine(folder, name, [urls[other] for other in upstream.split(",") if other])
+        application = web.Application(client_max_size=2**26)
+        application.router.add_get("/v1/models", engine.models)
+        application.router.add_get("/metrics", engine.metrics)
+        application.router.add_post("/tokenize", engine.tokenize)
+        application.router.add_post("/v1/chat/completions", engine.chat)
+        # Ends with its process.
+        runner = web.AppRunner(application)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        urls[name] = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        print(urls[name], flush=True)
     # Ends with whoever has started it.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    await runner.cleanup()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2:]))

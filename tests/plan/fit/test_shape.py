@@ -141,7 +141,7 @@ _VALUES = strategies.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(strategies.sampled_from(sorted(CONFIGS)), strategies.dictionaries(strategies.sampled_from(_WORDS), _VALUES))
 def test_whatever_a_configuration_says_it_is_told_or_refused(name: str, said: dict[str, Any]) -> None:
     config = {**CONFIGS[name], **said}

@@ -1,0 +1,36 @@
+"""How tests are handed out to several processes (`pytest -n`): file by file, since tests of one file share ports.
+
+And how many inputs hypothesis makes for each of its tests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("gate", max_examples=60)
+#: `make test-long`.
+settings.register_profile("deep", max_examples=1000)
+settings.load_profile("gate")
+#: A file -> the one whose real LiteLLM it shares: one process has both, one after the other.
+SHARES = {
+    "tests/node/test_door_litellm.py": "tests/node/test_confined_litellm.py",
+    "tests/node/test_protocols_litellm.py": "tests/node/test_passthrough_litellm.py",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`; None: xdist's own way."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Sharing(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return SHARES.get(file, file)
+
+    return Sharing(config, log)
