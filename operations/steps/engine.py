@@ -18,6 +18,9 @@ from operations.runner.patience import fail, python_step
 from operations.runner.run import Run, step
 from operations.runner.watching import parts
 
+#: Seconds until the proxy has taken back an engine that has just come up.
+TAKEN_BACK_S = COOLDOWN_S + 2
+
 
 @step
 def retire(run: Run) -> Iterator[PyinfraCommand]:
@@ -235,8 +238,8 @@ def renew(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
 
 def _let_cooldowns_end(where: Host) -> None:
     """An engine that has just come up is still left alone by the proxy: stopping the other one now would leave none."""
-    where.log(f"waiting {COOLDOWN_S + 2} s, until the proxy has taken every other engine back")
-    gevent.sleep(COOLDOWN_S + 2)
+    where.log(f"waiting {TAKEN_BACK_S} s, until the proxy has taken every other engine back")
+    gevent.sleep(TAKEN_BACK_S)
 
 
 @step
