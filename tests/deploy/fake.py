@@ -26,9 +26,9 @@ FOUR = (*NAMES, "@fake/spark-3", "@fake/spark-4")
 _INVENTORY = """
 import json, re
 from pathlib import Path
-from operations.steps import engine
+from operations.runner import carrying_out
 # No proxy is there that would have to take an engine back.
-engine.TAKEN_BACK_S = 0
+carrying_out.TAKEN_BACK_S = 0
 _answers = json.loads(Path({answers!r}).read_text())
 nodes = [
     (_name, {{"fake_delay": 0, "fake_delay_jitter": 0, "ssh_user": "spark",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from operations.paths import CANARY, GUARD, LITELLM
+from tests.deploy.decided import decided, start, stop
 from tests.deploy.fake import FOUR, NAMES, OFF, Outcome, declares, deploy, look, planned
 from tests.deploy.test_deploy import foreign
 from tests.plan.samples import survey
@@ -113,29 +114,28 @@ def test_two_that_do_not_fit_are_refused_with_a_table(tmp_path: Path) -> None:
     assert f"{NAMES[1]}  a" not in outcome.text
 
 
-def test_what_is_changed_of_one_restarts_it_alone(tmp_path: Path) -> None:
+def test_what_is_changed_of_one_restarts_it_alone() -> None:
     changed = {**A, "b": {**B["b"], "served_name": "three"}}
-    outcome = run(tmp_path, as_planned(BOTH), changed)
-    assert outcome.code == 0, outcome.text
-    assert outcome.position(1, "/etc/tandem/engine-b/run.sh") < outcome.position(1, STOP.format("b"))
-    assert untouched(outcome, "a") and not of(outcome, "/etc/tandem/engine-a/"), acts(outcome, "a")
-    assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
+    outcome = decided(planned(models=changed), as_planned(BOTH))
+    assert outcome.position(1, "/etc/tandem/engine-b/run.sh") < outcome.position(1, stop("tandem-engine-b"))
+    assert not [said for _, said in outcome.commands if "engine-a" in said]
+    assert {node for node, said in outcome.commands if "tandem-engine-b" in said} == {"spark-1"}
 
 
-def test_replicas_of_one_are_renewed_in_turn_beside_the_other(tmp_path: Path) -> None:
+def test_replicas_of_one_are_renewed_in_turn_beside_the_other() -> None:
     states = as_planned(BOTH)
     for state in states:
         state["services"]["units"]["tandem-engine-a"]["spec"] = "older"
-    outcome = run(tmp_path, states, BOTH)
-    assert outcome.code == 0, outcome.text
-    stops = [outcome.position(node, STOP.format("a")) for node in (1, 2)]
-    starts = [outcome.position(node, START.format("a")) for node in (1, 2)]
+    outcome = decided(planned(models=BOTH), states)
+    assert not outcome.refused
+    stops = [outcome.position(node, stop("tandem-engine-a")) for node in (1, 2)]
+    starts = [outcome.position(node, start("tandem-engine-a")) for node in (1, 2)]
     assert stops[0] < starts[0] < stops[1] < starts[1]
-    assert untouched(outcome, "b"), acts(outcome, "b")
+    assert not [said for _, said in outcome.commands if "engine-b" in said]
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["each on the other's node", "alone on its nodes"])
-def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(tmp_path: Path, shared: bool) -> None:
+def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(shared: bool) -> None:
     a = {"a": {**A["a"], "memory_gib": 8}}
     wanted = {**a, "b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}} if shared else a
     states = as_planned(wanted)
@@ -143,9 +143,9 @@ def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(tmp_path
         solo = {"spec": "older", "topology": "solo", "url": "http://127.0.0.1:8001"}
         states[number]["services"]["units"][f"tandem-engine-{name}"] |= solo
         states[1 - number]["services"]["units"][f"tandem-engine-{name}"] = {}
-    outcome = run(tmp_path, states, wanted)
-    assert outcome.code == 0, outcome.text
-    assert (outcome.position(1, STOP.format("a")) < outcome.position(2, START.format("a"))) == shared
+    outcome = decided(planned(models=wanted), states)
+    stopped, started = outcome.position(1, stop("tandem-engine-a")), outcome.position(2, start("tandem-engine-a"))
+    assert not outcome.refused and (stopped < started) == shared
 
 
 def test_ports_stay_where_they_are(tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ def pyinfra(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _serve() -> Sequence[str] | None:
-    """Fork for each line of standard input. Gives back a run's arguments in its fork, and nothing at the input's end."""
+    """Fork for each line of standard input. Returns a run's arguments in its fork, and nothing at the input's end."""
     # Importing it makes all blocking calls gevent's; this process has no loop, and neither has a fork yet.
-    import pyinfra_cli.main  # noqa: F401, PLC0415
-    from gevent import monkey, reinit  # noqa: PLC0415
+    import pyinfra_cli.main  # noqa: F401
+    from gevent import monkey, reinit
 
     for room in ("operations.runner", "operations.steps", "bench.advise"):
         for module in iter_modules(import_module(room).__path__):
