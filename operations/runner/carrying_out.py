@@ -46,7 +46,7 @@ def carry_out(run: Run, actions: Iterable[do.Action]) -> Generator[PyinfraComman
 
 @singledispatch
 def _carried_out(action: do.Action, run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
-    raise NotImplementedError(f"nothing carries out {action}")
+    raise NotImplementedError(action)
 
 
 @_carried_out.register
