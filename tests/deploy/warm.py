@@ -49,8 +49,13 @@ def _serve() -> Sequence[str] | None:
         for module in iter_modules(import_module(room).__path__):
             if module.name != "__main__":
                 import_module(f"{room}.{module.name}")
-    # Templates that are compiled once.
-    plan()
+    # What a process does once: programs packed, templates and patterns compiled, vocabularies and advisories read.
+    remote = import_module("operations.runner.remote")
+    remote.programs()
+    (model,) = plan().models
+    recipe_lint = import_module("operations.runner.recipe_lint")
+    recipe_lint.judge(model.recipe, model.knobs, {}, 1)
+    recipe_lint.known_holes(model.recipe, model.knobs, {})
     fork, wait = (monkey.get_original("os", name) for name in ("fork", "waitpid"))
     while line := sys.stdin.readline():
         arguments, environment, written = json.loads(line)
