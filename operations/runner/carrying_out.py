@@ -40,28 +40,29 @@ def carry_out(run: Run, actions: Iterable[do.Action]) -> Generator[PyinfraComman
     """The commands of these actions on pyinfra's `host`. Returns the units that have not taken up their engines."""
     left: list[str] = []
     for action in actions:
-        yield from _carried_out(action, run, left)
+        yield from carried_out(action, run, left)
     return left
 
 
 @singledispatch
-def _carried_out(action: do.Action, run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
+def carried_out(action: do.Action, run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
+    """Commands of one action. Units that it leaves undone go into `left`. Raises NotImplementedError: it has no way."""
     raise NotImplementedError(action)
 
 
-@_carried_out.register
+@carried_out.register
 def _nothing(action: do.Nothing, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     host.noop(action.why)
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _remove_container(action: do.RemoveContainer, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     host.log(f"the container {action.name} has Tandem's name or label, and no unit: removed")
     yield StringCommand("docker rm --force", action.name)
 
 
-@_carried_out.register
+@carried_out.register
 def _end_alone(action: do.EndAlone, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     host.log(f"serves alone since {action.since}, in the place of a cluster: that ends here")
     # Its canary looks at what serves alone for as long as it runs.
@@ -69,45 +70,45 @@ def _end_alone(action: do.EndAlone, _run: Run, _left: list[str]) -> Iterator[Pyi
     yield StringCommand("rm -f", ALONE, ALONE_SINCE, "&& systemctl daemon-reload", watched)
 
 
-@_carried_out.register
+@carried_out.register
 def _service_stops(_action: do.ServiceStops, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     run.clock.mark_first("stopped")
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _place_files(action: do.PlaceFiles, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield from units.place_service(action.service, run.look(host)["files"])
 
 
-@_carried_out.register
+@carried_out.register
 def _stop(action: do.Stop, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield units.stop(action.unit)
 
 
-@_carried_out.register
+@carried_out.register
 def _start(action: do.Start, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield from units.start(action.unit)
 
 
-@_carried_out.register
+@carried_out.register
 def _remove(action: do.Remove, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield from units.remove(action.unit)
 
 
-@_carried_out.register
+@carried_out.register
 def _engine_started(action: do.EngineStarted, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     run.started.add(action.model, host.name)
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _loading_begins(_action: do.LoadingBegins, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     run.clock.mark("started")
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _let_cooldowns_end(_action: do.LetCooldownsEnd, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield python_step(lambda _, host: _wait_for_cooldowns(host))
 
@@ -118,7 +119,7 @@ def _wait_for_cooldowns(where: Host) -> None:
     gevent.sleep(TAKEN_BACK_S)
 
 
-@_carried_out.register
+@carried_out.register
 def _await_stand_in(action: do.AwaitStandIn, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     """What has been started is waited for. (What was down has been started from the new files, all at once.)"""
     renewed = [run.node(name) for name in action.renewed]
@@ -132,27 +133,27 @@ def _await_stand_in(action: do.AwaitStandIn, run: Run, _left: list[str]) -> Iter
         run.started.stands_in = True
 
 
-@_carried_out.register
+@carried_out.register
 def _await_engine(action: do.AwaitEngine, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     """Bounded, explained, and ended early when it can't come any more."""
     if problem := readiness.await_engine(run, action.model, host):
         yield fail(rollback.after(run, problem))
 
 
-@_carried_out.register
+@carried_out.register
 def _all_answer(_action: do.AllAnswer, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     run.clock.mark("answers")
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _forget_restarts(action: do.ForgetRestarts, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     # Nothing on the node changes by it, so no look becomes stale.
     host.run_shell_command(units.reset_restart_count(action.unit), _sudo=True)
     yield from ()
 
 
-@_carried_out.register
+@carried_out.register
 def _take_up(action: do.TakeUp, _run: Run, left: list[str]) -> Iterator[PyinfraCommand]:
     taken: list[str] = []
     yield python_step(partial(successors.take_up, action.service, taken))
@@ -160,33 +161,33 @@ def _take_up(action: do.TakeUp, _run: Run, left: list[str]) -> Iterator[PyinfraC
         left.append(action.unit)
 
 
-@_carried_out.register
+@carried_out.register
 def _drain(action: do.Drain, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield python_step(partial(successors.drain, run, action.pulses, action.unit, action.others))
 
 
-@_carried_out.register
+@carried_out.register
 def _take_back(action: do.TakeBack, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield StringCommand("python3", f"{folder_of(action.unit)}/undrain.py", ADMIN, server(action.unit))
 
 
-@_carried_out.register
+@carried_out.register
 def _fix_secrets(_action: do.FixSecrets, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     # Behind one that has run as root, which writes what this one may not read.
     yield put_secrets_right()
 
 
-@_carried_out.register
+@carried_out.register
 def _await_successor(action: do.AwaitSuccessor, run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield python_step(partial(successors.answers, run, action.services))
 
 
-@_carried_out.register
+@carried_out.register
 def _reload(action: do.Reload, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield StringCommand("systemctl reload", f"{action.unit}.service")
 
 
-@_carried_out.register
+@carried_out.register
 def _tell_addresses(action: do.TellAddresses, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     words = [QuoteString(f"{name}={','.join(addresses)}") for name, addresses in action.known.items()]
     yield StringCommand("python3", "-B", f"{folder_of(OFFICE)}/office.py", "know", *words)

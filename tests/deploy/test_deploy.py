@@ -314,6 +314,8 @@ def test_an_engine_that_waits_follows_the_plan(topology: str) -> None:
     # At once, in replicas as well: it serves nobody.
     assert outcome.position(1, "engine/ready.sh") < outcome.position(1, stop())
     assert outcome.of(LetCooldownsEnd) == [] and not outcome.refused
+    # A replica elsewhere serves on.
+    assert bool(outcome.of(ServiceStops)) == (topology != "replicas")
 
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from operations.paths import CANARY, ENGINE
+from operations.plan.decide.actions import Action
 from operations.plan.decide.unit_state import differences, is_stale
-from operations.runner import units
+from operations.runner import carrying_out, units
 from tests.deploy.fake import NAMES, look, planned
 
 PLAN = planned(topology="solo")
@@ -59,3 +60,8 @@ def test_what_is_wanted_anew_is_stopped_and_started_though_it_runs_as_planned() 
     assert program
     said = [str(command) for command in units.renew(found(), program, anew=True)]
     assert f"systemctl stop {CANARY}.service" in said[0] and len(said) == 3
+
+
+def test_each_action_is_carried_out_in_one_way() -> None:
+    ways = set(carrying_out.carried_out.registry)
+    assert set(Action.__subclasses__()) == ways - {object, Action}
