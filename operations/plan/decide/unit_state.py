@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from operations.paths import ENGINE, folder_of
@@ -92,7 +93,7 @@ def differs(file: File, present: dict[str, FileState]) -> bool:
     return not found or found["sha256"] != file.sha256 or found["mode"] != file.mode
 
 
-def strays(files: tuple[File, ...], present: dict[str, FileState], folder: str) -> list[str]:
+def strays(files: Sequence[File], present: dict[str, FileState], folder: str) -> list[str]:
     """What lies in a unit's folder and is none of its files."""
     planned = {file.path for file in files}
     return sorted(path for path in present if path.startswith(f"{folder}/") and path not in planned)
