@@ -34,6 +34,10 @@ from operations.steps import (
     walls,
 )
 
+#: All that stands between an engine's stop and its start: while it is done nobody may serve. Without the walls what an
+#: engine listens on would be everybody's; those of a solo would cut an older cluster's rails.
+BETWEEN = [(walls.stand, "Walls | from outside the proxy's port answers, and nothing else of Tandem's")]
+
 # The same for all nodes: pyinfra reads this file once for each.
 run = this_run()
 # Knobs, recipe, and a look at every node: whatever is wrong is said here, all at once, before the first change.
@@ -64,8 +68,8 @@ before = (Start.BEFORE_ENGINE, Start.BEFORE_PROXY)
 upkeep.watch(run, *before, leaving=True, name="Upkeep | memory guard, canary, and the office's addresses")
 engine.files(run, name="Engine | files")
 engine.retire(run, name="Engine | stop what is not the plan's")
-# What an engine listens on would be everybody's without them; those of a solo would cut an older cluster's rails.
-walls.stand(run, name="Walls | from outside the proxy's port answers, and nothing else of Tandem's")
+for stand, name in host.loop(BETWEEN):
+    stand(run, name=name)
 started = engine.start(run, name="Engine | start")
 beside = (Start.BEFORE_ENGINE, Start.AFTER_ENGINE)
 upkeep.watch(run, *beside, leaving=False, name="Upkeep | fallback, and nothing where no engine is")

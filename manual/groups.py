@@ -41,6 +41,7 @@ BEFORE = Group(
             "operations/plan/services/demand.py",
             "operations/plan/services/tuning.py",
             "operations/steps/preflight.py",
+            "operations/plan/decide/preflight.py",
             "operations/node/image/archive.py",
         ),
         "The GPU": ("operations/node/machine/on_gpu.py", "operations/node/image/gpu_trial.py"),

@@ -23,6 +23,7 @@ MAKERS = {
     "Symptom": ("severity", "where", "seen", "means", "remedy"),
     "Beyond": ("problem", "remedy"),
     "Fault": ("problem", "remedy"),
+    "Notice": ("problem",),
     "Problem": ("name", "problem"),
     "Wrong": ("path", "problem", "remedy"),
     "Forbidden": ("pattern", "meaning"),
@@ -87,6 +88,8 @@ def _nodes(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[tuple[as
 def _is_remark(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name(id="Remark"), args=[ast.Constant(value=False), *_]):
+            return True
+        case ast.Call(func=ast.Name(id="Notice")):
             return True
         case ast.Call(func=ast.Attribute(attr="warning", value=ast.Name(id="logger"))):
             return True

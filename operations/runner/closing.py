@@ -12,8 +12,9 @@ from pyinfra.api.host import Host
 
 from operations.node.door import endpoint
 from operations.plan import card
+from operations.plan.decide.unit_state import differences
 from operations.plan.services.proxy import shared_url
-from operations.runner import looking, rollback, units
+from operations.runner import looking, rollback
 from operations.runner.remote import ask_or_none
 from operations.runner.run import Run, step
 from operations.wire.unit import Endpoint
@@ -71,7 +72,7 @@ def _stopping(run: Run) -> list[str]:
         for each in (each for each in run.plan.serving if model.unit in each.services and not model.takes_turns):
             look = run.look(run.node(each.node.name))
             runs = look["services"]["units"].get(model.unit, {}).get("ActiveState") == "active"
-            if runs and units.differences(look, each.container(model.unit)):
+            if runs and differences(look, each.container(model.unit)):
                 found.append(model.recipe.served_name)
     return list(dict.fromkeys(found))
 
@@ -136,7 +137,7 @@ def _anew(run: Run) -> list[str]:
         state = run.look(run.node(each.node.name))
         for unit in (model.unit for model in run.plan.on(each.node.name)):
             service = each.container(unit)
-            differs = ["serves alone"] if state["alone"] else units.differences(state, service)
+            differs = ["serves alone"] if state["alone"] else differences(state, service)
             if differs:
                 found.append(f"{unit} on {each.node.name} ({', '.join(differs)})")
     return found

@@ -15,6 +15,7 @@ from operations.node.look import files as node_files
 from operations.node.secret import modes
 from operations.paths import SECRETS
 from operations.plan.config.files import File
+from operations.plan.decide.unit_state import differs, strays
 from operations.runner.patience import python_step
 from operations.runner.remote import ask
 from operations.wire.look import FileState
@@ -28,16 +29,9 @@ def place(files: Sequence[File], present: dict[str, FileState], folder: str) -> 
         show_diff(file)
     for file in changed:
         yield write(file)
-    planned = {file.path for file in files}
-    for stray in sorted(path for path in present if path.startswith(f"{folder}/") and path not in planned):
+    for stray in strays(files, present, folder):
         host.log(f"{stray} does not belong to the plan: removed")
         yield StringCommand("rm", QuoteString(stray))
-
-
-def differs(file: File, present: dict[str, FileState]) -> bool:
-    """Whether a file is missing, or has another content or mode."""
-    found = present.get(file.path)
-    return not found or found["sha256"] != file.sha256 or found["mode"] != file.mode
 
 
 def write(file: File) -> StringCommand:

@@ -16,10 +16,11 @@ from operations.node.engine import answer_quality, probe
 from operations.node.unit import brief
 from operations.paths import ADDRESS, PROXY, PROXY_KEY
 from operations.plan.cluster.served_model import ServedModel
+from operations.plan.decide.unit_state import unit_state
 from operations.plan.engines import ENGINES, starts
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services.proxy import shared_url
-from operations.runner import rollback, units
+from operations.runner import rollback
 from operations.runner.remote import ask
 from operations.runner.run import Run
 from operations.runner.waiting import Wait, waits_to_start
@@ -109,7 +110,7 @@ def is_live(run: Run, model: ServedModel, where: Host) -> bool:
     """Whether the engine of a model that runs on this node, be it the plan's or an older one, serves: at once, or when
     it can.
     """
-    runs = units.unit_state(run.look(where), model.unit)
+    runs = unit_state(run.look(where), model.unit)
     url, name = runs.get("url") or model.endpoints[where.name], runs.get("model") or model.recipe.served_name
     answer = _probe(replace(Asked(model.recipe, model.unit, url), model=name), where)
     return bool(answer["ok"] or answer["listens"])

@@ -8,23 +8,18 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
 from operations.node.door import drained
-from operations.paths import ADMIN, LITELLM, PROXY
-from operations.plan.services.litellm_service import config_of, pulse, server
+from operations.paths import ADMIN, PROXY
+from operations.plan.decide.proxy import config_hash
+from operations.plan.services.litellm_service import pulse, server
 from operations.plan.services.proxy_service import ANSWER_S
 from operations.plan.services.service import Service
-from operations.runner import rollback, units
+from operations.runner import rollback
 from operations.runner.patience import beat
 from operations.runner.remote import ask
 from operations.runner.run import Run
-from operations.wire.look import Look
 
 #: Seconds for the other LiteLLM to come up, before one is renewed: 7 to 15, on a loaded machine several times that.
 START_S = 120
-
-
-def config_hash(service: Service) -> str:
-    """The hash of a LiteLLM's configuration."""
-    return next(file.sha256 for file in service.files if file.path == config_of(service.unit))
 
 
 def answers(run: Run, new: Sequence[Service], _state: State, where: Host) -> bool:
@@ -57,14 +52,6 @@ def take_up(service: Service, taken: list[str], _state: State, where: Host) -> b
 def _is_taken(service: Service, where: Host, patience_s: float = START_S) -> bool:
     here = f"unix:{pulse(service.unit)}"
     return bool(ask(where, drained.main, pulse=here, wanted=config_hash(service), patience_s=patience_s)["taken"])
-
-
-def pulses(found: Look) -> dict[str, list[str]]:
-    """Where each LiteLLM says that it runs: as planned, and where one of an older plan still does so elsewhere."""
-    return {
-        each: list(dict.fromkeys([f"unix:{pulse(each)}", *filter(None, [units.unit_state(found, each).get("pulse")])]))
-        for each in LITELLM
-    }
 
 
 def drain(

@@ -19,9 +19,10 @@ from operations.paths import ARP, SYSCTL
 from operations.plan.cluster.fabric import proof_ports, rails_of, strays
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.files import File
+from operations.plan.decide.unit_state import differs
 from operations.plan.plan import Plan
 from operations.runner import tether
-from operations.runner.managed_files import differs, show_diff, write
+from operations.runner.managed_files import show_diff, write
 from operations.runner.patience import fail, python_step
 from operations.runner.remote import ask
 from operations.runner.run import Run, step

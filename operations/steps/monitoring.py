@@ -15,6 +15,7 @@ from pyinfra.api.state import State
 from operations.node.monitoring import handed
 from operations.paths import PAGE
 from operations.plan.config.refusal import Refusal
+from operations.plan.decide.unit_state import exists
 from operations.plan.plan import Plan
 from operations.plan.services import registry
 from operations.plan.services.contract import Contract, Start
@@ -44,7 +45,7 @@ def _run(run: Run, services: Sequence[Contract], first: PyinfraCommand | None = 
     idle = True
     for service, unit in ((each, unit) for each in services for unit in each.units):
         program, found = run.plan.of(host.name).services.get(unit), run.look(host)
-        commands = units.remove(unit) if units.exists(found, unit) else iter(())
+        commands = units.remove(unit) if exists(found, unit) else iter(())
         if program:
             renewed = units.renew(found, program, anew=bool(service.differs(found)), before=first)
             commands = chain(units.place_service(program, found["files"]), renewed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import gevent
@@ -12,8 +11,6 @@ from pyinfra.api.exceptions import DeployError
 from pyinfra.api.host import Host
 
 from operations.plan import advisories
-from operations.plan.absence import Absence
-from operations.plan.checks import check_survey, strangers
 from operations.plan.cluster.fabric import inlets
 from operations.plan.cluster.nodes import Node, engine_group
 from operations.plan.cluster.ring import neighbours, ring_remarks
@@ -21,16 +18,14 @@ from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.alarms import check_alarms, goes_to
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding, Refusal, Remark
+from operations.plan.decide import preflight as decide
 from operations.plan.declared import Declared, DeclaredModel, images_of
 from operations.plan.engines import ENGINES
 from operations.plan.plan import as_a_whole, check_topology, make_plan, served_models
-from operations.plan.ranks import check_model
-from operations.plan.recipes import mods
 from operations.plan.recipes.images import engine_image
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.services import tls
 from operations.plan.services.address import check_address
-from operations.plan.services.demand import is_serving
 from operations.plan.services.prometheus import monitoring_remarks
 from operations.plan.services.proxy import check_named
 from operations.runner import looking, recipe_lint, rollback, seeing, wiring
@@ -60,92 +55,39 @@ def settle(
 
 def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str], wanted: Callable[[Run], Declared]) -> None:
     everyone = list(run.state.inventory)
-    if limited := [host.name for host in everyone if not run.state.is_host_in_limit(host)]:
-        remedy = "a plan is for all nodes: leave out --limit"
-        raise Refusal(*(Finding(name, "is not connected", remedy) for name in limited))
-    absent = {absence.name: absence for absence in run.absent}
-    if everyone[0].name in absent:
-        # Its data and its disk are where everything begins.
-        raise Refusal(*(_needed(absence) for absence in absent.values()))
-    declared, names = wanted(run), [host.name for host in everyone]
+    names, absent = [host.name for host in everyone], {absence.name: absence for absence in run.absent}
+    limited = [host.name for host in everyone if not run.state.is_host_in_limit(host)]
+    _end_at(decide.inventory(names, limited, absent))
+    declared = wanted(run)
     check_topology(declared, names)
-    knobs, needed = as_a_whole(declared, names), declared.serving(names)
-    # Several models do not become one engine on the head by a topology.
-    alone = None if knobs.models else declared.first.recipe
-    missed = [_needed(each, alone, everyone[0]) for each in absent.values() if each.name in needed]
-    for absence in () if missed else absent.values():
-        logger.warning(
-            f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
-            "until a deploy finds it"
-        )
-    hosts = run.answering
-    if found := [each for recipe, own in declared.pairs for each in mods.findings(engine_image(recipe, own).mods)]:
-        raise Refusal(*found)
-    if knobs.routing == "least-busy":
-        logger.warning(
-            "routing=least-busy: LiteLLM chooses an engine before it counts the request, and ties go to the first; "
-            "a burst lands on one engine (measured: 64 of 64). balanced, the default, does not"
-        )
-    surveys = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
-    wired = wiring.find(everyone, surveys, knobs, needed)
-    nodes = [_node(everyone, host, knobs, surveys[host], wired) for host in hosts]
-    head, slots = surveys[hosts[0]], _slots(surveys.values())
+    knobs, needed, hosts = as_a_whole(declared, names), declared.serving(names), run.answering
+    missed = decide.absences(declared, names, absent)
+    _say(missed.remarks)
+    words = decide.words(declared, knobs)
+    _end_at(words)
+    _say(words.remarks)
+    by_host = dict(zip(hosts, _survey(hosts, declared, knobs, names), strict=True))
+    surveys = {host.name: survey for host, survey in by_host.items()}
+    wired = wiring.find(everyone, by_host, knobs, needed)
+    nodes = [_node(everyone, host, knobs, by_host[host], wired) for host in hosts]
+    head, slots = surveys[hosts[0].name], decide.slots(surveys.values())
     models = served_models(declared, nodes, names, slots)
-    # Two models may have the same recipe, and each its own knobs.
-    remarks = [(model.recipe.name, _judged(run, head, model.engines[0])) for model in models]
-    for line in dict.fromkeys(f"{name}: {remark}" for name, each in remarks for remark in each if not remark.error):
-        logger.warning(line)
-    for host, survey in surveys.items():
-        for place in survey.get("foreign", []):
-            logger.warning(
-                f"{host.name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
-                f'sudo chown -R "$USER": {place}'
-            )
-        for problem, remedy in strangers(survey) if survey.get("sudo") and is_serving(survey) else ():
-            logger.warning(f"{host.name}: {problem}: the engine would not start again beside it; {remedy}")
-        if survey.get("cdi") and survey["software"].get("nvidia-container-toolkit") == "1.19.1":
-            logger.warning(
-                f"{host.name}: with CDI and NVIDIA's toolkit 1.19.1 a Spark froze under heavy loads, with 1.19.0 and "
-                "without CDI it did not (nvidia-container-toolkit issue 1910; which of both it was is not known)"
-            )
-    in_clusters = {
-        node.name for model in models if model.knobs.of_an_engine.topology == "cluster" for node in model.nodes
-    }
-    for host, survey in surveys.items():
-        for each in (each for each in survey.get("shut", []) if each["is_door"]):
-            logger.warning(
-                f"{host.name}: {each['by']} does not let {each['peer'].partition('/')[0]} in to the proxy's port "
-                f"{knobs.proxy_port} over {each['device']}, nor other clients that no rule of yours names: "
-                f"{each['remedy']}"
-            )
-    for node in nodes:
-        if node.name in in_clusters and not node.engine_group:
-            logger.warning(
-                f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an "
-                "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
-            )
-    findings = [*missed, *(each for name, told in remarks for each in recipe_lint.errors(told, name))]
-    findings += [each for model in declared.models for each in _unpinned(model, head)]
-    for model in (each.engines[0] for each in models):
-        layout = head.get("layout", {}).get(model.recipe.model.key, {})
-        findings += check_model(model.recipe, model.knobs, len(model.nodes), layout)
-    findings += _holes(declared, {host.name: survey for host, survey in surveys.items()}, everyone[0])
-    findings += [
-        finding
-        for node, host in zip(nodes, hosts, strict=True)
-        for finding in check_survey(node, surveys[host], head, models, knobs, len(everyone))
-    ]
-    findings += seeing.settle(run, surveys, nodes, models)
+    found = decide.Verdict(missed.findings)
+    found += decide.recipes([(model.recipe.name, _judged(run, head, model.engines[0])) for model in models])
+    found += decide.surveys(nodes, surveys, models, knobs) + decide.models_as_they_are(declared, models, head)
+    _say(found.remarks)
+    findings = [*found.findings, *_holes(declared, surveys, everyone[0])]
+    findings += decide.machines(nodes, surveys, models, knobs, len(everyone)).findings
+    findings += seeing.settle(run, by_host, nodes, models)
     serving = [node for node in nodes if node.name in needed]
     findings += tls.check(knobs, serving)
     findings += check_alarms(knobs.alarms) if knobs.runs_prometheus else []
     findings += check_named(knobs, nodes[0], (head.get("office") or {}).get("addresses", {}))
-    findings += check_address(knobs, serving, {host.name: survey for host, survey in surveys.items()})
-    if findings:
-        raise Refusal(*dict.fromkeys(findings))
+    findings += check_address(knobs, serving, surveys)
+    _end_at(decide.Verdict(tuple(findings)))
     run.lock.surveyed(head["lock"])
-    for host, survey in surveys.items():
-        run.looks.remember(host.name, survey["state"])
+    for name, survey in surveys.items():
+        run.looks.remember(name, survey["state"])
     for line in (*wired.remarks, *tls.remarks(knobs, serving), *monitoring_remarks(knobs, head), *ring_remarks(models)):
         logger.warning(line)
     run.plan = plan = make_plan(declared, nodes, names=names, slots=slots)
@@ -158,13 +100,15 @@ def _settle(run: Run, advice: Callable[[Recipe, Knobs, int], str], wanted: Calla
                 logger.warning(against)
 
 
-def _slots(surveys: Iterable[Surveyed]) -> dict[str, int]:
-    """Which ports models have already, by the first node that says so."""
-    found: dict[str, int] = {}
-    for survey in surveys:
-        for name, slot in survey.get("state", {}).get("slots", {}).items():
-            found.setdefault(name, slot)
-    return found
+def _end_at(verdict: decide.Verdict) -> None:
+    """Raises Refusal where something stands against the deploy, each thing once."""
+    if verdict.findings:
+        raise Refusal(*dict.fromkeys(verdict.findings))
+
+
+def _say(remarks: Iterable[decide.Notice]) -> None:
+    for each in remarks:
+        logger.warning(each.problem)
 
 
 def _judged(run: Run, head: Surveyed, model: ServedModel) -> list[Remark]:
@@ -176,34 +120,6 @@ def _judged(run: Run, head: Surveyed, model: ServedModel) -> list[Remark]:
     if told:
         run.vocabularies[model.image.local] = told
     return recipe_lint.judge(model.recipe, model.knobs, head, len(model.nodes))
-
-
-def _needed(absence: Absence, recipe: Recipe | None = None, head: Host | None = None) -> Finding:
-    """A node that the plan can't do without; where the recipe can do with the head alone, that is said."""
-    remedy = f"{absence.remedy}; or take it out of the inventory"
-    if recipe and head and "solo" in recipe.topologies:
-        remedy += f"; topology=solo serves on {head.name} alone"
-    return Finding(absence.name, absence.why, remedy)
-
-
-def _unpinned(of: DeclaredModel, head: Surveyed) -> Iterator[Finding]:
-    """A revision has to be named: what is called main today is another model tomorrow. Of several models each names its
-    own: two recipes have two commits.
-    """
-    recipe, main = of.recipe, head.get("main", {})
-    place = f'models["{of.name}"]' if of.name else "group_data/all.py"
-    unpinned = [each for each in recipe.models if each.revision is None]
-    # One dictionary for all of them: the next one would take the place of the one before.
-    beside = {each.repo: main[each.repo] for each in unpinned if each is not recipe.model and main.get(each.repo)}
-    for model in unpinned:
-        is_served = model is recipe.model
-        knob = "model_revision" if is_served else "model_revisions"
-        value = json.dumps(main.get(model.repo) if is_served else of.knobs.model_revisions | beside)
-        said = f'"{knob}": {value}' if of.name else f"{knob} = {value}"
-        remedy = f"{said} in {place} is what `main` is" if main.get(model.repo) else (
-            f"set {knob} in {place} to a commit of it: its page on the Hub lists them"
-        )  # fmt: skip
-        yield Finding(f"models.{of.name}" if of.name else recipe.name, f"names no revision of {model.repo}", remedy)
 
 
 def _holes(declared: Declared, surveys: dict[str, Surveyed], head: Host) -> list[Finding]:

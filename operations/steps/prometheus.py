@@ -18,6 +18,7 @@ from operations.node.monitoring.monitors import REFUSED
 from operations.paths import ALARM_SECRETS, ALERTMANAGER, PROMETHEUS
 from operations.plan.config.alarms import secret_files, secret_text
 from operations.plan.config.files import as_is
+from operations.plan.decide.unit_state import exists
 from operations.plan.services.service import Program
 from operations.runner import units
 from operations.runner.patience import beat, python_step
@@ -64,7 +65,7 @@ def watch(run: Run) -> Iterator[PyinfraCommand]:
 
 
 def _taken_away(found: Look) -> Iterator[PyinfraCommand]:
-    here = [unit for unit in (PROMETHEUS, ALERTMANAGER) if units.exists(found, unit)]
+    here = [unit for unit in (PROMETHEUS, ALERTMANAGER) if exists(found, unit)]
     for unit in here:
         yield from units.remove(unit)
     if any(path.startswith(f"{ALARM_SECRETS}/") for path in found["secrets"]):

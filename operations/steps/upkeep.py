@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
+from operations.plan.decide.unit_state import exists, is_leftover, is_running, is_up
 from operations.plan.services import registry
 from operations.plan.services.contract import Contract, Start
 from operations.plan.services.service import Program
@@ -40,13 +41,13 @@ def tune(run: Run) -> Iterator[PyinfraCommand]:
 def _set(run: Run, service: Contract, unit: str) -> Iterator[PyinfraCommand]:
     wanted, found = run.plan.of(host.name).services.get(unit), run.look(host)
     if wanted is None:
-        if units.exists(found, unit):
+        if exists(found, unit):
             yield from units.remove(unit)
         return
     changes = list(units.place_service(wanted, found["files"]))
-    if not changes and units.is_up(found, unit) and not service.differs(found):
+    if not changes and is_up(found, unit) and not service.differs(found):
         return
-    if changes and units.is_running(found, unit):
+    if changes and is_running(found, unit):
         # With the script that has set it. Who is broken off behind this finds it down, and goes on.
         yield units.stop(unit)
     yield from changes
@@ -69,13 +70,13 @@ def watch(run: Run, *when: Start, leaving: bool) -> Iterator[PyinfraCommand]:
     has them no more they are left for now. After that goes what no service of this Tandem has.
     """
     found, services = run.look(host), run.plan.of(host.name).services
-    gone = [] if leaving else [unit for unit in found["services"]["units"] if units.is_leftover(unit)]
+    gone = [] if leaving else [unit for unit in found["services"]["units"] if is_leftover(unit)]
     idle = True
     for unit in (*(unit for service in registry.starting(*when) for unit in service.units), *gone):
         if unit in services:
             commands = units.renew(found, services[unit], anew=bool(registry.service_of(unit).differs(found)))
         else:
-            commands = units.remove(unit) if units.exists(found, unit) and not leaving else iter(())
+            commands = units.remove(unit) if exists(found, unit) and not leaving else iter(())
         for command in commands:
             idle = False
             yield command

@@ -9,6 +9,7 @@ from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
 from operations.node.unit import services
 from operations.paths import SLICE, WALLS
+from operations.plan.decide.unit_state import exists, is_up
 from operations.plan.services import registry
 from operations.runner import units
 from operations.runner.remote import ask
@@ -42,7 +43,7 @@ def stand(run: Run) -> Iterator[PyinfraCommand]:
     """The table as planned where an engine is, none where none is. What was changed by hand is put right."""
     wanted, found = run.plan.of(host.name).services.get(WALLS), run.look(host)
     if wanted is None:
-        if units.exists(found, WALLS):
+        if exists(found, WALLS):
             yield from _remove()
         else:
             host.noop("nothing to wall in")
@@ -52,7 +53,7 @@ def stand(run: Run) -> Iterator[PyinfraCommand]:
         changed = True
         yield command
     problem = registry.service_of(WALLS).differs(found)
-    if not changed and not problem and units.is_up(found, WALLS):
+    if not changed and not problem and is_up(found, WALLS):
         host.noop("the walls stand")
         return
     if problem and not changed:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +18,17 @@ from operations.plan.services import registry
 from operations.plan.services.litellm_service import config_of
 from operations.plan.wanted import wanted as read
 from operations.runner.looking import images_at
-from tests.plan.samples import ROOT, knob_data, survey
+from tests.deploy.warm import pyinfra
+from tests.plan.samples import knob_data, survey
 
 NAMES = ("@fake/spark-1", "@fake/spark-2")
 FOUR = (*NAMES, "@fake/spark-3", "@fake/spark-4")
 _INVENTORY = """
 import json, re
 from pathlib import Path
+from operations.runner import carrying_out
+# No proxy is there that would have to take an engine back.
+carrying_out.TAKEN_BACK_S = 0
 _answers = json.loads(Path({answers!r}).read_text())
 nodes = [
     (_name, {{"fake_delay": 0, "fake_delay_jitter": 0, "ssh_user": "spark",
@@ -206,10 +207,7 @@ def inventory_of(tmp_path: Path, states: list[dict[str, Any]], **surveys: Any) -
 def deploy(tmp_path: Path, states: list[dict[str, Any]], *arguments: str, **surveys: Any) -> Outcome:
     """Run the deploy (or the `file`) on the nodes of `inventory_of`."""
     file = surveys.pop("file", "deploy.py")
-    inventory = inventory_of(tmp_path, states, **surveys)
-    argv = [sys.executable, "-m", "pyinfra", "-vv", str(inventory), file, *arguments]
-    environment = {**os.environ, "PYINFRA_PROGRESS": "off"}
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    done = pyinfra("-vv", str(inventory_of(tmp_path, states, **surveys)), file, *arguments)
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     return Outcome(done.returncode, text, done.stdout, _commands(text))
 

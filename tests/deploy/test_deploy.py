@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from operations.paths import ALONE, ALONE_SINCE, ARP, ENGINE, LITELLM, NETPLAN, NETWORK_MANAGER, PROXY, SYSCTL
+from operations.plan.decide.actions import LetCooldownsEnd, ServiceStops
 from operations.plan.plan import Plan
 from operations.plan.services.litellm import Behind
 from operations.plan.services.litellm_service import config_of, litellm_service
-from tests.deploy.fake import NAMES, Outcome, deploy, fresh, look, planned
+from tests.deploy.decided import Decided, decided, start, stop
+from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import ROOT
 
 START = "systemctl start --no-block tandem-engine.service"
@@ -141,16 +143,15 @@ def test_replicas_are_renewed_one_at_a_time(tmp_path: Path) -> None:
     )
 
 
-def test_what_waits_to_be_renewed_has_its_own_files_until_then(tmp_path: Path) -> None:
+def test_what_waits_to_be_renewed_has_its_own_files_until_then() -> None:
     states = as_planned(topology="replicas")
     for state in states:
         state["services"]["units"][ENGINE]["spec"] = "older"
         state["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "of another plan"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 0, outcome.text
+    outcome = decided(planned(topology="replicas"), states)
     # Should it end before, it comes back as what the proxies know.
-    order = [outcome.position(1, START), outcome.position(2, "engine/start.sh"), outcome.position(2, STOP)]
-    assert order == sorted(order)
+    order = [outcome.position(1, start()), outcome.position(2, "engine/start.sh"), outcome.position(2, stop())]
+    assert order == sorted(order) and not outcome.refused
 
 
 DOWN = {
@@ -194,7 +195,7 @@ def know(state: dict[str, Any], plan: Plan, engines: Iterable[str]) -> None:
 SOLO_URL = "http://127.0.0.1:8001"
 
 
-def solo_to_replicas(tmp_path: Path, **by_node: Any) -> Outcome:
+def solo_to_replicas(down: Iterable[str] = ()) -> Decided:
     """Of a solo that serves on the head. The proxies of both nodes know already what each of them can reach: the head's
     the solo where it is and where it will be, the other node's where it will be alone; both the other engine.
     """
@@ -205,27 +206,27 @@ def solo_to_replicas(tmp_path: Path, **by_node: Any) -> Outcome:
     later = tuple(plan.models[0].endpoints.values())
     for state, engines in zip(states, ((SOLO_URL, *later), later), strict=True):
         know(state, plan, engines)
-    return deploy(tmp_path, states, "-y", *flags(topology="replicas"), by_node=by_node)
+    return decided(plan, states, tuple(down))
 
 
-def test_a_solo_serves_until_another_node_does(tmp_path: Path) -> None:
-    outcome = solo_to_replicas(tmp_path)
-    assert outcome.code == 0, outcome.text
-    assert outcome.position(2, START) < outcome.position(1, STOP) < outcome.position(1, START)
+def test_a_solo_serves_until_another_node_does() -> None:
+    outcome = solo_to_replicas()
+    assert not outcome.refused
+    assert outcome.position(2, start()) < outcome.position(1, stop()) < outcome.position(1, start())
     # These nodes stay as they are, so the last word is the first one.
-    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
-    assert "the service was away" not in outcome.text
+    assert not [path for path in outcome.written() if "config.yaml" in path]
+    # At no time nobody serves.
+    assert ServiceStops() not in [action for _, action in outcome.actions]
 
 
-def test_a_solo_serves_on_where_no_other_node_does(tmp_path: Path) -> None:
-    outcome = solo_to_replicas(tmp_path, **{NAMES[1]: {"engine.probe": DOWN}})
-    assert outcome.refused and ("spark-1", STOP) not in outcome.commands
-    assert "the engine of @fake/spark-1 is not stopped" in outcome.text, outcome.text
+def test_a_solo_serves_on_where_no_other_node_does() -> None:
+    outcome = solo_to_replicas(down=NAMES[1:])
+    assert outcome.refused and ("spark-1", stop()) not in outcome.commands
 
 
-def test_a_solo_that_serves_nobody_waits_for_no_turn(tmp_path: Path) -> None:
-    outcome = solo_to_replicas(tmp_path, **{NAMES[0]: {"engine.probe": DOWN}})
-    assert outcome.position(1, STOP) < outcome.position(2, START)
+def test_a_solo_that_serves_nobody_waits_for_no_turn() -> None:
+    outcome = solo_to_replicas(down=NAMES[:1])
+    assert outcome.position(1, stop()) < outcome.position(2, start())
 
 
 def test_the_last_live_replica_waits_for_the_one_that_was_started(tmp_path: Path) -> None:
@@ -249,35 +250,34 @@ def test_a_replica_that_is_only_busy_keeps_its_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [2, 1], ids=["the head's first", "the head's is as planned"])
-def test_the_proxy_follows_the_first_engine_that_serves_as_planned(tmp_path: Path, turns: int) -> None:
+def test_the_proxy_follows_the_first_engine_that_serves_as_planned(turns: int) -> None:
     states = as_planned(topology="replicas")
     for state in states[-turns:]:
         state["services"]["units"][ENGINE]["spec"] = "older"
     states[0]["files"]["/etc/tandem/litellm-a/config.yaml"]["sha256"] = "of other addresses"
     states[0]["proxy"]["engines"][LITELLM[0]] = "of other addresses"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 0, outcome.text
-    order = [outcome.position(1, "a/config.yaml"), outcome.position(2, STOP)]
+    outcome = decided(planned(topology="replicas"), states)
+    order = [outcome.position(1, "a/config.yaml"), outcome.position(2, stop())]
     # It takes them up as it runs.
-    assert not [command for _, command in outcome.commands if "tandem-litellm" in command and "systemctl" in command]
+    assert not [said for _, said in outcome.commands if "litellm" in said and said.startswith(("Stop", "Start"))]
+    outcome.position(1, "TakeUp(unit='tandem-litellm-a')")
     if turns == 2:
         # Before, the proxy would have known no engine at all.
-        order.insert(0, outcome.position(1, START))
-    assert order == sorted(order)
+        order.insert(0, outcome.position(1, start()))
+    assert order == sorted(order) and not outcome.refused
 
 
-def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then(tmp_path: Path) -> None:
+def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then() -> None:
     states, plan, older = as_planned(topology="replicas"), planned(topology="replicas"), "http://192.168.177.12:7001"
     states[1]["services"]["units"][ENGINE] |= {"spec": "older", "url": older}
     for state in states:
         # Where it is, and where it will be.
         first, later = plan.models[0].endpoints.values()
         know(state, plan, (first, older, later))
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 0, outcome.text
+    outcome = decided(plan, states)
     # These nodes stay as they are: the last word is the same. Nobody is told of the other address too soon.
-    outcome.position(2, STOP)
-    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
+    outcome.position(2, stop())
+    assert not [path for path in outcome.written() if "config.yaml" in path]
 
 
 @pytest.mark.parametrize(
@@ -288,18 +288,15 @@ def test_an_engine_that_waits_to_be_renewed_is_asked_where_it_was_until_then(tmp
     ],
     ids=["at another address", "at its own"],
 )
-def test_an_engine_of_an_older_name_is_not_asked_for_the_new_one(
-    tmp_path: Path, runs: dict[str, str], asked: tuple[int, ...]
-) -> None:
+def test_an_engine_of_an_older_name_is_not_asked_for_the_new_one(runs: dict[str, str], asked: tuple[int, ...]) -> None:
     states, plan = as_planned(topology="replicas"), planned(topology="replicas")
     states[1]["services"]["units"][ENGINE] |= {"spec": "older", **runs}
     urls = list(plan.models[0].endpoints.values())
     for state in states:
         know(state, plan, [urls[each] for each in asked])
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 0, outcome.text
-    outcome.position(2, STOP)
-    assert not [ran for _, ran in outcome.commands if "config.yaml" in ran]
+    outcome = decided(plan, states)
+    outcome.position(2, stop())
+    assert not [path for path in outcome.written() if "config.yaml" in path]
 
 
 def waits(state: dict[str, Any], unit: str) -> None:
@@ -309,19 +306,20 @@ def waits(state: dict[str, Any], unit: str) -> None:
 
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
-def test_an_engine_that_waits_follows_the_plan(tmp_path: Path, topology: str) -> None:
+def test_an_engine_that_waits_follows_the_plan(topology: str) -> None:
     states = as_planned(topology=topology)
     waits(states[0], ENGINE)
     states[0]["files"]["/etc/tandem/engine/ready.sh"]["sha256"] = "of another port"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
-    assert outcome.code == 0, outcome.text
+    outcome = decided(planned(topology=topology), states)
     # At once, in replicas as well: it serves nobody.
-    assert outcome.position(1, "engine/ready.sh") < outcome.position(1, STOP)
-    assert "waiting 22 s" not in outcome.text
+    assert outcome.position(1, "engine/ready.sh") < outcome.position(1, stop())
+    assert outcome.of(LetCooldownsEnd) == [] and not outcome.refused
+    # A replica elsewhere serves on.
+    assert bool(outcome.of(ServiceStops)) == (topology != "replicas")
 
 
 @pytest.mark.parametrize("topology", ["solo", "cluster", "replicas"])
-def test_an_engine_between_two_starts_follows_the_plan(tmp_path: Path, topology: str) -> None:
+def test_an_engine_between_two_starts_follows_the_plan(topology: str) -> None:
     states = as_planned(topology=topology)
     states[1]["services"]["units"][ENGINE] = between = {"ActiveState": "activating", "UnitFileState": "enabled"}
     if topology == "solo":
@@ -330,29 +328,27 @@ def test_an_engine_between_two_starts_follows_the_plan(tmp_path: Path, topology:
     for state in states:
         if "/etc/tandem/engine/start.sh" in state["files"]:
             state["files"]["/etc/tandem/engine/start.sh"]["sha256"] = "of another plan"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology=topology))
-    assert outcome.code == 0, outcome.text
+    outcome = decided(planned(topology=topology), states)
     node = 1 if topology == "solo" else 2
-    assert outcome.position(node, "engine/start.sh") < outcome.position(node, STOP)
+    assert outcome.position(node, "engine/start.sh") < outcome.position(node, stop())
 
 
-def test_a_proxy_that_waits_follows_the_plan(tmp_path: Path) -> None:
+def test_a_proxy_that_waits_follows_the_plan() -> None:
     states = as_planned(topology="solo")
     waits(states[0], PROXY)
     states[0]["files"]["/etc/tandem/proxy/ready.sh"]["sha256"] = "of another port"
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="solo"))
-    assert outcome.code == 0, outcome.text
-    assert outcome.position(1, "proxy/ready.sh") < outcome.position(1, "systemctl stop tandem-proxy.service")
-    assert outcome.position(1, "stop tandem-proxy") < outcome.position(1, "start --no-block tandem-proxy.service")
+    outcome = decided(planned(topology="solo"), states)
+    order = [outcome.position(1, said) for said in ("proxy/ready.sh", stop(PROXY), start(PROXY))]
+    assert order == sorted(order)
 
 
-def test_what_waits_as_the_plan_wants_it_is_left_alone(tmp_path: Path) -> None:
+def test_what_waits_as_the_plan_wants_it_is_left_alone() -> None:
     states = as_planned(topology="replicas")
     engine = states[1]["services"]["units"][ENGINE]
     engine["ActiveState"] = "activating"
     del engine["image"], engine["topology"]
-    outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
-    assert outcome.code == 0 and outcome.commands == [], outcome.text
+    outcome = decided(planned(topology="replicas"), states)
+    assert outcome.commands == [] and not outcome.refused
 
 
 def test_the_links_of_a_unit_follow_its_file(tmp_path: Path) -> None:

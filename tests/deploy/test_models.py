@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from operations.paths import CANARY, GUARD, LITELLM
+from operations.plan.config.refusal import Refusal, as_table
+from operations.plan.decide import preflight
+from operations.plan.plan import check_topology
+from operations.plan.wanted import wanted
+from tests.deploy.decided import decided, start, stop
 from tests.deploy.fake import FOUR, NAMES, OFF, Outcome, declares, deploy, look, planned
 from tests.deploy.test_deploy import foreign
-from tests.plan.samples import survey
+from tests.plan.samples import knob_data, survey
 
 TINY = "lab-tiny-llama"
 A = {"a": {"recipe": TINY, "topology": "replicas", "nodes": list(NAMES), "served_name": "one", "memory_gib": 40}}
@@ -113,39 +118,38 @@ def test_two_that_do_not_fit_are_refused_with_a_table(tmp_path: Path) -> None:
     assert f"{NAMES[1]}  a" not in outcome.text
 
 
-def test_what_is_changed_of_one_restarts_it_alone(tmp_path: Path) -> None:
+def test_what_is_changed_of_one_restarts_it_alone() -> None:
     changed = {**A, "b": {**B["b"], "served_name": "three"}}
-    outcome = run(tmp_path, as_planned(BOTH), changed)
-    assert outcome.code == 0, outcome.text
-    assert outcome.position(1, "/etc/tandem/engine-b/run.sh") < outcome.position(1, STOP.format("b"))
-    assert untouched(outcome, "a") and not of(outcome, "/etc/tandem/engine-a/"), acts(outcome, "a")
-    assert {node for node, _ in acts(outcome, "b")} == {"spark-1"}
+    outcome = decided(planned(models=changed), as_planned(BOTH))
+    assert outcome.position(1, "/etc/tandem/engine-b/run.sh") < outcome.position(1, stop("tandem-engine-b"))
+    assert not [said for _, said in outcome.commands if "engine-a" in said]
+    assert {node for node, said in outcome.commands if "tandem-engine-b" in said} == {"spark-1"}
 
 
-def test_replicas_of_one_are_renewed_in_turn_beside_the_other(tmp_path: Path) -> None:
+def test_replicas_of_one_are_renewed_in_turn_beside_the_other() -> None:
     states = as_planned(BOTH)
     for state in states:
         state["services"]["units"]["tandem-engine-a"]["spec"] = "older"
-    outcome = run(tmp_path, states, BOTH)
-    assert outcome.code == 0, outcome.text
-    stops = [outcome.position(node, STOP.format("a")) for node in (1, 2)]
-    starts = [outcome.position(node, START.format("a")) for node in (1, 2)]
+    outcome = decided(planned(models=BOTH), states)
+    assert not outcome.refused
+    stops = [outcome.position(node, stop("tandem-engine-a")) for node in (1, 2)]
+    starts = [outcome.position(node, start("tandem-engine-a")) for node in (1, 2)]
     assert stops[0] < starts[0] < stops[1] < starts[1]
-    assert untouched(outcome, "b"), acts(outcome, "b")
+    assert not [said for _, said in outcome.commands if "engine-b" in said]
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["each on the other's node", "alone on its nodes"])
-def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(tmp_path: Path, shared: bool) -> None:
+def test_solos_that_would_wait_for_each_other_s_memory_wait_for_no_turn(shared: bool) -> None:
     a = {"a": {**A["a"], "memory_gib": 8}}
-    wanted = {**a, "b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}} if shared else a
-    states = as_planned(wanted)
-    for number, name in enumerate(wanted):
+    models = {**a, "b": {**B["b"], "topology": "replicas", "nodes": list(NAMES)}} if shared else a
+    states = as_planned(models)
+    for number, name in enumerate(models):
         solo = {"spec": "older", "topology": "solo", "url": "http://127.0.0.1:8001"}
         states[number]["services"]["units"][f"tandem-engine-{name}"] |= solo
         states[1 - number]["services"]["units"][f"tandem-engine-{name}"] = {}
-    outcome = run(tmp_path, states, wanted)
-    assert outcome.code == 0, outcome.text
-    assert (outcome.position(1, STOP.format("a")) < outcome.position(2, START.format("a"))) == shared
+    outcome = decided(planned(models=models), states)
+    stopped, started = outcome.position(1, stop("tandem-engine-a")), outcome.position(2, start("tandem-engine-a"))
+    assert not outcome.refused and (stopped < started) == shared
 
 
 def test_ports_stay_where_they_are(tmp_path: Path) -> None:
@@ -191,10 +195,11 @@ def test_one_value_of_one_model_is_changed_for_one_run(tmp_path: Path) -> None:
     ],
     ids=lambda value: str(value)[:28],
 )
-def test_a_mistake_is_one_line_with_a_remedy(tmp_path: Path, data: str, said: list[str]) -> None:
-    outcome = run(tmp_path, as_planned(BOTH), BOTH, "--data", data)
-    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
-    line = " ".join(outcome.text.partition("put right first:")[2].split())
+def test_a_mistake_is_one_line_with_a_remedy(data: str, said: list[str]) -> None:
+    knob, _, value = data.partition("=")
+    with pytest.raises(Refusal) as refused:
+        check_topology(wanted({**knob_data(models=BOTH), knob: value}), NAMES)
+    line = " ".join(as_table(refused.value.findings).split())
     assert line.count(" -> ") == 1, line
     for words in said:
         assert words in line
@@ -287,26 +292,28 @@ def unpinned(tmp_path: Path) -> dict[str, dict[str, Any]]:
     return models
 
 
+def pins(models: Mapping[str, Any], main: Mapping[str, str] | None = None, **more: Any) -> str:
+    """What is said of revisions that these models do not name; `main`: what the Hub has, by repository."""
+    head: Any = {"main": main or {}}
+    return as_table(preflight.models_as_they_are(wanted(knob_data(models=models, **more)), (), head).findings)
+
+
 def test_each_is_pinned_in_its_own_entry(tmp_path: Path) -> None:
     models, main = unpinned(tmp_path), {"org/one": "1" * 40, "org/two": "2" * 40}
-    outcome = run(tmp_path, as_planned(A), models, main=main)
-    assert outcome.refused and outcome.commands == [] and "Traceback" not in outcome.text
+    said = pins(models, main)
     for name in models:
         pin = f'"model_revision": "{main[f"org/{name}"]}" in models["{name}"] is what `main` is'
-        assert f"names no revision of org/{name}" in outcome.text and pin in outcome.text
+        assert f"names no revision of org/{name}" in said and pin in said
     # Whoever does what is said of the first one is told of the second one alone, and then of nothing.
     models["one"]["model_revision"] = main["org/one"]
-    outcome = run(tmp_path, as_planned(A), models, main=main)
-    assert outcome.refused and outcome.text.count("names no revision of org/") == 1
-    assert "names no revision of org/two" in outcome.text
+    said = pins(models, main)
+    assert said.count("names no revision of org/") == 1 and "names no revision of org/two" in said
     models["two"]["model_revision"] = main["org/two"]
-    outcome = run(tmp_path, as_planned(models), models)
-    assert outcome.code == 0 and outcome.commands == [], outcome.text
+    assert pins(models, main) == as_table(())
 
 
 def test_a_pin_that_is_not_known_is_looked_up_for_its_own_entry(tmp_path: Path) -> None:
-    outcome = run(tmp_path, as_planned(A), unpinned(tmp_path))
-    assert outcome.refused and 'set model_revision in models["one"] to a commit of it' in outcome.text
+    assert 'set model_revision in models["one"] to a commit of it' in pins(unpinned(tmp_path))
 
 
 def test_pins_that_hold_for_all_go_into_the_entry_that_takes_their_place(tmp_path: Path) -> None:
@@ -315,10 +322,9 @@ def test_pins_that_hold_for_all_go_into_the_entry_that_takes_their_place(tmp_pat
     file.write_text(file.read_text().replace("org/one", "org/one --spec-model org/draft"))
     for name, words in models.items():
         words["model_revision"] = name[0].encode().hex()[0] * 40
-    held = json.dumps({"org/other": "e" * 40})
-    outcome = run(tmp_path, as_planned(A), models, "--data", f"model_revisions={held}", main=main)
-    pins = json.dumps({"org/other": "e" * 40, "org/draft": "d" * 40})
-    assert outcome.refused and f'"model_revisions": {pins} in models["one"] is what `main` is' in outcome.text
+    said = pins(models, main, model_revisions={"org/other": "e" * 40})
+    both = json.dumps({"org/other": "e" * 40, "org/draft": "d" * 40})
+    assert f'"model_revisions": {both} in models["one"] is what `main` is' in said
 
 
 def test_a_commit_for_all_of_them_is_refused(tmp_path: Path) -> None:

@@ -6,13 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_KEY
+from operations.plan.decide.actions import (
+    Action,
+    AwaitSuccessor,
+    Drain,
+    PlaceFiles,
+    Reload,
+    Remove,
+    Start,
+    Stop,
+    TakeUp,
+)
+from tests.deploy.decided import decided
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 SOLO = ["--data", "topology=solo"]
 
 
 #: What each LiteLLM has taken up.
-ENGINES = look(planned(topology="solo"), NAMES[0])["proxy"]["engines"]
+PLAN = planned(topology="solo")
+ENGINES = look(PLAN, NAMES[0])["proxy"]["engines"]
 
 
 def states(**changes: Any) -> list[dict[str, Any]]:
@@ -30,29 +43,36 @@ def of_proxies(commands: list[tuple[str, str]]) -> list[str]:
     return list(dict.fromkeys(command for command in found if "litellm" in command or "proxy" in command))
 
 
-def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays(tmp_path: Path) -> None:
+def solo(found: list[dict[str, Any]], **more: Any) -> list[Action]:
+    """What would be done about the proxies of the head, once."""
+    outcome = decided(PLAN, found, **more)
+    assert not outcome.refused
+    return list(
+        {repr(action): action for node, action in outcome.actions if node == "spark-1" and _changes(action)}.values()
+    )
+
+
+def _changes(action: Action) -> bool:
+    return getattr(action, "unit", "") in (*LITELLM, PROXY) and not isinstance(action, TakeUp)
+
+
+def stopped(actions: list[Action]) -> list[str]:
+    """Units that stop, in order."""
+    return [each.unit for each in actions if isinstance(each, Stop)]
+
+
+def test_a_changed_litellm_is_renewed_one_after_the_other_and_the_proxy_stays() -> None:
     before = states()
     for unit in LITELLM:
         before[0]["services"]["units"][unit]["spec"] = "older"
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
     a, b = LITELLM
-    done = [command for command in of_proxies(outcome.commands) if "enable" in command or "stop" in command]
-    assert [("stop" in command.split()[1], a in command, b in command) for command in done] == [
-        (True, True, False),
-        (False, True, False),
-        (True, False, True),
-        (False, False, True),
-    ]
-    assert not any(f"{PROXY}.service" in command for command in of_proxies(outcome.commands))
+    done = [each for each in solo(before) if isinstance(each, Stop | Start | Reload)]
+    assert done == [Stop(a), Start(a), Stop(b), Start(b)]
 
 
-def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart(tmp_path: Path) -> None:
-    outcome = deploy(
-        tmp_path, states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []}), "-y", *SOLO
-    )
-    assert outcome.code == 0, outcome.text
-    assert of_proxies(outcome.commands) == [f"systemctl reload {PROXY}.service"]
+def test_a_configuration_that_was_not_loaded_is_loaded_without_a_restart() -> None:
+    found = states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []})
+    assert solo(found) == [Reload(PROXY)]
 
 
 def test_a_proxy_that_serves_is_stopped_when_a_litellm_is_there_for_its_successor(tmp_path: Path) -> None:
@@ -64,28 +84,18 @@ def test_a_proxy_that_serves_is_stopped_when_a_litellm_is_there_for_its_successo
     assert asked < stopped
 
 
-def test_a_litellm_that_is_older_than_the_key_is_renewed(tmp_path: Path) -> None:
+def test_a_litellm_that_is_older_than_the_key_is_renewed() -> None:
     loaded = states()[0]["proxy"]["loaded"]
-    outcome = deploy(
-        tmp_path,
-        states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]], "drained": []}),
-        "-y",
-        *SOLO,
-    )
-    assert outcome.code == 0, outcome.text
-    done = of_proxies(outcome.commands)
-    assert done[0] == f"systemctl stop {LITELLM[1]}.service"
-    assert not any(LITELLM[0] in command or f"{PROXY}.service" in command for command in done)
+    done = solo(states(proxy={"loaded": loaded, "engines": ENGINES, "older": [LITELLM[1]], "drained": []}))
+    assert stopped(done) == [LITELLM[1]] and {getattr(each, "unit", "") for each in done} == {LITELLM[1]}
 
 
-def test_a_file_that_drifted_is_put_right_and_loaded(tmp_path: Path) -> None:
+def test_a_file_that_drifted_is_put_right_and_loaded() -> None:
     before = states()
     before[0]["files"][PROXY_CONFIG]["sha256"] = "drifted"
     before[0]["proxy"]["loaded"] = "drifted"
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
-    done = of_proxies(outcome.commands)
-    assert PROXY_CONFIG in done[0] and done[1:] == [f"systemctl reload {PROXY}.service"]
+    placed, *done = solo(before)
+    assert isinstance(placed, PlaceFiles) and placed.paths == (PROXY_CONFIG,) and done == [Reload(PROXY)]
 
 
 def test_a_new_key_is_shown_by_no_command(tmp_path: Path) -> None:
@@ -107,14 +117,10 @@ def test_a_key_that_can_t_be_read_ends_the_deploy(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.text
 
 
-def test_a_node_without_an_engine_is_rid_of_its_proxies(tmp_path: Path) -> None:
-    replicas = planned(topology="replicas")
-    solo = planned(topology="solo")
-    before = [look(solo, NAMES[0]), look(replicas, NAMES[1])]
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
+def test_a_node_without_an_engine_is_rid_of_its_proxies() -> None:
+    outcome = decided(PLAN, [look(PLAN, NAMES[0]), look(planned(topology="replicas"), NAMES[1])])
     for unit in (PROXY, *LITELLM):
-        assert outcome.position(2, f"systemctl --no-reload disable --now --quiet {unit}.service") >= 0
+        outcome.position(2, repr(Remove(unit)))
 
 
 def test_one_that_does_not_take_up_its_engines_is_renewed(tmp_path: Path) -> None:
@@ -135,39 +141,36 @@ def test_one_that_a_broken_off_deploy_has_drained_gets_requests_again(tmp_path: 
     ]
 
 
-def test_one_that_does_not_run_is_started_before_the_other_is_drained(tmp_path: Path) -> None:
+def test_one_that_does_not_run_is_started_before_the_other_is_drained() -> None:
     a, b = LITELLM
     before = states()
     before[0]["services"]["units"][a]["spec"] = "older"
     before[0]["services"]["units"][b] = {"ActiveState": "failed", "UnitFileState": "enabled"}
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
-    assert outcome.position(1, f"systemctl start --no-block {b}.service") < outcome.position(1, f"stop {a}.service")
+    done = solo(before)
+    (drained,) = (each for each in done if isinstance(each, Drain))
+    assert done.index(Start(b)) < done.index(drained) < done.index(Stop(a))
+    assert drained.unit == a and drained.others == (b,)
 
 
-def test_a_proxy_that_waits_for_its_start_is_not_reloaded(tmp_path: Path) -> None:
+def test_a_proxy_that_waits_for_its_start_is_not_reloaded() -> None:
     """systemd refuses that; it reads the file when it starts."""
     before = states(proxy={"loaded": "older", "engines": ENGINES, "older": [], "drained": []})
     unit = before[0]["services"]["units"][PROXY]
     before[0]["services"]["units"][PROXY] = {**unit, "ActiveState": "activating", "SubState": "start-pre"}
     del before[0]["services"]["units"][PROXY]["image"]
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert of_proxies(outcome.commands) == [], outcome.text
+    assert solo(before) == []
 
 
-def test_a_proxy_of_an_older_plan_is_renewed_while_it_still_has_a_litellm_that_it_finds(tmp_path: Path) -> None:
+def test_a_proxy_of_an_older_plan_is_renewed_while_it_still_has_a_litellm_that_it_finds() -> None:
     """The older ones listen elsewhere, and are asked there how much they have under way."""
     a, b = LITELLM
-    before = states()
-    for unit in (*LITELLM, PROXY):
-        before[0]["services"]["units"][unit]["spec"] = "older"
+    before = older_everywhere()
     for number, unit in enumerate(LITELLM):
         before[0]["services"]["units"][unit]["pulse"] = f"http://127.0.0.1:801{number}"
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
-    stops = [command for command in of_proxies(outcome.commands) if command.startswith("systemctl stop")]
-    assert stops == [f"systemctl stop {unit}.service" for unit in (a, PROXY, b)]
-    assert '"pulse": "http://127.0.0.1:8010"' in outcome.text and '"pulse": "http://127.0.0.1:8011"' in outcome.text
+    done = solo(before)
+    assert stopped(done) == [a, PROXY, b]
+    drained = [each for each in done if isinstance(each, Drain)]
+    assert [each.pulses[each.unit][-1] for each in drained] == ["http://127.0.0.1:8010", "http://127.0.0.1:8011"]
 
 
 def older_everywhere() -> list[dict[str, Any]]:
@@ -205,23 +208,24 @@ def test_a_litellm_that_alone_serves_goes_on(tmp_path: Path) -> None:
     assert stops(outcome) == []
 
 
-def test_one_that_runs_and_serves_nobody_is_renewed_first(tmp_path: Path) -> None:
+def test_one_that_runs_and_serves_nobody_is_renewed_first() -> None:
     a, b = LITELLM
     before = older_everywhere()
     before[0]["proxy"]["engines"] = {**ENGINES, b: ""}
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
-    assert stops(outcome) == [b, PROXY, a]
+    assert stopped(solo(before)) == [b, PROXY, a]
 
 
-def test_another_litellm_that_is_as_planned_is_enough_for_a_new_proxy(tmp_path: Path) -> None:
-    """Which one is asked comes first, and for no time: it need not be waited for."""
+def test_another_litellm_that_is_as_planned_is_enough_for_a_new_proxy() -> None:
+    """Which one is asked comes first, and the one that may still start last: the first need not be waited for."""
     a, b = LITELLM
     before = older_everywhere()
-    del before[0]["services"]["units"][b]["spec"]
-    before[0]["services"]["units"][b] = look(planned(topology="solo"), NAMES[0])["services"]["units"][b]
-    outcome = deploy(tmp_path, before, "-y", *SOLO)
-    assert outcome.code == 0, outcome.text
-    assert stops(outcome) == [a, PROXY]
-    asked = outcome.text.index('"patience_s": 0')
-    assert asked < outcome.text.index(f"systemctl stop {PROXY}.service")
+    before[0]["services"]["units"][b] = look(PLAN, NAMES[0])["services"]["units"][b]
+    done = solo(before)
+    assert stopped(done) == [a, PROXY]
+    (asked,) = (each for each in done + awaited(before) if isinstance(each, AwaitSuccessor))
+    assert asked.units == (b, a)
+
+
+def awaited(found: list[dict[str, Any]]) -> list[Action]:
+    """Successors that a HAProxy waits for before it stops, once."""
+    return decided(PLAN, found).of(AwaitSuccessor)[:1]
