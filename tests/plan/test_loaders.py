@@ -146,6 +146,7 @@ WANTED: Any = [
             "fastsafetensors 0.1.15, which",
         ),
         ({"instanttensor": "0.1.10"}, "", "instanttensor", "instanttensor 0.1.10"),
+        ({"instanttensor": "0.1.9+cu130"}, "", "instanttensor", "instanttensor 0.1.9+cu130"),
         ({}, "", "", "engine, its own way: the image has no instanttensor, no fastsafetensors"),
         ({"instanttensor": "0.1.8"}, "", "", "instanttensor 0.1.8 is older than 0.1.9, no fastsafetensors"),
         ({"fastsafetensors": "1"}, "fastsafetensors failed on Monday: x", "", "its own way: fastsafetensors failed on"),
