@@ -147,8 +147,8 @@ def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str])
 
 
 def again(wanted: StartSpec, seen: Phases, why: str) -> str:
-    """The chosen loader, where a second start in a row ends in its load and nobody says why: a kernel that kills for
-    memory leaves no word. Memory that an error misses is no such end.
+    """The chosen loader, where a second start of the plan in a row ends in its load, whatever is said of it; else
+    nothing. A kernel that kills for memory leaves no word. An error that names missing memory is no such end.
     """
     before = [each for each in phases.kept() if (each["unit"], each["spec"]) == (wanted["unit"], wanted["spec"])][-1:]
     ends = [(each["ended"], each["loader"], each["why"]) for each in before] + [(seen["now"], seen["loader"], why)]
