@@ -13,6 +13,7 @@ result.
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import shlex
@@ -148,7 +149,7 @@ def _chooser(place: Path) -> list[str]:
     recipe = engines.recipe("dense-14b").model_copy(update={"flags": (), "engine_version": None})
     runs, knobs = ENGINES["vllm"], engines.knobs(recipe=recipe.name, topology="solo", loader=loaders.AUTO)
     (place / "loader.py").write_text((FILES / "engine/loader.py").read_text())
-    (place / "loader.json").write_text(json.dumps(loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS)))
+    (place / "loader.json").write_text(json.dumps(loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, math.inf)))
     return [sys.executable, str(place / "loader.py")]
 
 
