@@ -81,9 +81,9 @@ def interpreter(program: str) -> str:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """`0.1.9.post1` as (0, 1, 9)."""
+    """`0.1.9.post1` and `0.1.9+cu130` as (0, 1, 9)."""
     found = []
-    for part in version.split("."):
+    for part in version.split("+")[0].split("."):
         if not part.isdigit():
             break
         found.append(int(part))

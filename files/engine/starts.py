@@ -30,8 +30,12 @@ RUN = Path("/run/tandem")
 VMSTAT = Path("/proc/vmstat")
 #: Between two looks, and how many are kept: a load takes less.
 LOOK_S, KEPT_LOOKS = 1.0, 7200
-#: A line in which something says that it has failed.
-_FAULT = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
+#: A line in which something says that it has failed; what a logger itself calls less; and what tells nothing.
+_FAULT = re.compile(r"\b(?:[A-Z]\w*)?(?:Error|Exception)\b|Segfault|SIGSEGV|SIGBUS")
+_MILD, _ELSEWHERE = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b"), re.compile(r"See root cause above|\braise \w+\($")
+#: A file that can't be read; and memory that is not there, which is the loader's only where its own code asks for it.
+_READ = re.compile(r"\b(?:OSError|IOError|EOFError|SafetensorError)\b|SIGBUS|Bus error|Input/output error")
+_NO_MEMORY = re.compile(r"OutOfMemory|[Oo]ut of memory|Cannot allocate memory|\bMemoryError\b")
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +105,7 @@ def record(
 ) -> None:
     """Keep a start, as its log has it; `is_over`: it has ended, and never served."""
     lines = phases.journal(begun["invocation"])
-    seen = phases.read(lines, wanted["marks"], begun["when"], until)
+    seen, why = phases.read(lines, wanted["marks"], begun["when"], until), _why(lines)
     phases.keep(
         {
             "unit": begun["unit"],
@@ -113,8 +117,8 @@ def record(
             "read_gib": round(read_mib(seen, counted) / 1024, 2),
             "loader": seen["loader"],
             "ended": seen["now"] if is_over else "",
-            "why": _why(lines) if is_over else "",
-            "blamed": blamed(seen, lines, wanted["faults"]) if is_over else "",
+            "why": why if is_over else "",
+            "blamed": (blamed(seen, lines, wanted["faults"]) or again(wanted, seen, why)) if is_over else "",
         }
     )
 
@@ -126,15 +130,30 @@ def has_met(wanted: StartSpec, begun: Began) -> bool:
 
 
 def blamed(seen: Phases, lines: list[tuple[float, str]], faults: dict[str, str]) -> str:
-    """The chosen loader, where a start ended in the load of weights, or with words of that loader's; else nothing."""
+    """The chosen loader, where an error names it, or a file could not be read in the load; else nothing.
+
+    What ends there otherwise is not the loader's: a GPU that another program fills ends a load as well.
+    """
     loader = seen["loader"]
     if not loader:
         return ""
     words = re.compile(faults.get(loader) or re.escape(loader))
-    behind = [line for when, line in lines if when >= seen["since"]]
+    behind = [line for when, line in lines if when >= seen["since"] and not _MILD.search(line)]
+    failing = [line for line in behind if _FAULT.search(line)]
     # Its name stands in the arguments that the engine repeats: only an error's own line, or a frame of it, counts.
-    named = any(words.search(line) and (_FAULT.search(line) or 'File "' in line) for line in behind)
-    return loader if seen["now"] == "weights" or named else ""
+    named = any(words.search(line) for line in (*failing, *(line for line in behind if 'File "' in line)))
+    unread = any(_READ.search(line) and not _NO_MEMORY.search(line) for line in failing)
+    return loader if named or (unread and seen["now"] == "weights") else ""
+
+
+def again(wanted: StartSpec, seen: Phases, why: str) -> str:
+    """The chosen loader, where a second start of the plan in a row ends in its load, whatever is said of it; else
+    nothing. A kernel that kills for memory leaves no word. An error that names missing memory is no such end.
+    """
+    before = [each for each in phases.kept() if (each["unit"], each["spec"]) == (wanted["unit"], wanted["spec"])][-1:]
+    ends = [(each["ended"], each["loader"], each["why"]) for each in before] + [(seen["now"], seen["loader"], why)]
+    told = {(loader if ended == "weights" and not _NO_MEMORY.search(said) else "") for ended, loader, said in ends}
+    return told.pop() if len(ends) == 2 and len(told) == 1 else ""
 
 
 def read_mib(seen: Phases, counted: Collection[tuple[float, int]]) -> float:
@@ -161,7 +180,7 @@ def is_asked(unit: str) -> bool:
 
 
 def _why(lines: list[tuple[float, str]]) -> str:
-    telling = [line for _, line in lines if _FAULT.search(line)]
+    telling = [line for _, line in lines if _FAULT.search(line) and not (_MILD.search(line) or _ELSEWHERE.search(line))]
     last = telling[-1] if telling else next((line for _, line in reversed(lines) if line.strip()), "no word in its log")
     return last.strip()[:300]
 

@@ -5,17 +5,21 @@
 
 ENGINE is a command that is followed by a model's folder and vLLM's flags; it runs on this machine, with a GPU or
 without one. The model has random weights (tests/bench/start_weights.py). Cold means that the kernel has dropped what it
-caches of its files. LOADERS are values of the knob `loader`. What the engine logs is kept beside the result.
+caches of its files. LOADERS are values of the knob `loader`; `auto` starts the engine by the program that chooses in a
+container (files/engine/loader.py). The disk is read anew before each round. What the engine logs is kept beside the
+result.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import shlex
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -28,12 +32,13 @@ from rich.console import Console
 from rich.table import Table
 
 from operations.node.unit import phases
-from operations.plan.engines import ENGINES, starts
+from operations.plan.engines import ENGINES, loaders, starts
 from tests.bench import start_weights
-from tests.node.shipped import load
+from tests.gpu import engines
+from tests.node.shipped import FILES, load, part
 
-#: What says whether an engine has loaded, as on a node.
-ANSWERS = load("engine/memory.py").answers
+#: What says whether an engine has loaded, and what has been read from disks, as on a node.
+ANSWERS, READ_MIB = load("engine/memory.py").answers, part("engine", "starts").paged_in_mib
 RESULT = Path(__file__).parents[2] / "bench-start.json"
 #: Reads of a disk that go on at once, and bytes of each: an NVMe is at its best with both.
 READERS, PIECE = 8, 8 << 20
@@ -42,13 +47,19 @@ PATIENCE_S = 3600.0
 
 @dataclass(frozen=True)
 class Started:
-    """One start. `cold`: nothing of the files was in memory; `seconds` until it answered; `gib` of the files."""
+    """One start. `cold`: nothing of the files was in memory; `seconds` until it answered; `gib` of the files;
+    `read_gib`: what came from disks meanwhile; `host_gib`: the most memory of the host that was gone beside the page
+    cache; `began`: seconds since 1970.
+    """
 
     loader: str
     cold: bool
     seconds: float
     gib: float
     phases: dict[str, float]
+    read_gib: float = 0.0
+    host_gib: float = 0.0
+    began: float = 0.0
     problem: str = ""
 
     @property
@@ -64,36 +75,39 @@ def main() -> int:
     if not engine:
         print('say what is to be started: make bench-start ENGINE="vllm serve"', file=sys.stderr)
         return 2
-    loaders = os.environ.get("LOADERS", "engine").split()
-    known = ("engine", *ENGINES["vllm"].LOADERS)
-    if wrong := [each for each in loaders if each not in known]:
+    ways = os.environ.get("LOADERS", "engine").split()
+    known = (loaders.ENGINE, loaders.AUTO, *ENGINES["vllm"].LOADERS)
+    if wrong := [each for each in ways if each not in known]:
         print(f"LOADERS: {', '.join(wrong)} is none; expected some of: {', '.join(known)}", file=sys.stderr)
         return 2
     tokenizer = os.environ.get("TOKENIZER")
     place = Path(os.environ.get("PLACE", "/var/tmp/tandem-bench-start"))
     model = start_weights.make(place, float(os.environ.get("GIB", "1")), Path(tokenizer) if tokenizer else None)
     files = sorted(model.glob("*.safetensors"))
-    direct = read_direct(files)
     flags = shlex.split(os.environ.get("FLAGS", ""))
-    found = []
-    for _ in range(int(os.environ.get("ROUNDS", "1"))):
-        for loader in loaders:
+    found, direct = list[Started](), list[float]()
+    for number in range(int(os.environ.get("ROUNDS", "1"))):
+        direct.append(read_direct(files))
+        for loader in ways:
             for cold in (True, False):
                 if cold:
                     forget(files)
-                found.append(start(engine, model, loader, flags, cold=cold))
-    Console(width=200).print(table(found, direct))
-    told = {"direct_gib_s": direct, "starts": [{**asdict(each), "gib_s": each.rate} for each in found]}
-    RESULT.write_text(json.dumps(told, indent=1))
+                found.append(start(engine, model, loader, flags, cold=cold, log=f"{number + 1}-"))
+                told = {"direct_gib_s": direct, "starts": [{**asdict(each), "gib_s": each.rate} for each in found]}
+                # What is broken off has what it has measured.
+                RESULT.write_text(json.dumps(told, indent=1))
+    Console(width=220).print(table(found, statistics.median(direct)))
     return 1 if any(each.problem for each in found) else 0
 
 
-def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold: bool) -> Started:
-    """Start the engine, wait for its answer, end it."""
-    port = _free_port()
-    chosen = ENGINES["vllm"].LOADERS[loader].flags if loader != "engine" else ()
-    argv = [*engine, str(model), "--host", "127.0.0.1", "--port", str(port), *chosen, *flags]
-    lines, began = list[tuple[float, str]](), time.time()
+def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold: bool, log: str = "") -> Started:
+    """Start the engine, wait for its answer, end it. `log`: how the name of its log begins."""
+    port, known = _free_port(), ENGINES["vllm"].LOADERS
+    chosen = known[loader].flags if loader in known else ()
+    before = _chooser(model.parent) if loader == loaders.AUTO else []
+    argv = [*before, *engine, str(model), "--host", "127.0.0.1", "--port", str(port), *chosen, *flags]
+    lines, began, read, free = list[tuple[float, str]](), time.time(), READ_MIB(), _available_mib()
+    least = free
     running = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"},
@@ -110,6 +124,7 @@ def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold
                 problem = next((line for _, line in reversed(lines) if line.strip()), "") or f"ended {running.poll()}"
                 break
             time.sleep(0.1)
+            least = min(least, _available_mib())
         until = time.time()
     finally:
         if running.poll() is None:
@@ -122,10 +137,25 @@ def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold
     reader.join(5)
     seen = phases.read(list(lines), starts.told(ENGINES["vllm"].STARTS), began, until)
     gib = sum(file.stat().st_size for file in model.glob("*.safetensors")) / start_weights.GIB
-    how = f"{loader}-{'cold' if cold else 'warm'}"
+    how = f"{log}{loader}-{'cold' if cold else 'warm'}"
     (model.parent / f"{how}.log").write_text("\n".join(f"{when - began:9.3f} {line}" for when, line in lines))
     print(f"  {how}: {until - began:.1f} s {problem}", file=sys.stderr, flush=True)
-    return Started(loader, cold, until - began, gib, seen["phases"], problem)
+    read_gib, host_gib = (READ_MIB() - read) / 1024, (free - least) / 1024
+    return Started(loader, cold, until - began, gib, seen["phases"], read_gib, host_gib, began, problem)
+
+
+def _chooser(place: Path) -> list[str]:
+    """The program that chooses, beside what it may choose for a recipe that says nothing of it."""
+    recipe = engines.recipe("dense-14b").model_copy(update={"flags": (), "engine_version": None})
+    runs, knobs = ENGINES["vllm"], engines.knobs(recipe=recipe.name, topology="solo", loader=loaders.AUTO)
+    (place / "loader.py").write_text((FILES / "engine/loader.py").read_text())
+    (place / "loader.json").write_text(json.dumps(loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, math.inf)))
+    return [sys.executable, str(place / "loader.py")]
+
+
+def _available_mib() -> int:
+    words = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+    return int(words.split()[1]) // 1024
 
 
 def _read(running: subprocess.Popen[bytes], lines: list[tuple[float, str]]) -> None:
@@ -169,13 +199,24 @@ def _read_piece(file: Path, at: int) -> int:
 def table(found: list[Started], direct: float) -> Table:
     """A row for each start; the last column: the whole start against reading its files at the disk's own speed."""
     names = list(dict.fromkeys(name for each in found for name in each.phases))
-    made = Table("loader", "files", "start", *names, "GiB/s", "start / O_DIRECT", box=None, pad_edge=False)
+    made = Table(
+        *("loader", "files", "start", *names, "GiB/s", "from disk", "beside", "start / O_DIRECT"),
+        box=None,
+        pad_edge=False,
+    )
     for each in found:
         ideal = each.gib / direct if direct else 0.0
         passed = (f"{each.phases[name]:.1f} s" if name in each.phases else "" for name in names)
         ratio = f"{each.seconds / ideal:.1f}" if ideal else "no O_DIRECT here"
+        read = f"{each.read_gib:.1f} GiB", f"{each.host_gib:.1f} GiB"
         made.add_row(
-            each.loader, "cold" if each.cold else "warm", f"{each.seconds:.1f} s", *passed, f"{each.rate:.2f}", ratio
+            each.loader,
+            "cold" if each.cold else "warm",
+            f"{each.seconds:.1f} s",
+            *passed,
+            f"{each.rate:.2f}",
+            *read,
+            ratio,
         )
     made.caption = f"read past the page cache by {READERS} readers: {direct:.2f} GiB/s"
     return made

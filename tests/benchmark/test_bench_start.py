@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench import start, start_weights
+from tests.bench import spark_start, start, start_weights
 
 #: A double: it logs what vLLM does on a GPU, then answers as one that has loaded.
 ENGINE = """
@@ -78,10 +78,10 @@ def test_a_start_is_measured_phase_by_phase_and_a_failure_says_why(
     good, bad = told["starts"][:2], told["starts"][2:]
     assert [each["cold"] for each in good] == [True, False] and not any(each["problem"] for each in good)
     assert list(good[0]["phases"]) == ["imports", "weights", "warm-up", "server"]
-    assert good[0]["gib_s"] > 0 and told["direct_gib_s"] > 0
+    assert good[0]["gib_s"] > 0 and told["direct_gib_s"][0] > 0
     assert all(each["problem"] == "ImportError: no such loader" for each in bad)
     assert "start / O_DIRECT" in capsys.readouterr().out
-    assert "Loading weights took" in (tmp_path / "place/engine-cold.log").read_text()
+    assert "Loading weights took" in (tmp_path / "place/1-engine-cold.log").read_text()
 
 
 def test_a_disk_without_o_direct_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,3 +99,21 @@ def test_what_is_missing_or_unknown_is_said(
     monkeypatch.setenv("ENGINE", "vllm serve")
     monkeypatch.setenv(name, value)
     assert start.main() == 2 and problem in capsys.readouterr().err
+
+
+def test_auto_starts_the_engine_by_the_program_that_chooses(tmp_path: Path) -> None:
+    argv = start._chooser(tmp_path)
+    assert argv == [sys.executable, str(tmp_path / "loader.py")]
+    chosen = json.loads((tmp_path / "loader.json").read_text())
+    assert [each["name"] for each in chosen] == ["instanttensor", "fastsafetensors"] and chosen[0]["at_least"]
+
+
+def test_what_a_spark_would_take_is_a_range_and_the_documentation_s() -> None:
+    text = (Path(__file__).parents[2] / "docs/starts.md").read_text()
+    assert "\n".join(spark_start.lines()) in text and "**Computed, never measured.**" in text
+    ways = [(cluster, mapped) for cluster in (False, True) for mapped in (False, True)]
+    for cluster, mapped in ways:
+        first, later = (spark_start.start(70, cluster=cluster, mapped=mapped, first=each) for each in (True, False))
+        assert 0 < later.low < later.high < first.high and later.low < first.low < first.high
+    slow, fast = (spark_start.start(70, cluster=False, mapped=each, first=False) for each in (True, False))
+    assert slow.low > fast.low and slow.high > fast.high

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from operations.plan.config.refusal import Refusal
-from operations.plan.engines import ENGINES, starts
+from operations.plan.engines import ENGINES, loaders, starts
 from operations.plan.plan import Plan
 from operations.plan.wanted import wanted
 from tests.node.shipped import part
@@ -146,6 +146,7 @@ WANTED: Any = [
             "fastsafetensors 0.1.15, which",
         ),
         ({"instanttensor": "0.1.10"}, "", "instanttensor", "instanttensor 0.1.10"),
+        ({"instanttensor": "0.1.9+cu130"}, "", "instanttensor", "instanttensor 0.1.9+cu130"),
         ({}, "", "", "engine, its own way: the image has no instanttensor, no fastsafetensors"),
         ({"instanttensor": "0.1.8"}, "", "", "instanttensor 0.1.8 is older than 0.1.9, no fastsafetensors"),
         ({"fastsafetensors": "1"}, "fastsafetensors failed on Monday: x", "", "its own way: fastsafetensors failed on"),
@@ -179,3 +180,14 @@ def test_a_start_may_take_twice_what_the_longest_of_the_last_ones_took() -> None
     assert starts.patience_s(4, ["s"], [{"s": 600.0}]) == 1200
     assert starts.patience_s(4, ["s"], [{"s": 9.0}]) == 240
     assert starts.patience_s(4, ["s"], [{"s": 86_409.0}]) == 240
+
+
+@pytest.mark.parametrize(
+    ("free", "names"), [(80, ["instanttensor", "fastsafetensors"]), (73, ["instanttensor"]), (66, [])]
+)
+def test_auto_leaves_out_what_has_no_room_beside_the_weights(free: float, names: list[str]) -> None:
+    found = wanted(knob_data(**SOLO, loader="auto")).first
+    recipe = found.recipe
+    assert recipe.weights_gib and 57 < recipe.weights_gib < 64
+    told = loaders.choices(recipe, found.knobs, VLLM.LOADERS, VLLM.LOADS, free)
+    assert [each["name"] for each in told] == names

@@ -24,7 +24,9 @@ class Loader:
     """`flags` of the engine's that choose it; `package`: the Python package that an image has to have, empty: none;
     `at_least`: release of the engine -> the package's version that it needs from there on. `since`: the first release
     of the engine that has it. `unsafe`: pattern of models (lower case) that it went wrong with. `fault`: pattern of
-    its own words in a failure. `is_chosen`: `auto` takes it. `source`: where all that was read.
+    its own words in a failure. `beside_gib`: memory that it takes beside the model while it loads, which on a GB10 is
+    the GPU's (measured with files of 4 GiB, docs/starts.md). `is_chosen`: `auto` takes it. `source`: where all that was
+    read.
     """
 
     flags: tuple[str, ...]
@@ -34,6 +36,7 @@ class Loader:
     at_least: tuple[tuple[str, str], ...] = ()
     unsafe: str = ""
     fault: str = ""
+    beside_gib: float = 0.0
     is_chosen: bool = False
 
 
@@ -66,15 +69,23 @@ def told(recipe: Recipe, knobs: Knobs, loaders: Mapping[str, Loader], words: Seq
     return recipe.model_copy(update={"flags": (*recipe.flags, added)})
 
 
-def choices(recipe: Recipe, knobs: Knobs, loaders: Mapping[str, Loader], words: Sequence[str]) -> list[LoaderChoice]:
-    """What `auto` may take for an engine, the first one that its image has; none: the engine's own way.
+def choices(
+    recipe: Recipe, knobs: Knobs, loaders: Mapping[str, Loader], words: Sequence[str], free_gib: float
+) -> list[LoaderChoice]:
+    """What `auto` may take for an engine, the first one that its image has; none: the engine's own way. `free_gib`:
+    what a start demands to find free, so that a loader has room beside the weights.
 
     A cluster keeps that: all its ranks must load alike, and each would decide by itself; and both fast loaders were
     seen to go wrong over several nodes (eugr/spark-vllm-docker #29, #377). So does what is no plain safetensors.
     """
     if knobs.loader != AUTO or knobs.topology == "cluster" or not recipe.needs.gpu or says_its_own(recipe, words):
         return []
-    return [_choice(name, each, recipe) for name, each in loaders.items() if each.is_chosen and is_safe(each, recipe)]
+    room = free_gib - (recipe.weights_gib or 0.0)
+    return [
+        _choice(name, each, recipe)
+        for name, each in loaders.items()
+        if each.is_chosen and is_safe(each, recipe) and each.beside_gib <= room
+    ]
 
 
 def is_safe(loader: Loader, recipe: Recipe) -> bool:

@@ -20,6 +20,7 @@ LOADERS: Mapping[str, Loader] = {
         # Its `copy` is asked for since 0.26: an image with 0.1.8 ends at its start.
         at_least=(("0.26.0", "0.1.9"),),
         fault=r"instanttensor",
+        beside_gib=9,
         is_chosen=True,
         source="vLLM #36139, #46868; timothystewart6/vllm-gb10 #67; over nodes eugr/spark-vllm-docker #377",
     ),
@@ -30,6 +31,7 @@ LOADERS: Mapping[str, Loader] = {
         unsafe=r"gemma-?4.*a\d+b",
         # Where GPUDirect Storage is absent it warns, reads without, and is as fast: that is no fault.
         fault=r"fastsafetensors",
+        beside_gib=14,
         is_chosen=True,
         source="vLLM #10647; eugr/spark-vllm-docker #205, over nodes with Ray #29; on a GB10 alone #200",
     ),

@@ -13,6 +13,7 @@ from operations.plan.cluster.addresses import engine_url
 from operations.plan.cluster.nodes import Node, rails_between
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, inside_quotes, node_program, render
+from operations.plan.config.spark import SPARK_GIB
 from operations.plan.engines import ENGINES, kept, loaders, starts
 from operations.plan.engines.named import ATTACHED
 from operations.plan.recipes.formats.sparkrun_env import launched
@@ -84,7 +85,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         if knobs.executor == "ray":
             env |= environment.ray_environment(node, leader, knobs)
             env |= {"RAY_AUTH_TOKEN_PATH": f"{_SECRETS}/ray.token"} if model.name else {}
-    choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS)
+    room = demand.of(model).of(min(SPARK_GIB))
+    choices = loaders.choices(recipe, knobs, runs.LOADERS, runs.LOADS, room)
     # The recipe has the last word on everything that it may say (OWNED_ENV is refused when it is read).
     env |= launched(recipe, node, nodes if is_cluster else [node]) | nccl.variables(recipe, knobs, node)
     hooks = {f"hook-{number}.sh": f"{text.rstrip()}\n" for number, text in enumerate(recipe.hooks, 1)}
