@@ -24,7 +24,8 @@ def run(app: str, **settings: Any) -> None:
     # Now, and no sooner: it loads LiteLLM's proxy, which reads what the command line has set.
     from application import Application
 
-    _run(Application(), uds=os.environ["TANDEM_LISTENS"], **settings)
+    # What fails before LiteLLM has begun ends this process too: systemd starts it anew.
+    _run(Application(), uds=os.environ["TANDEM_LISTENS"], lifespan="on", **settings)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ def _remove_others(nodes: list[LabNode], wanted: desk.Desk) -> None:
             say(f"{each.name} is one more than wanted: removed")
         elif not there.has_nodes_of(wanted):
             say(f"{each.name} is {there.system} with {there.renderer}: removed, and made anew")
+        elif not node.has_disk(each):
+            say(f"{each.name} has no disk of its own, as an older lab made them: removed, and made anew")
         else:
             continue
         node.remove(each)

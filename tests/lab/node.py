@@ -128,6 +128,11 @@ def power_on(node: LabNode) -> None:
     )
 
 
+def has_disk(node: LabNode) -> bool:
+    """Whether its files lie on one."""
+    return os.path.ismount(node.home) or not (node.home / "upper").exists()
+
+
 def _give_disk(node: LabNode) -> None:
     """A file is its disk, as large as this machine has room. A node's many thousand files go with it in one step:
     one by one they take minutes on a disk that is told of each (`discard`).
@@ -135,12 +140,18 @@ def _give_disk(node: LabNode) -> None:
     node.home.mkdir(parents=True, exist_ok=True)
     if os.path.ismount(node.home):
         return
-    node.disk.unlink(missing_ok=True)
+    mount = ("mount", "-o", "loop,noatime,noinit_itable", node.disk, node.home)
+    if node.disk.exists():
+        # This machine has booted since; one that can't be mounted was broken off.
+        run(*mount, check=False)
+        if os.path.ismount(node.home):
+            return
+        node.disk.unlink()
     with node.disk.open("wb") as disk:
         disk.truncate(shutil.disk_usage(NODES).free)
     # No journal: the kernel lives on through a node's power cut.
     run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", node.disk)
-    run("mount", "-o", "loop,noatime,noinit_itable", node.disk, node.home)
+    run(*mount)
 
 
 def power_off(node: LabNode) -> None:
