@@ -125,5 +125,6 @@ def named(program: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
 
 
 def _asked(stdin: str, program: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Json:
-    sent = _Line(programs() + stdin)
+    # pyinfra ends a last line that has no end, and formats all of it for that.
+    sent = _Line(programs() + stdin + ("" if stdin.endswith("\n") or not stdin else "\n"))
     return {"program": called(program), "arguments": named(program, args, kwargs), "_stdin": sent, "_sudo": True}

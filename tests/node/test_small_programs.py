@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyinfra.connectors.util import write_stdin
 
 from operations.node.door import keys
 from operations.node.image import archive, content
@@ -293,6 +294,15 @@ def test_parts_of_two_programs_never_share_a_name() -> None:
     """They import each other by name: in one process, as here, the other program's would be found."""
     counted = Counter(file.stem for file in FILES.glob("*/*.py"))
     assert [name for name, count in counted.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("stdin", ["[]", "[]\n", ""])
+def test_pyinfra_sends_what_is_handed_as_it_is(stdin: str) -> None:
+    buffer = io.BytesIO()
+    buffer.close = lambda: None  # type: ignore[method-assign]
+    write_stdin(remote._asked(stdin, keys.main, (), {"take": True})["_stdin"], buffer)
+    ended = stdin if stdin.endswith("\n") or not stdin else f"{stdin}\n"
+    assert buffer.getvalue().decode() == str.__str__(remote.programs()) + ended
 
 
 def test_what_is_handed_to_a_program_is_shown_by_no_log() -> None:
