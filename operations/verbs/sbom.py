@@ -36,11 +36,9 @@ if run.speaks(host):
         run, hosts, lambda host: ask_or_none(host, verify.main, knobs.model_store, asked)
     )
     (model,) = verified[name]["models"]
-    missing = [
-        each.get("error", f"{images[role].local} is not on {name}")
-        for role, each in told.items()
-        if not each.get("python")
-    ]
+    if errors := [each["error"] for each in told.values() if "error" in each]:
+        raise DeployError("; ".join(errors))
+    missing = [f"{images[role].local} is not on {name}" for role, each in told.items() if not each.get("python")]
     if not model["present"]:
         missing.append(f"{model['path']} is not there")
     if missing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,17 @@ def test_an_image_is_asked_once_and_kept_by_its_id(tmp_path: Path, monkeypatch: 
     assert packages.main(images, "script") == first and asked == ["engine:1"]
     assert first["proxy"] == {} and first["engine"]["content"] == "c"
     assert packages.versions("sha256:ab") == {"torch": "2.13.0"} and packages.versions("sha256:cd") == {}
+
+
+def test_an_image_without_python_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = 'docker: Error response from daemon: exec: "python3": executable file not found in $PATH'
+    ended = subprocess.CompletedProcess([], 127, "", said)
+    monkeypatch.setattr(packages, "KEPT", tmp_path)
+    monkeypatch.setattr(container, "run", lambda *_: ended)
+    monkeypatch.setattr(packages, "image_states", lambda _: {"engine:1": {"id": "sha256:ab", "content": "c"}})
+    told = packages.main({"engine": "engine:1"}, "script")
+    assert told == {"engine": {"error": "engine:1 has no Python, by which its packages are listed"}}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_floors_of_what_we_choose_are_above_the_known_holes() -> None:
