@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from operations.plan.answers import calls, chats, messages
 from operations.plan.answers.questions import QUESTIONS
-from operations.plan.answers.reading import Undecided, Wrong
+from operations.plan.answers.reading import Undecided, Wrong, has_failed
 from operations.plan.answers.shapes import Check, Seen
 from operations.plan.config.plain import plain
 from operations.wire.answers import Asked, Row
@@ -23,10 +23,17 @@ _WHY = 200
 
 
 def next_asked(seen: Seen) -> list[Asked]:
-    """Requests that can be sent now; empty: all have been. One that can't be made is answered by why."""
+    """Requests that can be sent now; empty: all have been. One that can't be made is answered by why.
+
+    Where the engine has answered others, one at which it failed is sent once more, before those that come after it.
+    """
     found = list[Asked]()
+    is_alive = any(each.get("status") == 200 for each in seen.answers.values())
+    failed = {name for name, each in seen.answers.items() if is_alive and has_failed(each)} - seen.again
+    seen.again |= failed
+    settled = seen.answers.keys() - failed
     for each in QUESTIONS:
-        if each.name in seen.answers or _lack(seen, each.needs) or not set(each.after) <= seen.answers.keys():
+        if each.name in settled or _lack(seen, each.needs) or not set(each.after) <= settled:
             continue
         try:
             body = {"model": seen.subject.model, **each.body(seen)}
@@ -64,6 +71,13 @@ def _row(check: Check, seen: Seen) -> Row:
 def faults(rows: Sequence[Row]) -> list[str]:
     """Names of checks of form that do not hold."""
     return [each["name"] for each in rows if each["kind"] == "form" and each["verdict"] == FAILS]
+
+
+def undecided(rows: Sequence[Row]) -> str:
+    """Why questions were asked and nothing is known: the first reason; empty: something is, or nothing was asked."""
+    if any(each["verdict"] in (HOLDS, FAILS) for each in rows):
+        return ""
+    return next((each["why"] for each in rows if each["verdict"] == UNSURE), "")
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -99,13 +99,24 @@ def message(answered: Answered) -> Said:
         raise Wrong(f"its answer is not in Anthropic's form ({type(error).__name__}: {error})") from None
 
 
+def has_failed(answered: Answered) -> bool:
+    """Whether the engine broke at it, or was away. With 501 it says that it can't do so."""
+    status = answered.get("status", 0)
+    return status >= 500 and status != 501
+
+
+def words(answered: Answered) -> str:
+    """An error: its status and its text, on one line."""
+    status, text = answered.get("status", 0), " ".join(answered.get("text", "").split())[:200]
+    return f"HTTP {status}: {text}" if status else f"no answer: {text}"
+
+
 def _good(answered: Answered) -> None:
     status = answered.get("status", 0)
-    words = " ".join(answered.get("text", "").split())[:200]
     # Asked again it may be another: a limit, an engine that is away.
     if status in (0, 408, 429) or status >= 500:
-        raise Undecided(f"HTTP {status}: {words}" if status else f"no answer: {words}")
-    need(status == 200, f"HTTP {status}: {words}")
+        raise Undecided(words(answered))
+    need(status == 200, words(answered))
 
 
 def _usage(said: Json, prompt: str, answer: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from operations.plan.answers.reading import Said, Undecided, chat, message
+from operations.plan.answers.reading import Said, Undecided, Wrong, chat, has_failed, message, words
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.recipe import Recipe
 from operations.wire import Json
@@ -56,16 +56,22 @@ def subject(recipe: Recipe) -> Subject:
 
 @dataclass
 class Seen:
-    """What has come back so far. Reading an answer raises Wrong, or Undecided where it was not asked."""
+    """What has come back so far. `again`: names of what is asked for the second time, as the engine had failed.
+
+    Reading an answer raises Wrong, or Undecided where it was not asked.
+    """
 
     subject: Subject
     answers: dict[str, Answered] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
 
     def answered(self, name: str) -> Answered:
-        """As it came."""
+        """As it came. Raises Wrong for a request at which the engine fails twice."""
         found = self.answers.get(name)
         if found is None or "status" not in found:
             raise Undecided(found.get("text", "") if found else "it was not asked")
+        if name in self.again and has_failed(found):
+            raise Wrong(f"asked twice: {words(found)}")
         return found
 
     def chat(self, name: str) -> Said:
