@@ -108,6 +108,25 @@ def test_what_a_model_does_not_know_is_no_fault_of_form() -> None:
     assert {"english", "german", "needle", "memory"} <= failing(rows, "sense")
 
 
+def test_what_a_model_chooses_to_call_is_no_fault_of_form() -> None:
+    rows = proven(Faults(strays=True))
+    assert failing(rows) == set()
+    assert {"calls", "calls-stream", "calls-two", "message-calls"} <= failing(rows, "sense")
+    assert "`weather_of`, which is no tool of the request" in rows["calls"]["why"]
+
+
+def test_a_template_with_a_longer_system_s_message_of_its_own_shows_that_of_a_client() -> None:
+    assert failing(proven(Faults(default_system=True))) == set()
+
+
+def test_a_parser_that_leaves_the_thoughts_in_the_answer_is_taken_at_its_word() -> None:
+    rows = proven(Faults(appends=True), ("reasoning", "apart"))
+    assert failing(rows) == set() == failing(rows, "sense")
+    assert rows["thoughts"]["verdict"] == gate.NOT_ASKED and rows["tags"]["verdict"] == gate.HOLDS
+    # A tag behind the thoughts is one.
+    assert "tags" in failing(proven(Faults(appends=True, leaked_end=True), ("reasoning", "apart")))
+
+
 def test_what_a_recipe_lacks_is_not_asked_and_why_is_told() -> None:
     rows = proven(Faults(), ("tools", "forced", "named"))
     assert rows["tool"] == {

@@ -188,32 +188,3 @@ def test_whatever_an_engine_answers_there_is_a_table(body: dict[str, Any], as_ev
         seen.answers |= {each["name"]: answered for each in asked}
     rows = gate.table(seen)
     assert len(rows) == len(gate.CHECKS) and "answer" in gate.faults(rows)
-
-
-def test_an_engine_that_fails_at_one_question_is_asked_again_and_then_it_is_a_fault() -> None:
-    seen = Seen(subject(load_recipe("lab-tiny-llama")))
-    fine: Any = {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
-    asked = gate.next_asked(seen)
-    seen.answers |= {each["name"]: {"status": 200, "body": fine} for each in asked}
-    seen.answers["count"] = {"status": 500, "text": "boom"}
-    again = gate.next_asked(seen)
-    # Before those that come after it, and no second time.
-    assert "count" in [each["name"] for each in again] and "stop" not in [each["name"] for each in again]
-    seen.answers["needle"] = {"status": 501, "text": "can't"}
-    while asked := gate.next_asked(seen):
-        assert "count" not in [each["name"] for each in asked] and "needle" not in [each["name"] for each in asked]
-        seen.answers |= {each["name"]: {"status": 200, "body": fine} for each in asked}
-    rows = {each["name"]: each for each in gate.table(seen)}
-    assert rows["stop"]["verdict"] == gate.FAILS and rows["stop"]["why"] == "asked twice: HTTP 500: boom"
-    assert rows["long"]["verdict"] == gate.UNSURE
-
-
-def test_where_an_engine_fails_at_everything_nothing_is_known() -> None:
-    seen, rounds = Seen(subject(load_recipe("lab-tiny-llama"))), 0
-    while asked := gate.next_asked(seen):
-        rounds += 1
-        seen.answers |= {each["name"]: {"status": 503, "text": "away"} for each in asked}
-    rows = gate.table(seen)
-    assert rounds == 1 and gate.undecided(rows) == "HTTP 503: away"
-    assert gate.undecided([row("a", gate.UNSURE), row("b", gate.FAILS)]) == ""
-    assert gate.undecided([row("a", gate.NOT_ASKED)]) == ""

@@ -16,6 +16,8 @@ CHECKS: tuple[Check, ...] = (*chats.CHECKS, *calls.CHECKS, *messages.CHECKS)
 HOLDS, FAILS, UNSURE, NOT_ASKED = "holds", "fails", "unsure", "not asked"
 #: Checks of sense that may be lost without a word: one answer in so many may turn out otherwise.
 _CHANCE = 1
+#: What a batch of three, or drafts, may turn on a sound engine at temperature 0: told, and not compared.
+_TURNS = frozenset({"repeats", "streams-same"})
 #: What comes of an answer whose parts are not what its protocol has.
 _ODD = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 #: Characters of why a check does not hold: it quotes what a model has said.
@@ -116,7 +118,7 @@ class Fall:
 
 def fall(before: Sequence[Row], now: Sequence[Row]) -> Fall:
     """Compares two tables, of this Tandem or of an older one with fewer checks."""
-    held = {each["name"]: each["verdict"] for each in before}
+    held = {each["name"]: each["verdict"] for each in before if each["name"] not in _TURNS}
     lost = [each for each in now if each["verdict"] == FAILS and held.get(each["name"]) == HOLDS]
     gained = sum(
         each["kind"] == "sense" and each["verdict"] == HOLDS and held.get(each["name"]) == FAILS for each in now

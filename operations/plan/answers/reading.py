@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from operations.wire import Json
@@ -15,6 +15,8 @@ TAGS = re.compile(
     r"</?think(?:ing)?>|\[/?THINK\]|<\|[a-z_]+\|>|<\uff5c[^\uff5c]{1,40}\uff5c>|</?tool_(?:call|response)s?>|<function=|<parameter="
     r"|\[TOOL_CALLS\]|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|</?s>|<\w+:tool_call>"
 )
+#: With what the thoughts begin that a parser leaves in an answer.
+_OPENS = "<think>"
 #: Characters of an answer that are quoted.
 _QUOTED = 60
 
@@ -59,6 +61,17 @@ class Said:
     def is_cut(self) -> bool:
         """Whether it ended because it had no more room."""
         return self.finish in ("length", "max_tokens")
+
+
+def taken_out(said: Said) -> Said:
+    """An answer that begins with its thoughts, where its parser leaves them there: both apart."""
+    if not said.content.lstrip().startswith(_OPENS):
+        return said
+    thought, end, content = said.content.lstrip().removeprefix(_OPENS).partition("</think>")
+    if not end and not said.is_cut:
+        # It has not thought; the tag is the parser's own.
+        thought, content = "", thought
+    return replace(said, thought=said.thought + thought, content=content.lstrip())
 
 
 def need(holds: object, why: str) -> None:
