@@ -1,4 +1,4 @@
-"""What the gate of answers makes of single answers: an engine that fails, calls, thoughts, and what a batch may turn."""
+"""What the gate of answers makes of single answers: an engine that fails, calls, thoughts, what a batch may turn."""
 
 from __future__ import annotations
 
