@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 
 import pytest
@@ -11,7 +16,7 @@ from operations.node.door import endpoint
 from operations.node.engine import answering as asking
 from operations.plan.answers import gate
 from operations.plan.answers.shapes import Seen, Subject
-from operations.wire.answers import Row
+from operations.wire.answers import Asked, Row
 from tests.node.answering_double import Faults, answering
 
 #: What a model that reasons and calls tools is not asked, and one whose words are noise.
@@ -158,3 +163,42 @@ def test_without_a_proxy_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(endpoint, "main", lambda: {"url": ""})
     monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
     assert asking.main() == {"problem": "no proxy runs here: `tandem apply` deploys one"}
+
+
+@contextmanager
+def silent(begins: bytes) -> Iterator[str]:
+    """A door that says so much, a line a while later, and then nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        held = list[socket.socket]()
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    one = door.accept()[0]
+                    held.append(one)
+                    one.recv(65536)
+                    one.sendall(begins)
+                    time.sleep(0.3)
+                    one.sendall(begins and b"data: {}\n\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{door.getsockname()[1]}/v1"
+        for one in held:
+            one.close()
+        door.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("stream", "begins", "says"),
+    [
+        (False, b"", "timed out"),
+        (True, b"HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n", "the stream had no end in time"),
+    ],
+)
+def test_what_is_under_way_at_the_end_is_given_up(stream: bool, begins: bytes, says: str) -> None:
+    asked: Asked = {"name": "one", "path": "chat/completions", "body": {"stream": stream}}
+    with silent(begins) as url:
+        begun = time.monotonic()
+        answer = asking.send(url, "key", [asked], 0.4)["one"]
+    assert answer["status"] == 0 and says in answer["text"]
+    assert 0.3 < time.monotonic() - begun < 5

@@ -6,10 +6,14 @@ Standard input is a list of requests (operations/plan/answers makes them).
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
+import threading
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 
 from operations.node.door import endpoint
@@ -69,11 +73,30 @@ def _answered(url: str, key: str, asked: Asked, end: float) -> Answered:
 
 def _streamed(response: HTTPResponse, end: float) -> Answered:
     """The events of a stream. Raises ValueError for one that is no JSON, OSError when it is late or without an end."""
+    last = threading.Timer(max(end - time.monotonic(), 0), _broken_off, [response])
+    last.daemon = True
+    last.start()
+    try:
+        found = _events(response)
+    finally:
+        last.cancel()
+    if not found["ended"] and time.monotonic() >= end:
+        raise OSError("the stream had no end in time")
+    return found
+
+
+def _broken_off(response: HTTPResponse) -> None:
+    """Ends a connection in which another thread waits: closing it would not wake that one."""
+    with suppress(OSError, ValueError), socket.socket(fileno=os.dup(response.fileno())) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _events(response: HTTPResponse) -> Answered:
     events, size = list[Json](), 0
     for line in response:
         size += len(line)
-        if size > _MOST or time.monotonic() > end:
-            raise OSError(f"the stream had no end in time, after {size} bytes")
+        if size > _MOST:
+            raise OSError(f"the stream has no end after {size} bytes")
         said = line[5:].strip() if line.startswith(b"data:") else b""
         if said == b"[DONE]":
             return {"events": events, "ended": True}
