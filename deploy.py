@@ -92,8 +92,9 @@ verify.proxy(run, name="Verify | a token through the proxy")
 # A cluster that was not started now has just proven itself: its token came out of all ranks.
 verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
 greet(run, name="Verify | how it is used")
-verify.answers(run, name="Verify | what a new model answers")
 verify.remember(run, name="Verify | this plan has served")
+verify.answers(run, name="Verify | what a new model answers")
+verify.keep_answers(run, name="Verify | its answers go with the plan")
 monitoring.export(run, name="Monitoring | what each node says to Prometheus")
 monitoring.show(run, advice=for_page, name="Monitoring | the page behind each proxy")
 

@@ -19,6 +19,7 @@ from operations.plan import history
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.declared import Declared, images_of
+from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import wanted
 from operations.runner import given
 from operations.runner.remote import ask
@@ -96,9 +97,16 @@ def has_served(run: Run, model: ServedModel, where: Host) -> bool:
     )
 
 
-def answers_before(past: Sequence[Served], name: str) -> Proven | None:
-    """The newest table of answers of a model of this name; None: there is none."""
-    return next((each["answers"][name] for each in reversed(past) if name in each.get("answers", {})), None)
+def answers_before(past: Sequence[Served], name: str, recipe: Recipe) -> Proven | None:
+    """The newest table of answers under this name, of the same model by its repository; None: there is none."""
+    same = (each for each in reversed(past) if _repo(each, name) == recipe.model.repo)
+    return next((each["answers"][name] for each in same if name in each.get("answers", {})), None)
+
+
+def _repo(served: Served, name: str) -> str:
+    """The repository of a model in a plan; empty: the plan has none of this name."""
+    recipes = served.get("recipes") or {"": served["recipe"]}
+    return str(recipes.get(name, {}).get("model", {}).get("repo", ""))
 
 
 def answers_of_same(run: Run, past: Sequence[Served], model: ServedModel) -> Proven | None:
@@ -106,7 +114,7 @@ def answers_of_same(run: Run, past: Sequence[Served], model: ServedModel) -> Pro
     now, leader = record(run), model.leader.name
     mine = _engine(now, model, leader)
     same = [each for each in past if "services" in each and _engine(each, model, leader) == mine]
-    return answers_before(same, model.name)
+    return answers_before(same, model.name, model.recipe)
 
 
 def _engine(served: Served, model: ServedModel, name: str) -> tuple[Any, Any]:

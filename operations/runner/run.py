@@ -46,6 +46,8 @@ class Run:
         self.back_to: Served | None = None
         #: What the gate of answers has found, by models' names.
         self.answers: dict[str, Proven] = {}
+        #: What had served before this plan, where its models are to be asked.
+        self.past: list[Served] | None = None
         #: Held while the plan is made.
         self.settling = BoundedSemaphore()
         self._plan: Plan | None = None

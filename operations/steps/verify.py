@@ -52,21 +52,9 @@ def proxy(run: Run) -> Iterator[PyinfraCommand]:
 
 
 @step
-def answers(run: Run) -> Iterator[PyinfraCommand]:
-    """On the head: models that have not been asked before as they are answer questions; what they say is kept."""
-    is_new = _on_head(run) and run.plan.knobs.prove == "new" and not rollback.served_last(run, host)
-    if is_new and (told := proving.prove_new(run, host)):
-        closing.say_last(told)
-    host.noop("has been asked, or is to be asked nothing")
-    yield from ()
-
-
-@step
 def remember(run: Run) -> Iterator[PyinfraCommand]:
-    """On every node: this plan has served."""
+    """On every node: this plan has served. What had served before it is what answers are compared with."""
     served = rollback.record(run)
-    if run.answers:
-        served = {**served, "answers": run.answers}
     before = run.back_to["serves"] if run.back_to and "serves" in run.back_to else {}
     for role, of in served["serves"].items():
         kept = before[role]["content"] if role in before else ""
@@ -75,7 +63,30 @@ def remember(run: Run) -> Iterator[PyinfraCommand]:
     if rollback.served_last(run, host):
         host.noop("is the one that served last")
         return
+    if _on_head(run) and run.plan.knobs.prove == "new":
+        run.past = ask(host, node_served.main)["plans"]
     yield python_step(lambda _, host: bool(ask(host, node_served.main, keep=served)))
+
+
+@step
+def answers(run: Run) -> Iterator[PyinfraCommand]:
+    """On the head: models that have not been asked before as they are answer questions. It may take minutes: the plan
+    is remembered by then.
+    """
+    if _on_head(run) and run.past is not None and (told := proving.prove_new(run, host, run.past)):
+        closing.say_last(told)
+    host.noop("has been asked, or is to be asked nothing")
+    yield from ()
+
+
+@step
+def keep_answers(run: Run) -> Iterator[PyinfraCommand]:
+    """On every node: what was answered goes with the plan."""
+    if not run.answers:
+        host.noop("nothing was answered anew")
+        return
+    plan = rollback.record(run)["id"]
+    yield python_step(lambda _, host: ask(host, node_served.keep_answers, plan, run.answers) is not None)
 
 
 def _on_head(run: Run) -> bool:

@@ -1,6 +1,7 @@
 """`tandem prove`: what serves answers questions whose answers can be checked. The table is kept with the plan.
 
-Ends with 1 where a check of form does not hold; one of sense is told, and compared with what served before.
+Ends with 1 where a check of form does not hold, or no question is answered. One of sense is told, and compared with
+what served before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from operations.runner.remote import ask, ask_or_none
 from operations.runner.run import Run, this_run
 from operations.verbs.answers_table import answers_table
 from operations.verbs.report import everywhere, say_json, wants_json
+from operations.wire.answers import Proven
 from operations.wire.plans import Served
 
 
@@ -53,16 +55,20 @@ if run.speaks(host):
     if not plans:
         raise DeployError("no plan has served yet: `tandem apply` deploys one")
     recipes, door = _recipes(plans[-1], str(host.data.get("_model") or "")), _door(run)
-    try:
-        answers = {name: proving.prove(recipe, door) for name, recipe in recipes.items()}
-    except proving.NotAsked as why:
-        raise DeployError(f"nothing was asked: {why}") from None
-    everywhere(run, run.answering, lambda each: ask_or_none(each, served.keep_answers, plans[-1]["id"], answers))
-    before = {name: rollback.answers_before(plans[:-1], name) for name in answers}
+    answers, wrong = dict[str, Proven](), list[str]()
+    for name, recipe in recipes.items():
+        try:
+            answers[name] = proving.prove(recipe, door)
+        except proving.NotAsked as why:
+            wrong.append(f"{recipe.served_name} can't be proven: {why}")
+    if answers:
+        everywhere(run, run.answering, lambda each: ask_or_none(each, served.keep_answers, plans[-1]["id"], answers))
+    before = {name: rollback.answers_before(plans[:-1], name, recipes[name]) for name in answers}
     if wants_json():
         say_json(models=answers, before=before)
     else:
         for name, proven in answers.items():
             answers_table(proven, before[name])
-    if wrong := [f"{each['model']}: {line}" for each in answers.values() for line in proving.fault_lines(each)]:
+    wrong += [f"{each['model']}: {line}" for each in answers.values() for line in proving.fault_lines(each)]
+    if wrong:
         raise DeployError("; ".join(wrong))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gevent
 import pytest
 
 from operations.node.engine import answering as asking
 from operations.plan.answers import gate
+from operations.plan.answers.questions import QUESTIONS
 from operations.plan.answers.shapes import Seen, subject
 from operations.plan.history import record
 from operations.plan.plan import Plan
-from operations.wire.answers import Proven
+from operations.runner import patience, proving, rollback
+from operations.wire.answers import Answered, Proven
 from tests.deploy.fake import NAMES, Outcome, contents_of, deploy, look, planned
 from tests.deploy.test_rollback import past
 from tests.node.answering_double import Faults, answering
@@ -50,13 +55,17 @@ def served_before(plan: Plan, *tables: Proven) -> Any:
 def run(tmp_path: Path, faults: Faults, before: Any, *words: str, served: str = "") -> Outcome:
     """A deploy of the plan that has not served, whose model answers so."""
     state = {**look(PLAN, NAMES[0]), "served": served}
-    programs = {"engine.answering": {"answers": seen(faults).answers}, "unit.served": before}
+    programs = {
+        "engine.answering": {"answers": seen(faults).answers},
+        "unit.served": before,
+        "unit.served:keep_answers": True,
+    }
     return deploy(tmp_path, [state], "-y", "--data", "topology=solo", *words, programs=programs)
 
 
 def kept(outcome: Outcome) -> list[str]:
-    """The commands that keep a plan."""
-    return [line for line in outcome.text.splitlines() if ">>>" in line and ' unit.served \'{"keep"' in line]
+    """The commands that keep a plan's answers."""
+    return [line for line in outcome.text.splitlines() if ">>>" in line and " unit.served:keep_answers " in line]
 
 
 NOTHING: Any = {"plans": [], "images": {}}
@@ -72,6 +81,10 @@ def test_a_new_model_is_asked_and_what_it_answers_is_told_and_kept_with_the_plan
     (keeps,) = kept(outcome)
     assert '"answers"' in keeps and '"verdict": "holds"' in keeps
     assert "tandem rollback" not in outcome.text
+    # Remembered before it is asked, which may take minutes; what served before is read before that.
+    keep = outcome.text.index(' unit.served \'{"keep"')
+    assert outcome.text.rindex(" unit.served '{}'", 0, keep) < keep < outcome.text.index(" engine.answering ")
+    assert "unit.served '{}'" not in outcome.text[keep:]
 
 
 def test_a_plan_that_serves_already_is_asked_nothing(tmp_path: Path) -> None:
@@ -83,7 +96,8 @@ def test_a_plan_that_serves_already_is_asked_nothing(tmp_path: Path) -> None:
 def test_with_prove_off_nothing_is_asked(tmp_path: Path) -> None:
     outcome = run(tmp_path, Faults(), NOTHING, "--data", "prove=off")
     assert outcome.code == 0, outcome.text
-    assert "engine.answering" not in outcome.text and kept(outcome)
+    assert "engine.answering" not in outcome.text and not kept(outcome)
+    assert ' unit.served \'{"keep"' in outcome.text
 
 
 def test_an_engine_that_has_answered_before_is_not_asked_again_and_its_table_goes_on(tmp_path: Path) -> None:
@@ -116,12 +130,32 @@ def test_a_door_that_can_not_be_asked_ends_no_deploy(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, [state], "-y", "--data", "topology=solo", programs=silent)
     assert outcome.code == 0, outcome.text
     assert "its answers could not be proven: no proxy runs here" in outcome.text
+    assert "`tandem prove` asks again" in outcome.text and not kept(outcome)
 
 
-def verb(tmp_path: Path, faults: Faults, before: Any, *words: str) -> Outcome:
-    """`tandem prove` on a node where the plan serves."""
+#: What the door says of an engine that is gone.
+GONE: Any = {each.name: {"status": 503, "text": "no engine"} for each in QUESTIONS}
+
+
+def test_the_verb_ends_with_1_where_no_question_is_answered_and_keeps_nothing(tmp_path: Path) -> None:
+    outcome = verb(tmp_path, GONE, served_before(PLAN))
+    assert outcome.code == 1
+    assert f"{RECIPE.served_name} can't be proven: no question was answered (HTTP 503: no engine)" in outcome.text
+    assert not kept(outcome) and "Traceback" not in outcome.text
+
+
+def test_only_answers_of_the_same_model_are_compared() -> None:
+    past: Any = served_before(PLAN, table(Faults()))["plans"]
+    assert rollback.answers_before(past, "", RECIPE) is not None
+    another = RECIPE.model_copy(update={"model": RECIPE.model.model_copy(update={"repo": "org/another"})})
+    assert rollback.answers_before(past, "", another) is None
+    assert rollback.answers_before(past, "coder", RECIPE) is None
+
+
+def verb(tmp_path: Path, faults: Faults | dict[str, Answered], before: Any, *words: str) -> Outcome:
+    """`tandem prove` on a node where the plan serves; in the place of faults all answers may be given."""
     programs = {
-        "engine.answering": {"answers": seen(faults).answers},
+        "engine.answering": {"answers": seen(faults).answers if isinstance(faults, Faults) else faults},
         "door.endpoint": {"url": "http://127.0.0.1:8000/v1", "key": "k", "model": RECIPE.served_name},
         "unit.served": before,
         "unit.served:keep_answers": True,
@@ -168,3 +202,20 @@ def test_what_can_not_be_asked_is_one_line(
     outcome = verb(tmp_path, Faults(), served_before(PLAN) if has_served else NOTHING, *words)
     assert outcome.code == 1 and problem in outcome.text
     assert "Traceback" not in outcome.text
+
+
+def test_it_is_said_that_a_model_is_asked_and_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, given = list[str](), list[float]()
+    host: Any = SimpleNamespace(name="spark-1", log=said.append)
+
+    def hand(_host: object, stdin: str, _program: object, within_s: float) -> Any:
+        given.append(within_s)
+        gevent.sleep(0.2)
+        return {"answers": {each["name"]: seen(Faults()).answers[each["name"]] for each in json.loads(stdin)}}
+
+    monkeypatch.setattr(patience, "EVERY_S", 0.02)
+    monkeypatch.setattr(proving, "hand_or_none", hand)
+    proving.prove(RECIPE, host, 60.0)
+    assert said and said[0].startswith(f"asking {RECIPE.served_name}: ")
+    # What one round has taken the next one has not.
+    assert len(given) > 1 and given[0] <= 60.0 and all(b <= a - 0.1 for a, b in itertools.pairwise(given))

@@ -27,6 +27,9 @@ class Faults:
     tool_parser: bool = False
     template_tools: bool = False
     template_system: bool = False
+    default_system: bool = False
+    appends: bool = False
+    strays: bool = False
     leaked_end: bool = False
     reasoning_parser: bool = False
     stop: bool = False
@@ -42,6 +45,8 @@ class Faults:
 def rendered(asked: Json, of: Faults) -> str:
     """The prompt, as a template writes it."""
     lines = [] if of.template_tools else [f"<tool>{json.dumps(each)}" for each in asked.get("tools") or []]
+    if of.default_system and asked["messages"][0]["role"] != "system":
+        lines.append(f"<|system|>{'You are of great help to everybody. ' * 20}<|end|>")
     for each in asked["messages"]:
         if each["role"] == "system" and of.template_system:
             continue
@@ -98,6 +103,8 @@ def _right(asked: Json, schema: Json | None, tools: Json, choice: Any, of: Fault
         if "Book" in text:
             guests = [{"name": "Anna", "is_child": False}, {"name": "Bruno", "is_child": True}]
             return _call("book_table", {"guests": guests, "hour": 19})
+        if of.strays and choice == "auto":
+            return _call("weather_of", {"place": "Paris"})
         cities = [each for each in ("Paris", "Rome") if each in text]
         return "".join(_call("get_weather", {"city": each, "unit": "C"}) for each in cities)
     if asked["messages"][0]["role"] == "system":
@@ -126,7 +133,7 @@ def read(raw: str, asked: Json, of: Faults) -> Written:
     if len(words) > limit:
         raw, finish = "".join(words[:limit]), "length"
     thought, content = "", raw
-    if not of.reasoning_parser and (found := re.match(r"<think>(.*?)(</think>|$)", raw, re.DOTALL)):
+    if not of.reasoning_parser and not of.appends and (found := re.match(r"<think>(.*?)(</think>|$)", raw, re.DOTALL)):
         thought, content = found[1], raw[found.end() :]
     if of.swallows:
         thought, content = thought + content, ""

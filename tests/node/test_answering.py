@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 
 import pytest
@@ -11,7 +16,7 @@ from operations.node.door import endpoint
 from operations.node.engine import answering as asking
 from operations.plan.answers import gate
 from operations.plan.answers.shapes import Seen, Subject
-from operations.wire.answers import Row
+from operations.wire.answers import Asked, Row
 from tests.node.answering_double import Faults, answering
 
 #: What a model that reasons and calls tools is not asked, and one whose words are noise.
@@ -108,6 +113,25 @@ def test_what_a_model_does_not_know_is_no_fault_of_form() -> None:
     assert {"english", "german", "needle", "memory"} <= failing(rows, "sense")
 
 
+def test_what_a_model_chooses_to_call_is_no_fault_of_form() -> None:
+    rows = proven(Faults(strays=True))
+    assert failing(rows) == set()
+    assert {"calls", "calls-stream", "calls-two", "message-calls"} <= failing(rows, "sense")
+    assert "`weather_of`, which is no tool of the request" in rows["calls"]["why"]
+
+
+def test_a_template_with_a_longer_system_s_message_of_its_own_shows_that_of_a_client() -> None:
+    assert failing(proven(Faults(default_system=True))) == set()
+
+
+def test_a_parser_that_leaves_the_thoughts_in_the_answer_is_taken_at_its_word() -> None:
+    rows = proven(Faults(appends=True), ("reasoning", "apart"))
+    assert failing(rows) == set() == failing(rows, "sense")
+    assert rows["thoughts"]["verdict"] == gate.NOT_ASKED and rows["tags"]["verdict"] == gate.HOLDS
+    # A tag behind the thoughts is one.
+    assert "tags" in failing(proven(Faults(appends=True, leaked_end=True), ("reasoning", "apart")))
+
+
 def test_what_a_recipe_lacks_is_not_asked_and_why_is_told() -> None:
     rows = proven(Faults(), ("tools", "forced", "named"))
     assert rows["tool"] == {
@@ -129,14 +153,52 @@ def test_nobody_at_the_door_says_nothing_about_the_model() -> None:
     assert "no answer" in rows[0]["why"]
 
 
-def test_no_more_is_sent_when_the_others_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "ALL_S", -1.0)
+def test_no_more_is_sent_when_the_others_took_too_long() -> None:
     asked = gate.next_asked(Seen(Subject("double", 32_768, OWN)))
-    answers = asking.send("http://127.0.0.1:9/v1", "key", asked)
-    assert {each["text"] for each in answers.values()} == {"it was not sent: the others took more than -1 s"}
+    answers = asking.send("http://127.0.0.1:9/v1", "key", asked, -1.0)
+    assert {each["text"] for each in answers.values()} == {"it was not sent: the others took all of 900 s"}
 
 
 def test_without_a_proxy_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "main", lambda: {"url": ""})
     monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
     assert asking.main() == {"problem": "no proxy runs here: `tandem apply` deploys one"}
+
+
+@contextmanager
+def silent(begins: bytes) -> Iterator[str]:
+    """A door that says so much, a line a while later, and then nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        held = list[socket.socket]()
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    one = door.accept()[0]
+                    held.append(one)
+                    one.recv(65536)
+                    one.sendall(begins)
+                    time.sleep(0.3)
+                    one.sendall(begins and b"data: {}\n\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{door.getsockname()[1]}/v1"
+        for one in held:
+            one.close()
+        door.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("stream", "begins", "says"),
+    [
+        (False, b"", "timed out"),
+        (True, b"HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n", "the stream had no end in time"),
+    ],
+)
+def test_what_is_under_way_at_the_end_is_given_up(stream: bool, begins: bytes, says: str) -> None:
+    asked: Asked = {"name": "one", "path": "chat/completions", "body": {"stream": stream}}
+    with silent(begins) as url:
+        begun = time.monotonic()
+        answer = asking.send(url, "key", [asked], 0.4)["one"]
+    assert answer["status"] == 0 and says in answer["text"]
+    assert 0.3 < time.monotonic() - begun < 5

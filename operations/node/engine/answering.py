@@ -6,10 +6,14 @@ Standard input is a list of requests (operations/plan/answers makes them).
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
+import threading
 import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 
 from operations.node.door import endpoint
@@ -19,42 +23,42 @@ from operations.wire.answers import Answered, AnsweredAll, Asked
 
 #: Requests under way at once: others use the engine meanwhile.
 AT_ONCE = 3
-#: Seconds for which an answer may be silent, that a stream may take, and after which no further request is sent.
-SILENT_S, WHOLE_S, ALL_S = 600.0, 900.0, 900.0
+#: Seconds for which an answer may be silent, and that all questions may take.
+SILENT_S, ALL_S = 600.0, 900.0
 #: Bytes of an answer that are read, and characters of an error that are told.
 _MOST, _WORDS = 4 << 20, 400
 
 
-def main() -> AnsweredAll:
-    """`answers` by the requests' names; or the `problem` for which none was sent."""
+def main(within_s: float = ALL_S) -> AnsweredAll:
+    """`answers` by the requests' names, after so many seconds; or the `problem` for which none was sent."""
     asked: list[Asked] = json.loads(sys.stdin.read())
     door = endpoint.main()
     if not door["url"]:
         return {"problem": "no proxy runs here: `tandem apply` deploys one"}
-    return {"answers": send(door["url"], door["key"], asked)}
+    return {"answers": send(door["url"], door["key"], asked, within_s)}
 
 
-def send(url: str, key: str, asked: list[Asked]) -> dict[str, Answered]:
-    """`url` ends with /v1."""
-    begun = time.monotonic()
+def send(url: str, key: str, asked: list[Asked], within_s: float = ALL_S) -> dict[str, Answered]:
+    """`url` ends with /v1. After `within_s` seconds none is sent, and what is under way is given up."""
+    end = time.monotonic() + within_s
 
     def one(each: Asked) -> Answered:
-        if time.monotonic() - begun > ALL_S:
-            return {"status": 0, "text": f"it was not sent: the others took more than {ALL_S:.0f} s"}
-        return _answered(f"{url}/{each['path']}", key, each)
+        if time.monotonic() >= end:
+            return {"status": 0, "text": f"it was not sent: the others took all of {ALL_S:.0f} s"}
+        return _answered(f"{url}/{each['path']}", key, each, end)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = pool.map(one, asked)
         return {each["name"]: answer for each, answer in zip(asked, answers, strict=True)}
 
 
-def _answered(url: str, key: str, asked: Asked) -> Answered:
+def _answered(url: str, key: str, asked: Asked, end: float) -> Answered:
     begun = time.monotonic()
     found: Answered
     try:
-        with opened(url, asked["body"], key, SILENT_S) as response:
+        with opened(url, asked["body"], key, max(min(SILENT_S, end - begun), 0.1)) as response:
             if asked["body"].get("stream"):
-                found = {"status": response.status, **_streamed(response, begun)}
+                found = {"status": response.status, **_streamed(response, end)}
             else:
                 found = {"status": response.status, "body": json.loads(response.read(_MOST))}
     except urllib.error.HTTPError as error:
@@ -67,13 +71,32 @@ def _answered(url: str, key: str, asked: Asked) -> Answered:
     return found
 
 
-def _streamed(response: HTTPResponse, begun: float) -> Answered:
+def _streamed(response: HTTPResponse, end: float) -> Answered:
     """The events of a stream. Raises ValueError for one that is no JSON, OSError when it is late or without an end."""
+    last = threading.Timer(max(end - time.monotonic(), 0), _broken_off, [response])
+    last.daemon = True
+    last.start()
+    try:
+        found = _events(response)
+    finally:
+        last.cancel()
+    if not found["ended"] and time.monotonic() >= end:
+        raise OSError("the stream had no end in time")
+    return found
+
+
+def _broken_off(response: HTTPResponse) -> None:
+    """Ends a connection in which another thread waits: closing it would not wake that one."""
+    with suppress(OSError, ValueError), socket.socket(fileno=os.dup(response.fileno())) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _events(response: HTTPResponse) -> Answered:
     events, size = list[Json](), 0
     for line in response:
         size += len(line)
-        if size > _MOST or time.monotonic() - begun > WHOLE_S:
-            raise OSError(f"the stream has no end after {size} bytes and {time.monotonic() - begun:.0f} s")
+        if size > _MOST:
+            raise OSError(f"the stream has no end after {size} bytes")
         said = line[5:].strip() if line.startswith(b"data:") else b""
         if said == b"[DONE]":
             return {"events": events, "ended": True}

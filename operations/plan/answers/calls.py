@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import cast
 
 from operations.plan.answers import recited, texts
 from operations.plan.answers.chats import grows, has
 from operations.plan.answers.fits import misfit
 from operations.plan.answers.reading import TAGS, Call, Said, Undecided, Wrong, need, quoted
 from operations.plan.answers.shapes import Check, Seen
+from operations.wire import Json
 
 #: A call that stands in the answer itself.
 _IN_TEXT = re.compile(r'"name"\s*:\s*"(?:get_weather|book_table)"|(?:get_weather|book_table)\s*[({]')
@@ -18,25 +20,37 @@ _NOT_ITS = "the tool parser is not the model's"
 
 
 def well_made(said: Said, finish: str) -> None:
-    """Each call is of a tool that there is, with an id, and arguments that fit; the answer says that it ended so."""
+    """Each call has an id, and an object as arguments; the answer says that it ended so. What stands in a call that is
+    not forced is the model's choice.
+    """
     for call in said.calls:
-        need(call.name in texts.TOOLS, f"it calls `{call.name}`, which is no tool of the request")
-        why = misfit(texts.TOOLS[call.name], _arguments(call, said), f"{call.name}'s arguments")
-        need(not why, why)
+        _arguments(call, said)
     need(all(said.ids), "a call has no id")
     need(len(set(said.ids)) == len(said.ids), "two calls have one id")
     if said.calls:
+        if said.is_cut:
+            raise Undecided("the answer had no room to end")
         # A call that was forced ends with `stop` in OpenAI's own service.
         need(said.finish in (finish, "stop"), f"it says `{said.finish}` as why it ended, expected {finish}")
 
 
-def _arguments(call: Call, said: Said) -> object:
+def _fitting(said: Said) -> None:
+    """Each call is of a tool that there is, and its arguments fit."""
+    for call in said.calls:
+        need(call.name in texts.TOOLS, f"it calls `{call.name}`, which is no tool of the request")
+        why = misfit(texts.TOOLS[call.name], _arguments(call, said), f"{call.name}'s arguments")
+        need(not why, why)
+
+
+def _arguments(call: Call, said: Said) -> Json:
     try:
-        return json.loads(call.arguments)
+        found = json.loads(call.arguments)
     except ValueError:
         if said.is_cut:
             raise Undecided("the call had no room to end") from None
         raise Wrong(f"a call's arguments are no JSON: {quoted(call.arguments)}") from None
+    need(isinstance(found, dict), f"a call's arguments are no JSON object: {quoted(call.arguments)}")
+    return cast("Json", found)
 
 
 def apart(said: Said) -> None:
@@ -62,6 +76,7 @@ def _forced(name: str, tool: str) -> Callable[[Seen], None]:
         apart(said)
         need(said.calls, f"a call was demanded, and none came: {quoted(said.content)}")
         well_made(said, "tool_calls")
+        _fitting(said)
         need(all(each.name == tool for each in said.calls), f"`{tool}` was demanded, it calls `{said.calls[0].name}`")
 
     return judge
@@ -84,12 +99,12 @@ def _none(seen: Seen) -> None:
 
 
 def called(said: Said, cities: list[str]) -> None:
-    """The weather is asked for in these cities. Raises Wrong."""
+    """The weather is asked for in these cities, as its schema has it. Raises Wrong."""
     if not said.calls and said.is_cut:
         raise Undecided("the answer had no room to end")
     need(said.calls, f"it calls no tool: {quoted(said.content)}")
-    arguments = [_arguments(each, said) for each in said.calls]
-    found = sorted(str(each.get("city")) for each in arguments if isinstance(each, dict))
+    _fitting(said)
+    found = sorted(str(_arguments(each, said).get("city")) for each in said.calls)
     need(found == cities, f"it asks for the weather in {', '.join(found)}, expected {', '.join(cities)}")
 
 
@@ -100,7 +115,7 @@ def _calls(name: str, cities: list[str]) -> Callable[[Seen], None]:
 _T, _N, _R = ("tools",), ("named",), ("tools", "recited")
 CHECKS: tuple[Check, ...] = (
     Check("tools", "form", "The template shows the tools", grows("tool", "no-tools", "tools"), _T),
-    Check("tool", "form", "A call is apart from the text, and its arguments fit", _chosen("tool"), _T),
+    Check("tool", "form", "A call is apart from the text, and its arguments are JSON", _chosen("tool"), _T),
     Check("tool-stream", "form", "So is one in a stream", _chosen("tool-stream"), _T),
     Check("tool-none", "form", "No call comes where calls are forbidden", _none, _T),
     Check("forced", "form", "A call that is demanded comes", _forced("forced", "get_weather"), ("forced",)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from operations.plan.answers import calls, chats, messages
 from operations.plan.answers.questions import QUESTIONS
-from operations.plan.answers.reading import Undecided, Wrong
+from operations.plan.answers.reading import Undecided, Wrong, has_failed
 from operations.plan.answers.shapes import Check, Seen
 from operations.plan.config.plain import plain
 from operations.wire.answers import Asked, Row
@@ -16,6 +16,8 @@ CHECKS: tuple[Check, ...] = (*chats.CHECKS, *calls.CHECKS, *messages.CHECKS)
 HOLDS, FAILS, UNSURE, NOT_ASKED = "holds", "fails", "unsure", "not asked"
 #: Checks of sense that may be lost without a word: one answer in so many may turn out otherwise.
 _CHANCE = 1
+#: What a batch of three, or drafts, may turn on a sound engine at temperature 0: told, and not compared.
+_TURNS = frozenset({"repeats", "streams-same"})
 #: What comes of an answer whose parts are not what its protocol has.
 _ODD = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 #: Characters of why a check does not hold: it quotes what a model has said.
@@ -23,10 +25,17 @@ _WHY = 200
 
 
 def next_asked(seen: Seen) -> list[Asked]:
-    """Requests that can be sent now; empty: all have been. One that can't be made is answered by why."""
+    """Requests that can be sent now; empty: all have been. One that can't be made is answered by why.
+
+    Where the engine has answered others, one at which it failed is sent once more, before those that come after it.
+    """
     found = list[Asked]()
+    is_alive = any(each.get("status") == 200 for each in seen.answers.values())
+    failed = {name for name, each in seen.answers.items() if is_alive and has_failed(each)} - seen.again
+    seen.again |= failed
+    settled = seen.answers.keys() - failed
     for each in QUESTIONS:
-        if each.name in seen.answers or _lack(seen, each.needs) or not set(each.after) <= seen.answers.keys():
+        if each.name in settled or _lack(seen, each.needs) or not set(each.after) <= settled:
             continue
         try:
             body = {"model": seen.subject.model, **each.body(seen)}
@@ -66,6 +75,13 @@ def faults(rows: Sequence[Row]) -> list[str]:
     return [each["name"] for each in rows if each["kind"] == "form" and each["verdict"] == FAILS]
 
 
+def undecided(rows: Sequence[Row]) -> str:
+    """Why questions were asked and nothing is known: the first reason; empty: something is, or nothing was asked."""
+    if any(each["verdict"] in (HOLDS, FAILS) for each in rows):
+        return ""
+    return next((each["why"] for each in rows if each["verdict"] == UNSURE), "")
+
+
 def summary(rows: Sequence[Row]) -> str:
     """`form 22 of 24, sense 10 of 11, 5 not asked`, and how many say nothing."""
     said = [f"{kind} {_count(rows, kind, HOLDS)} of {_asked(rows, kind)}" for kind in ("form", "sense")]
@@ -102,7 +118,7 @@ class Fall:
 
 def fall(before: Sequence[Row], now: Sequence[Row]) -> Fall:
     """Compares two tables, of this Tandem or of an older one with fewer checks."""
-    held = {each["name"]: each["verdict"] for each in before}
+    held = {each["name"]: each["verdict"] for each in before if each["name"] not in _TURNS}
     lost = [each for each in now if each["verdict"] == FAILS and held.get(each["name"]) == HOLDS]
     gained = sum(
         each["kind"] == "sense" and each["verdict"] == HOLDS and held.get(each["name"]) == FAILS for each in now

@@ -51,7 +51,11 @@ CHECKS: tuple[Check, ...] = (
     Check("message-stream", "form", "Its stream has all events, in their order", _answer("message-stream")),
     Check("message-stop", "form", "It ends before a stop sequence", _stopped),
     Check(
-        "message-tool", "form", "A call is a block of its own, and its input fits", _tool("message-tool"), ("tools",)
+        "message-tool",
+        "form",
+        "A call is a block of its own, and its input is an object",
+        _tool("message-tool"),
+        ("tools",),
     ),
     Check(*("message-tool-stream", "form", "So is one in a stream"), _tool("message-tool-stream"), ("tools",)),
     Check("message-count", "form", "/v1/messages/count_tokens counts", _counted),

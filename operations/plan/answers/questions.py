@@ -108,7 +108,8 @@ QUESTIONS: tuple[Question, ...] = (
     Question("stop", CHAT, _stopped(stream=False), ("chat",), ("count",)),
     Question("stop-stream", CHAT, _stopped(stream=True), ("chat",), ("count",)),
     _cut("one-token", user(texts.COUNT)),
-    _cut("plain", user("How are you?")),
+    # Where there is no system's message, a template may have one of its own, which is longer.
+    _cut("ruled-short", [{"role": "system", "content": "PLUM"}, *_RULED[1:]]),
     _chat("ruled", _RULED),
     _cut("last-turn", _TURNS[-1:]),
     _chat("turns", _TURNS),

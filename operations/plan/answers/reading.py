@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from operations.wire import Json
@@ -15,6 +15,8 @@ TAGS = re.compile(
     r"</?think(?:ing)?>|\[/?THINK\]|<\|[a-z_]+\|>|<\uff5c[^\uff5c]{1,40}\uff5c>|</?tool_(?:call|response)s?>|<function=|<parameter="
     r"|\[TOOL_CALLS\]|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|</?s>|<\w+:tool_call>"
 )
+#: With what the thoughts begin that a parser leaves in an answer.
+_OPENS = "<think>"
 #: Characters of an answer that are quoted.
 _QUOTED = 60
 
@@ -61,6 +63,17 @@ class Said:
         return self.finish in ("length", "max_tokens")
 
 
+def taken_out(said: Said) -> Said:
+    """An answer that begins with its thoughts, where its parser leaves them there: both apart."""
+    if not said.content.lstrip().startswith(_OPENS):
+        return said
+    thought, end, content = said.content.lstrip().removeprefix(_OPENS).partition("</think>")
+    if not end and not said.is_cut:
+        # It has not thought; the tag is the parser's own.
+        thought, content = "", thought
+    return replace(said, thought=said.thought + thought, content=content.lstrip())
+
+
 def need(holds: object, why: str) -> None:
     """Raises Wrong unless it holds."""
     if not holds:
@@ -99,13 +112,24 @@ def message(answered: Answered) -> Said:
         raise Wrong(f"its answer is not in Anthropic's form ({type(error).__name__}: {error})") from None
 
 
+def has_failed(answered: Answered) -> bool:
+    """Whether the engine broke at it, or was away. With 501 it says that it can't do so."""
+    status = answered.get("status", 0)
+    return status >= 500 and status != 501
+
+
+def words(answered: Answered) -> str:
+    """An error: its status and its text, on one line."""
+    status, text = answered.get("status", 0), " ".join(answered.get("text", "").split())[:200]
+    return f"HTTP {status}: {text}" if status else f"no answer: {text}"
+
+
 def _good(answered: Answered) -> None:
     status = answered.get("status", 0)
-    words = " ".join(answered.get("text", "").split())[:200]
     # Asked again it may be another: a limit, an engine that is away.
     if status in (0, 408, 429) or status >= 500:
-        raise Undecided(f"HTTP {status}: {words}" if status else f"no answer: {words}")
-    need(status == 200, f"HTTP {status}: {words}")
+        raise Undecided(words(answered))
+    need(status == 200, words(answered))
 
 
 def _usage(said: Json, prompt: str, answer: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from operations.plan.answers.reading import Said, Undecided, chat, message
+from operations.plan.answers.reading import Said, Undecided, Wrong, chat, has_failed, message, taken_out, words
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.recipe import Recipe
 from operations.wire import Json
@@ -30,7 +30,7 @@ class Subject:
 
     def room(self, tokens: int) -> int:
         """Tokens that an answer may have: what it needs, and room to think where the model does."""
-        thinks = "reasoning" not in self.lacks and not self.is_noise
+        thinks = ("reasoning" not in self.lacks or "apart" in self.lacks) and not self.is_noise
         return min(tokens + (_THOUGHTS if thinks else 0), max(self.context // 4, 16))
 
 
@@ -56,25 +56,34 @@ def subject(recipe: Recipe) -> Subject:
 
 @dataclass
 class Seen:
-    """What has come back so far. Reading an answer raises Wrong, or Undecided where it was not asked."""
+    """What has come back so far. `again`: names of what is asked for the second time, as the engine had failed.
+
+    Reading an answer raises Wrong, or Undecided where it was not asked.
+    """
 
     subject: Subject
     answers: dict[str, Answered] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
 
     def answered(self, name: str) -> Answered:
-        """As it came."""
+        """As it came. Raises Wrong for a request at which the engine fails twice."""
         found = self.answers.get(name)
         if found is None or "status" not in found:
             raise Undecided(found.get("text", "") if found else "it was not asked")
+        if name in self.again and has_failed(found):
+            raise Wrong(f"asked twice: {words(found)}")
         return found
 
     def chat(self, name: str) -> Said:
         """Of OpenAI's protocol."""
-        return chat(self.answered(name))
+        return self._read(chat(self.answered(name)))
 
     def message(self, name: str) -> Said:
         """Of Anthropic's."""
-        return message(self.answered(name))
+        return self._read(message(self.answered(name)))
+
+    def _read(self, said: Said) -> Said:
+        return taken_out(said) if "apart" in self.subject.lacks else said
 
 
 @dataclass(frozen=True)
