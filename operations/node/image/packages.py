@@ -31,9 +31,9 @@ def _asked(local: str, image: Identity, script: str) -> Packages:
     if not told:
         try:
             done = container.run(local, script, PATIENCE_S)
-            if 'exec: "python3"' in done.stderr:
-                return {"error": f"{local} has no Python, by which its packages are listed"}
             if done.returncode:
+                if 'exec: "python3"' in done.stderr:
+                    return {"error": f"{local} has no Python, by which its packages are listed"}
                 why = (done.stderr.strip() or "it says nothing").splitlines()[-1]
                 return {"error": f"{local} can't be asked for its packages: {why}"}
             told = json.loads(done.stdout.splitlines()[-1])
