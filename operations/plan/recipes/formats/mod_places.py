@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from operations.plan.recipes import repositories
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes import loader, repositories
 from operations.plan.recipes.mod_folder import content, faults, is_mod
 from operations.plan.recipes.mods import FOLDER
 from operations.plan.recipes.repositories import EUGR, KNOWN
@@ -112,9 +111,9 @@ def _places(
 def _registries(root: Path) -> list[_Registry]:
     """What a repository says of its registries, sparkrun's two spellings; nothing when it says nothing readable."""
     try:
-        raw = yaml.safe_load((root / ".sparkrun/registry.yaml").read_text())
+        raw, _ = loader.content(root / ".sparkrun/registry.yaml")
         listed = [each for each in raw["registries"] if isinstance(each, dict)]
-    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+    except (Refusal, TypeError, KeyError):
         return []
     found = []
     for each in listed:
