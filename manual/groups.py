@@ -56,6 +56,7 @@ BEFORE = Group(
         "Secrets and the Hub's token": ("operations/node/secret/modes.py", "operations/runner/managed_files.py"),
         "Files of recipes": (
             "operations/plan/recipes/formats/",
+            *(f"operations/plan/recipes/{name}.py" for name in ("bounds", "kinds", "loader", "source")),
             "operations/plan/recipes/recipe.py",
             "operations/plan/recipes/patterns.py",
         ),

@@ -23,8 +23,8 @@ from operations.plan.config.plain import plain
 from operations.plan.config.refusal import Finding, Refusal, Remark, nearest
 from operations.plan.recipes import mods, repositories
 from operations.plan.recipes.formats import FOLDER, load_file
-from operations.plan.recipes.formats.kinds import NoRecipe
 from operations.plan.recipes.judge import lint
+from operations.plan.recipes.kinds import NoRecipe
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.wanted import group_data
 from operations.verbs import recipe_table, recipe_view

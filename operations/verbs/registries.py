@@ -14,8 +14,8 @@ from operations.plan.config.plain import plain
 from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.recipes import repositories
 from operations.plan.recipes.formats import load_file
-from operations.plan.recipes.formats.kinds import NoRecipe
-from operations.plan.recipes.mod_folder import content, is_mod
+from operations.plan.recipes.kinds import NoRecipe
+from operations.plan.recipes.mod_folder import content, faults, is_mod
 from operations.plan.recipes.mods import folder_of
 from operations.plan.recipes.recipe import Recipe
 from operations.plan.recipes.repositories import KNOWN, NAME, Registry, registries
@@ -164,7 +164,8 @@ def _between(old: Recipe | str, new: Recipe | str) -> Iterator[str]:
 
 
 def _content(mod: Path) -> list[tuple[str, bytes]]:
-    return content(mod) if is_mod(mod) else []
+    """What a mod is compared by; nothing of one that no image may have: a link may lead to what never ends."""
+    return content(mod) if is_mod(mod) and not faults(mod) else []
 
 
 def _short(value: Any) -> str:

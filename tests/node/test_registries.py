@@ -182,3 +182,27 @@ def test_a_list_that_can_t_be_read_is_named(capsys: pytest.CaptureFixture[str]) 
     assert "registries.json does not list registries" in said(capsys, verb.update(), 2)
     with pytest.raises(Refusal):
         fetched()
+
+
+def test_a_mod_that_no_image_may_have_ends_no_update(remote: Remote, capsys: pytest.CaptureFixture[str]) -> None:
+    """Links to a folder and to what never ends; a mod.yaml that is too deep, and one that is no text."""
+    for name in ("folder", "endless", "deep", "bytes"):
+        mod = remote.work / "mods" / name
+        mod.mkdir(parents=True)
+        (mod / "run.sh").write_text("true\n")
+    (remote.work / "mods/folder/more").symlink_to("../..")
+    (remote.work / "mods/endless/zero").symlink_to("/dev/zero")
+    (remote.work / "mods/deep/mod.yaml").write_text("[" * 5000)
+    (remote.work / "mods/bytes/mod.yaml").write_bytes(b"run: \xff\n")
+    recipe = RECIPE + "mods: [folder, endless, deep, bytes]"
+    said(capsys, verb.add(f"{remote.url}@{remote.commit(recipes__one=recipe)}"))
+    remote.commit(recipes__two=RECIPE)
+    assert "  new: recipes/two\n" in said(capsys, verb.update())
+    judged = said(capsys, shown.main("@mine"))
+    for fault in (
+        "its more is a link to ../..",
+        "its zero is a link to /dev/zero",
+        "more than 20 deep",
+        "is not UTF-8",
+    ):
+        assert fault in judged

@@ -408,3 +408,16 @@ def test_a_second_end_in_a_row_that_nobody_explains_is_the_loader_s(
         assert on_node(tmp_path, "ended").wait(30) == 0
         kept = phases.kept(tmp_path / "starts.json")
         assert [each["blamed"] for each in kept] == is_blamed[: number + 1]
+
+
+def test_what_is_held_against_a_loader_stays_however_many_starts_follow(tmp_path: Path) -> None:
+    place = tmp_path / "starts.json"
+    phases.keep(start(took=5, ended="weights", why="older", blamed="fastsafetensors"), place)
+    phases.keep(start(took=5, ended="weights", why="x", blamed="fastsafetensors"), place)
+    for _ in range(2 * phases.OF_A_PLAN):
+        phases.keep(start(), place)
+    assert len(phases.kept(place)) == phases.OF_A_PLAN
+    for number in range(phases.IN_ALL):
+        phases.keep(start(f"plan-{number % 20}"), place)
+    assert len(phases.kept(place)) == phases.IN_ALL
+    assert [each["why"] for each in phases.kept(place) if each["blamed"]] == ["x"]

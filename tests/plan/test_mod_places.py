@@ -129,8 +129,8 @@ def test_make_recipes_refuses_it_and_takes_what_was_fetched(tmp_path: Path, caps
     read(tmp_path / "in/r.yaml", f"{EUGR}mods: [mods/fix]\n")
     assert recipes.main(str(tmp_path / "in")) == 0
     assert "refused" in (told := capsys.readouterr().out) and "r: error: the mod `mods/fix` is not here" in told
-    place = repositories.place("https://example.org/a/b.git", "c" * 40)
-    assert place.name == f"example.org-a-b@{'c' * 40}"
+    place = repositories.place(f"{repositories.EUGR}.git", "c" * 40)
+    assert place.name == f"github.com-eugr-spark-vllm-docker@{'c' * 40}"
     mod(place.with_name(f".{place.name}.part") / "mods/fix")
     assert recipes.main(str(tmp_path / "in")) == 0
     assert "refused" in capsys.readouterr().out, "one that is on its way is none"
@@ -205,3 +205,49 @@ def test_make_recipes_refuses_what_can_t_be_put_into_an_image(
     told = capsys.readouterr().out
     assert "r: error: the mod `" in told and "its out.py is a link to /etc/hostname" in told
     assert "own: error: the mod `no-such` is not here" in told and told.count("refused") == 2
+
+
+SELF_NAMED = "registries: [{name: eugr, recipes: recipes, mods: mods}]\n"
+
+
+def stored(url: str, registry: str = "") -> Path:
+    """A repository as it was fetched."""
+    place = repositories.place(url, "c" * 40)
+    mod(place / "mods/fix", f"echo {url}\n")
+    if registry:
+        (place / ".sparkrun").mkdir()
+        (place / ".sparkrun/registry.yaml").write_text(registry)
+    return place
+
+
+def test_what_a_fetched_repository_calls_itself_is_not_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    other = stored("https://example.org/a/b", SELF_NAMED)
+    for name in ("fix", "@eugr/fix", "@theirs/fix", "@official/fix"):
+        told = errors(read(tmp_path / "in/r.yaml", f"{SPARKRUN}mods: ['{name}']\n"))
+        assert len(told) == 1 and f"the mod `{name}` is not here" in told[0]
+    # By the owner's own name for it.
+    repositories.write([repositories.Registry("theirs", "https://example.org/a/b", "c" * 40)])
+    assert read(tmp_path / "in/r.yaml", f"{SPARKRUN}mods: ['@theirs/fix']\n").mods == (str(other / "mods/fix"),)
+    # A recipe of the repository takes its own, whatever else is fetched.
+    known = stored(repositories.KNOWN["eugr"], SELF_NAMED)
+    assert read(other / "recipes/r.yaml", f"{SPARKRUN}mods: [fix]\n").mods == (str(other / "mods/fix"),)
+    for name in ("fix", "@eugr/fix"):
+        assert read(tmp_path / "in/r.yaml", f"{SPARKRUN}mods: ['{name}']\n").mods == (str(known / "mods/fix"),)
+
+
+def test_a_link_in_a_fetched_repository_leads_nowhere_else(tmp_path: Path) -> None:
+    place = repositories.place(repositories.EUGR, "c" * 40)
+    (place / "mods").mkdir(parents=True)
+    (place / "mods/fix").symlink_to(mod(tmp_path / "out/fix"))
+    told = errors(read(tmp_path / "in/r.yaml", f"{EUGR}mods: [mods/fix]\n"))
+    assert len(told) == 1 and f"the mod `mods/fix` leads out of {place}" in told[0]
+
+
+def test_a_recipe_that_was_fetched_names_nothing_of_the_owner_s_machine(tmp_path: Path) -> None:
+    here, place = mod(tmp_path / "anywhere/fix"), repositories.place("https://example.org/a/b", "c" * 40)
+    for name in (str(here), f"mods/{here}"):
+        told = errors(read(place / "r.yaml", f"{SPARKRUN}mods: ['{name}']\n"))
+        assert len(told) == 1 and f"the mod `{name}` is named from `/` by a recipe that was fetched" in told[0]

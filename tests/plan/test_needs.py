@@ -15,6 +15,7 @@ from operations.plan.engines import missing_files
 from operations.plan.engines.vllm_flags import speculative
 from operations.plan.history import restore
 from operations.plan.plan import Plan
+from operations.plan.recipes import repositories
 from operations.plan.recipes.formats import load_file
 from operations.plan.recipes.formats.needs import WEIGHTS
 from operations.plan.recipes.recipe import Recipe
@@ -241,3 +242,27 @@ def test_an_embedding_model_is_asked_for_vectors_by_all_who_ask(tmp_path: Path) 
     served = yaml.safe_load(file_of(plan, "config.yaml"))["model_list"]
     assert [each["model_info"] for each in served] == [{"mode": "embedding"}]
     assert "question" not in json.loads(file_of(planned(own(tmp_path)), "canary.json"))["engines"]["tandem-engine"]
+
+
+def test_a_file_above_the_recipe_is_taken_from_its_own_repository_alone(tmp_path: Path) -> None:
+    for name in ("id_rsa", ".ssh/id_rsa", "notes/chat.jinja", "recipes/.env"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("private\n")
+    names = ("../.ssh/id_rsa", "../id_rsa", "notes/chat.jinja", ".env")
+    for name in names:
+        assert eugr(tmp_path, f"--chat-template {name}").attached == {}
+    (tmp_path / ".git").mkdir()
+    found = [eugr(tmp_path, f"--chat-template {name}").attached for name in names]
+    assert [list(each.values()) for each in found] == [[], ["private\n"], ["private\n"], []]
+
+
+def test_a_recipe_at_the_root_of_a_fetched_repository_reads_none_of_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    one, other = (repositories.place(f"https://example.org/a/{name}", COMMIT) for name in ("one", "other"))
+    for each in (one, other):
+        each.mkdir(parents=True)
+        (each / "chat.jinja").write_text("x\n")
+    assert own(one, flags={"chat-template": f"../{other.name}/chat.jinja"}).attached == {}
+    assert own(one, flags={"chat-template": "chat.jinja"}).attached == {"chat.jinja": "x\n"}

@@ -8,11 +8,14 @@ import pytest
 
 from operations.plan.cluster import environment
 from operations.plan.config.refusal import Refusal
-from operations.plan.recipes.formats import FOLDER, load_recipe
+from operations.plan.recipes.formats import FOLDER, load_file, load_recipe
+from operations.plan.recipes.judge import lint
+from operations.plan.recipes.lint.subject import parse
 from operations.plan.recipes.recipe import OWNED_ENV, Recipe
 from tests.lab import model
 from tests.plan.samples import knobs, nodes
 
+FILES = sorted(FOLDER.glob("*.yaml"))
 GOOD = (FOLDER / "lab-tiny-llama.yaml").read_text()
 
 
@@ -22,7 +25,7 @@ def loaded(tmp_path: Path, text: str) -> Recipe:
     return load_recipe(str(file))
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_recipe_loads_under_its_own_name(file: Path) -> None:
     assert load_recipe(file.stem).name == file.stem
 
@@ -130,3 +133,21 @@ def test_what_keeps_others_out_of_ray_is_the_plan_s_alone() -> None:
     harmless = {"NCCL_IGNORE_CPU_AFFINITY", "NCCL_IB_DISABLE", "RAY_memory_monitor_refresh_ms", "RAY_DEDUP_LOGS"}
     harmless |= {"RAY_num_prestart_python_workers", "RAY_USAGE_STATS_ENABLED"}
     assert ours.keys() - set(OWNED_ENV) == harmless
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_recipe_reuses_prefixes_where_sglang_stores_a_wrong_state(file: Path) -> None:
+    """SGLang #37817, with DFLASH on a hybrid, before 0.5.21."""
+    recipe = load_file(file)
+    drafts = str(recipe.flag("speculative-algorithm")).upper() == "DFLASH"
+    if recipe.engine == "sglang" and drafts and parse(recipe.engine_version or "") < parse("0.5.21"):
+        assert recipe.flag("disable-radix-cache") is True and "#37818" in " ".join(recipe.known)
+        assert recipe.flag("mamba-radix-cache-strategy") is None
+        assert lint(recipe, knobs(topology="solo")) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_recipe_fixes_a_loader_only_where_its_image_was_seen_to_have_it(file: Path) -> None:
+    # Its source has the flag with this image.
+    seen = ("qwen3.6-35b-a3b-nvfp4-mtp",)
+    assert load_file(file).flag("load-format") in (None, "auto") or file.stem in seen

@@ -122,18 +122,24 @@ def keep(start: Start, path: Path = KEPT) -> None:
 
 
 def bounded(starts: Sequence[Start]) -> list[Start]:
-    """Without the oldest where there are too many of one plan, or in all."""
-    left = list(starts)
-    for unit, spec in {(each["unit"], each["spec"]) for each in left}:
-        mine = [each for each in left if (each["unit"], each["spec"]) == (unit, spec)]
-        longest = max(mine, key=_took)
-        for each in [each for each in mine if each is not longest][: max(0, len(mine) - OF_A_PLAN)]:
-            left.remove(each)
-    keeps = {(each["unit"], each["spec"]): each for each in sorted(left, key=_took)}
-    others = [each for each in left if each is not keeps[each["unit"], each["spec"]]]
-    for each in [*others, *left][: max(0, len(left) - IN_ALL)]:
-        left.remove(each)
-    return left
+    """Without the oldest where there are too many of one plan, or in all.
+
+    Of each plan the longest start stays, and the newest that is held against a loader: the next start goes by it.
+    """
+    plans: dict[tuple[str, str], list[Start]] = {}
+    for each in starts:
+        plans.setdefault((each["unit"], each["spec"]), []).append(each)
+    # By identity: two starts may be alike in all that is kept of them.
+    stays, gone = set[int](), set[int]()
+    for mine in plans.values():
+        marked = [max(mine, key=_took), *[each for each in mine if each["blamed"]][-1:]]
+        stays |= set(map(id, marked))
+        gone |= set([id(each) for each in mine if id(each) not in stays][: max(0, len(mine) - OF_A_PLAN)])
+    left = [each for each in starts if id(each) not in gone]
+    others = [each for each in left if id(each) not in stays]
+    over = [each for each in left if id(each) in stays]
+    gone = set(map(id, [*others, *over][: max(0, len(left) - IN_ALL)]))
+    return [each for each in left if id(each) not in gone]
 
 
 def _is_timed(passed: object) -> bool:

@@ -31,6 +31,7 @@ LOADERS: Mapping[str, Loader] = {
         unsafe=r"gemma-?4.*a\d+b",
         # Where GPUDirect Storage is absent it warns, reads without, and is as fast: that is no fault.
         fault=r"fastsafetensors",
+        # Three and a half of the files of 4 GiB it was measured with; larger ones may take more: no plan knows them.
         beside_gib=14,
         is_chosen=True,
         source="vLLM #10647; eugr/spark-vllm-docker #205, over nodes with Ray #29; on a GB10 alone #200",

@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from operations.plan.config.files import render
 from operations.plan.config.refusal import Finding, Refusal, Remark
+from operations.plan.recipes import loader
 from operations.plan.recipes.mod_acts import Acts, acts
 from operations.plan.recipes.mod_folder import content, faults, is_mod
 from operations.plan.recipes.recipe import Strict
@@ -176,11 +176,7 @@ def _acts(folder: Path, names: Iterable[str]) -> Acts:
 def load(path: Path) -> Mod:
     """A mod.yaml; raises Refusal with every fault in it."""
     try:
-        raw: Any = yaml.safe_load(path.read_text())
-        return Mod.model_validate(raw)
-    except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise Refusal(Finding(str(path), f"is not YAML: {where}", "correct the line that it names")) from None
+        return Mod.model_validate(loader.content(path)[0])
     except ValidationError as error:
         raise Refusal(
             *(Finding(str(path), f"{'.'.join(map(str, e['loc']))}: {e['msg']}", "correct it") for e in error.errors())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from operations.plan.config.refusal import Finding, Refusal, Remark, nearest
 from operations.plan.config.secret import hidden, known
+from operations.plan.recipes.bounds import Beyond, check_words
 from operations.plan.recipes.formats import eugr, needs, own, sparkrun
-from operations.plan.recipes.formats.bounds import Beyond, check_words
 from operations.plan.recipes.formats.document import read
 from operations.plan.recipes.recipe import Recipe
 

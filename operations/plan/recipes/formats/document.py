@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from operations.plan.config.refusal import Finding, Refusal
 from operations.plan.recipes.formats import include
-from operations.plan.recipes.formats.kinds import NoRecipe, kind
-from operations.plan.recipes.formats.loader import Loader
-from operations.plan.recipes.formats.source import read_text
+from operations.plan.recipes.kinds import NoRecipe, kind
+from operations.plan.recipes.loader import content
 from operations.wire import Json
 
 #: Keys that eugr's tool has and sparkrun has not, or reads for its sake.
@@ -56,32 +50,9 @@ class Document:
 
 def read(path: Path) -> Document:
     """The file; raises Refusal when it is not YAML with keys and values, NoRecipe when it is another tool's."""
-    data, twice = _content(path)
+    data, twice = content(path)
     if isinstance(data, dict):
-        data = include.merged(path, data, lambda base: _content(base)[0])
+        data = include.merged(path, data, lambda base: content(base)[0])
     if what := kind(data):
         raise NoRecipe(path.name, what)
     return Document(path, data, twice)
-
-
-def _content(path: Path) -> tuple[Any, dict[str, bool]]:
-    """What its YAML says, and the keys that it gives twice."""
-    text = read_text(path)
-    try:
-        loader = Loader(text)
-        return loader.get_single_data(), loader.twice
-    except yaml.YAMLError as error:
-        raise Refusal(Finding(path.name, f"is not YAML: {_reason(error, text)}", "correct that line")) from None
-
-
-def _reason(error: yaml.YAMLError, text: str) -> str:
-    """Where and why, without the words of the line: they may be a secret."""
-    if isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        return f"line {line} has the control character #x{int(error.character):02x} in it"
-    if not isinstance(error, yaml.MarkedYAMLError) or not (mark := error.problem_mark or error.context_mark):
-        return "it can't be read"
-    if error.problem == "but found another document":
-        return f"line {mark.line + 1} begins a second document: one file has one recipe"
-    said = ", ".join(each for each in (error.context, error.problem) if each)
-    return f"line {mark.line + 1}: " + re.sub(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"", "...", said)

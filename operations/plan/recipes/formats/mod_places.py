@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from operations.plan.config.refusal import Refusal
+from operations.plan.recipes import loader, repositories
 from operations.plan.recipes.mod_folder import content, faults, is_mod
 from operations.plan.recipes.mods import FOLDER
-from operations.plan.recipes.repositories import EUGR, KNOWN, fetched
+from operations.plan.recipes.repositories import EUGR, KNOWN
 
 #: Where the tools have the mods that a recipe does not bring along; two of sparkrun's registries are one repository.
 REGISTRIES = KNOWN | {"experimental": KNOWN["official"]}
@@ -55,17 +55,21 @@ def find(recipe: Path, reference: str, format: str) -> Found | Missing:
         return Missing(f"`mods` names {reference!r}, which is no mod", "name a folder: `mods/NAME`")
     here = recipe.absolute().parent
     root = root_of(here)
+    if name.startswith("/") and here.resolve().is_relative_to(repositories.store().resolve()):
+        # What another has written may not name what lies on the owner's machine.
+        problem = f"the mod `{reference}` is named from `/` by a recipe that was fetched"
+        return Missing(problem, "copy the recipe out of the store, and name a mod of yours there")
     for place, where in _places(here, root, reference, name, scope, format):
         if place.suffix == ".zip" and place.is_file():
             return Missing(f"the mod `{reference}` is a zip file", f"unpack it into {place.with_suffix('')}")
         if is_mod(place):
             return _within(place, where, reference, root or here.parent)
     elsewhere = [] if scope or ".." in Path(name).parts or root is None else list(_elsewhere(root, name))
-    if elsewhere:
-        return _one_of(elsewhere, reference, f"elsewhere in {root}")
+    if elsewhere and root:
+        return _one_of([(each, root) for each in elsewhere], reference, f"elsewhere in {root}")
     if not scope and is_mod(FOLDER / Path(name).name):
         return Found(Path(name).name, "Tandem's own")
-    copies = [each for each in _fetched(name, scope) if is_mod(each)]
+    copies = [(each, repository) for each, repository in _fetched(name, scope) if is_mod(each)]
     return _one_of(copies, reference, "fetched") if copies else _nowhere(here, root, reference, scope, format)
 
 
@@ -75,8 +79,9 @@ def root_of(folder: Path) -> Path | None:
     A repository may have recipes and mods in several of its folders, beside each other: they tell its root only where
     nothing else does.
     """
-    above = (folder, *folder.parents)
-    said = (each for each in above if (each / ".git").exists() or (each / ".sparkrun/registry.yaml").is_file())
+    above, store = (folder, *folder.parents), repositories.store()
+    marks = (".git", ".sparkrun/registry.yaml")
+    said = (each for each in above if each.parent == store or any((each / mark).exists() for mark in marks))
     looks = (each for each in above if (each / "recipes").is_dir() and (each / "mods").is_dir())
     return next(said, None) or next(looks, None)
 
@@ -106,9 +111,9 @@ def _places(
 def _registries(root: Path) -> list[_Registry]:
     """What a repository says of its registries, sparkrun's two spellings; nothing when it says nothing readable."""
     try:
-        raw = yaml.safe_load((root / ".sparkrun/registry.yaml").read_text())
+        raw, _ = loader.content(root / ".sparkrun/registry.yaml")
         listed = [each for each in raw["registries"] if isinstance(each, dict)]
-    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+    except (Refusal, TypeError, KeyError):
         return []
     found = []
     for each in listed:
@@ -130,20 +135,32 @@ def _elsewhere(root: Path, name: str) -> Iterator[Path]:
             return
 
 
-def _fetched(name: str, scope: str) -> Iterator[Path]:
-    for repository in fetched():
-        registries = _registries(repository)
-        yield from (each.mods / name for each in registries if scope in ("", each.name))
-        if not scope and not registries:
-            yield repository / "mods" / name
+def _fetched(name: str, scope: str) -> Iterator[tuple[Path, Path]]:
+    """Folders in fetched repositories that may be it, each with its repository.
+
+    `@NAME` is the repository that sparkrun or the owner calls so: what a repository calls itself, anybody may write. A
+    name alone is one of eugr's two.
+    """
+    urls = [url for url in (REGISTRIES.get(scope or "eugr"), None if scope else EUGR) if url]
+    meant = {repositories.place(url, "").name for url in urls}
+    meant |= {repositories.place(each.url, "").name for each in repositories.registries() if each.name == scope}
+    for repository in repositories.fetched():
+        if repository.name[:-40] not in meant:
+            continue
+        listed = _registries(repository)
+        own = [each for each in listed if each.name == scope] or listed
+        for mods in [each.mods for each in own] or [repository / "mods"]:
+            yield mods / name, repository
 
 
-def _one_of(folders: list[Path], reference: str, where: str) -> Found | Missing:
-    """The one of several, where they are alike."""
+def _one_of(found: list[tuple[Path, Path]], reference: str, where: str) -> Found | Missing:
+    """The one of several, where they are alike; each with its repository."""
+    folders = [folder for folder, _ in found]
     if all(not faults(each) for each in folders) and len({tuple(content(each)) for each in folders}) > 1:
         places = ", ".join(map(str, folders[:4]))
         return Missing(f"the mod `{reference}` is in {len(folders)} places, which differ: {places}", "keep one of them")
-    return Found(str(folders[0]), f"{where}: {folders[0]}" if where == "fetched" else where)
+    folder, root = found[0]
+    return _within(folder, f"{where}: {folder}" if where == "fetched" else where, reference, root)
 
 
 def _within(place: Path, where: str, reference: str, root: Path) -> Found | Missing:

@@ -13,6 +13,7 @@ from operations.plan.config.refusal import Remark
 from operations.plan.engines import ENGINES, named
 from operations.plan.engines.named import Named, attached_name, reference
 from operations.plan.recipes import mods
+from operations.plan.recipes.formats.mod_places import root_of
 from operations.plan.recipes.recipe import Answers, Kind, Model, Recipe
 
 #: Weights of a repository of which only a tokenizer or a configuration is wanted.
@@ -104,15 +105,25 @@ def _means(recipe: Recipe, name: Named, model: Model) -> bool:
 
 
 def _beside(folder: Path, text: str) -> Path | None:
-    """A file beside the recipe, or in the folder above; nothing else of this machine is looked at."""
+    """A file beside the recipe, or in the folder above where that is of the same repository; nothing else of this
+    machine is looked at, and nothing whose name begins with a dot.
+    """
     if not attached_name(text):
         return None
-    inside = folder.resolve().parent
+    root = root_of(folder.absolute())
+    is_below = root is not None and folder.resolve() != root.resolve()
+    inside = folder.resolve().parent if is_below else folder.resolve()
+    bases = (folder, folder.parent) if is_below else (folder,)
     try:
-        places = [(base / text).resolve() for base in (folder, folder.parent)]
-        return next((place for place in places if place.is_relative_to(inside) and place.is_file()), None)
+        places = [(base / text).resolve() for base in bases]
+        return next((place for place in places if _is_shown(place, inside) and place.is_file()), None)
     except OSError:  # a name longer than any file's
         return None
+
+
+def _is_shown(place: Path, inside: Path) -> bool:
+    """Whether it lies in the folder, and neither it nor a folder on its way is a hidden one."""
+    return place.is_relative_to(inside) and not any(each.startswith(".") for each in place.relative_to(inside).parts)
 
 
 def _content(file: Path) -> str | None:

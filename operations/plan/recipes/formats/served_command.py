@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from operations.plan.config.refusal import Remark
 from operations.plan.engines import ENGINES
+from operations.plan.recipes.bounds import COMMAND_CHARACTERS
 from operations.plan.recipes.formats import parallel
-from operations.plan.recipes.formats.bounds import COMMAND_CHARACTERS
 from operations.plan.recipes.recipe import Flag
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from operations.plan.recipes.formats.bounds import COMMAND_CHARACTERS, COMMAND_WORDS, Beyond, too_long
+from operations.plan.recipes.bounds import COMMAND_CHARACTERS, COMMAND_WORDS, Beyond, too_long
 
 _EXPANSION = re.compile(r"\$(?:\{[^}]*\}|\([^)]*\)|[A-Za-z_]\w*|[@*#?$!0-9])|`[^`]*`")
 _OPERATORS = ("&&", "||", ";;", "2>&1", ">&2", "&>", ">>", "<<<", "<<-", "<<", ";", "|", "&", ">", "<", "(", ")")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from operations.plan.recipes.formats.bounds import COMMAND_CHARACTERS, MISSING, WIDTH, Beyond, too_long
+from operations.plan.recipes.bounds import COMMAND_CHARACTERS, MISSING, WIDTH, Beyond, too_long
 
 _NAME = r"[A-Za-z_][\w-]*"
 #: `${X}` is the shell's.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from operations.plan.config.refusal import Remark
-from operations.plan.recipes.formats.bounds import COMMAND_CHARACTERS, too_long
+from operations.plan.recipes.bounds import COMMAND_CHARACTERS, too_long
 from operations.plan.recipes.formats.shell import Word
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")

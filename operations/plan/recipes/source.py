@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 
 from operations.plan.config.refusal import Finding, Refusal
-from operations.plan.recipes.formats.bounds import FILE_KIB
-from operations.plan.recipes.formats.kinds import NoRecipe
+from operations.plan.recipes.bounds import FILE_KIB
+from operations.plan.recipes.kinds import NoRecipe
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
 
-from operations.plan.recipes.formats.bounds import CHARACTERS, DEPTH, DIGITS, KEYS, VALUES
+from operations.plan.config.refusal import Finding, Refusal
+from operations.plan.recipes.bounds import CHARACTERS, DEPTH, DIGITS, KEYS, VALUES
+from operations.plan.recipes.source import read_text
 
 _TAG = "tag:yaml.org,2002:"
 #: Control characters, and halves of a surrogate pair, which no file can have.
@@ -126,3 +129,29 @@ for _of in ("str", "timestamp", "value", "merge"):
 for _of in ("binary", "omap", "pairs", "set"):
     Loader.add_constructor(_TAG + _of, _tagged)
 Loader.add_constructor(None, _tagged)
+
+
+def content(path: Path) -> tuple[Any, dict[str, bool]]:
+    """What a file's YAML says, and the keys that it gives twice, each with whether its values differ.
+
+    Raises Refusal for a file that can't be read or is no YAML, or is beyond the bounds (NoRecipe for what is no file).
+    """
+    text = read_text(path)
+    try:
+        loader = Loader(text)
+        return loader.get_single_data(), loader.twice
+    except yaml.YAMLError as error:
+        raise Refusal(Finding(path.name, f"is not YAML: {_reason(error, text)}", "correct that line")) from None
+
+
+def _reason(error: yaml.YAMLError, text: str) -> str:
+    """Where and why, without the words of the line: they may be a secret."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return f"line {line} has the control character #x{int(error.character):02x} in it"
+    if not isinstance(error, yaml.MarkedYAMLError) or not (mark := error.problem_mark or error.context_mark):
+        return "it can't be read"
+    if error.problem == "but found another document":
+        return f"line {mark.line + 1} begins a second document: one file has one recipe"
+    said = ", ".join(each for each in (error.context, error.problem) if each)
+    return f"line {mark.line + 1}: " + re.sub(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"", "...", said)
