@@ -266,6 +266,7 @@ def test_a_pin_makes_no_model_of_the_owner_s_tandem_s(node: Node, monkeypatch: p
         ("qqq", "no node that answers has `qqq`", "`tandem models` lists all"),
         ("org/two@ffff", "no revision of org/two here begins with `ffff`", f"there are: {A}, {B}"),
         ("org/two@a", "no revision of org/two here begins with `a`", f"there are: {A}, {B}"),
+        ("org/two@", "`org/two@` names no revision", "write org/two@COMMIT, or org/two for all of them"),
         ("0123456789ac", "no node that answers has `0123456789ac`", "did you mean `0123456789ab`?"),
         ("plain", "`plain` may be any of org/plain, other/plain", "write ORG/NAME"),
         (DECLARED.first.title, f"nothing of `{DECLARED.first.title}` lies on a node that answers", "`tandem models`"),
