@@ -253,7 +253,6 @@ def test_a_pin_holds_against_prune_and_rm_until_it_is_taken_off(node: Node) -> N
 
 def test_a_pin_makes_no_model_of_the_owner_s_tandem_s(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     take_away.pin([each.picked for each in of(node, "org/owners")], True)
-    monkeypatch.setattr(everything, "PROVEN", str(node.proven))
     monkeypatch.setattr(everything, "output", lambda *_, **__: "")
     told = [each["what"] for each in everything.main(str(node.store))["things"]]
     assert not [each for each in told if "org/owners" in each] and [each for each in told if "org/cut" in each]
@@ -295,6 +294,23 @@ def test_who_has_fetched_a_model_is_known_from_its_first_byte_on(node: Node) -> 
     fetched = node.store / f"models--org--new/snapshots/{A}"
     marks.begin(fetched)
     assert marks.since("models--org--new", A, marks.BROUGHT)
+    # What was fetched by hand in its place later is the owner's.
+    node.add("org/new", {"config.json": CONFIG}, brought=False)
+    marks.end(fetched)
+    assert marks.is_brought(fetched) and node_disks.main(str(node.store))
+    (fetched / "more.json").write_text("{}")
+    marks.begin(fetched)
+    marks.end(fetched)
+    assert marks.is_brought(fetched)
+    blob = os.readlink(fetched / "config.json")
+    for each in list(fetched.iterdir()):
+        each.unlink()
+    (fetched / "config.json").symlink_to(blob)
+    assert not marks.is_brought(fetched)
+    [thing] = of(node, "org/new")
+    assert "it is not known to be of Tandem's fetching: by its name it goes" in thing.stays
+    marks.begin(fetched)
+    assert not marks.since("models--org--new", A, marks.BROUGHT)
     # One that lies here already is nobody's to take for his own.
     marks.begin(node.store / f"models--org--owners/snapshots/{A}")
     assert not marks.since("models--org--owners", A, marks.BROUGHT)

@@ -35,6 +35,12 @@ def files(folder: Path) -> Files:
     return dict(found for each in _within(folder) if (found := _file(each)))
 
 
+def names(snapshot: Path) -> set[str]:
+    """By what each name in a snapshot is known from one that was made later: a disk gives an inode anew."""
+    found = [each.lstat() for each in _within(snapshot)]
+    return {f"{each.st_ino}:{each.st_mtime_ns}" for each in found}
+
+
 def left_over(repo: Path) -> dict[Path, Files]:
     """Blobs that no revision has, and what an end that was broken off has left, each with what it holds."""
     had = {key for each in snapshots(repo) for key in files(each)}
@@ -134,6 +140,12 @@ def _of_others(repo: Path) -> set[Path]:
     others = [each for each in repositories(repo.parent) if each.name != repo.name]
     links = (link for each in others for part in ("snapshots", "blobs") for link in _within(each / part))
     return {_real(link.parent / os.readlink(link)) for link in links if link.is_symlink()}
+
+
+def is_linked(repo: Path) -> bool:
+    """Whether other repositories have links to files of this one."""
+    blobs = Path(os.path.realpath(repo / "blobs"))
+    return any(each.parent == blobs for each in _of_others(repo))
 
 
 def _real(place: Path) -> Path:

@@ -106,14 +106,14 @@ def _models(repo: Path, users: Users) -> Iterable[OnDisk]:
             "files": store.files(snapshot),
             "whole": whole,
             "problems": state["problems"],
-            "brought": bool(marks.since(repo.name, snapshot.name, marks.BROUGHT)),
+            "brought": marks.is_brought(snapshot),
             "pinned": bool(marks.since(repo.name, snapshot.name, marks.PINNED)),
             "served": marks.since(repo.name, snapshot.name, marks.SERVED),
             "busy": [f"{unit} uses it" for unit in busy],
             "units": units,
         }
     if lost := store.left_over(repo):
-        ours = [bool(marks.since(repo.name, each.name, marks.BROUGHT)) for each in snapshots]
+        ours = [marks.is_brought(each) for each in snapshots]
         yield {
             "folder": repo.name,
             "revision": "",
