@@ -12,6 +12,7 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from operations.command.at import At, enter
+from operations.plan.config.refusal import Finding, Refusal
 
 Verb = TypeVar("Verb", bound=Callable[..., int])
 
@@ -110,12 +111,25 @@ def _told(examples: tuple[str, ...]) -> str:
 
 
 def _alone(function: Callable[..., int]) -> Callable[..., int]:
-    """Does nothing where a verb stands behind it: that one has the owner's folder from its own words."""
+    """Does nothing where a verb stands behind it: that one has the owner's folder from its own words.
+
+    Raises Refusal for an option before it: nobody would heed that.
+    """
     signature = inspect.signature(function)
 
     @wraps(function)
     def called(context: typer.Context, **given: Any) -> int:
-        return 0 if context.invoked_subcommand else function(**given)
+        if not context.invoked_subcommand:
+            return function(**given)
+        for option in context.command.params:
+            source = context.get_parameter_source(str(option.name))
+            # A variable of the environment is the other verb's too.
+            if source and source.name == "COMMANDLINE":
+                word, behind = option.opts[0], f"{context.command_path} {context.invoked_subcommand}"
+                problem = f"`{word}` stands before `{context.invoked_subcommand}`, which would not have it"
+                remedy = f"write it behind, where `{behind} --help` lists it"
+                raise Refusal(Finding(context.command_path, problem, remedy))
+        return 0
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     called.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])  # type: ignore[attr-defined]

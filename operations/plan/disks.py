@@ -168,7 +168,9 @@ def named(words: Sequence[str], every: Sequence[Thing], of: Declared, recipe: Re
 
 
 def _meant(word: str, every: Sequence[Thing], of: Declared, recipe: Recipes) -> list[Thing]:
-    name, _, revision = word.partition("@")
+    name, at, revision = word.partition("@")
+    if at and not revision:
+        raise Refusal(Finding("NAME", f"`{word}` names no revision", f"write {name}@COMMIT, or {name} for all of them"))
     kernels = _TAG.fullmatch(word)
     if kernels and (found := [each for each in every if each.picked["tag"] == kernels[1]]):
         return found

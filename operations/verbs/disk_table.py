@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyinfra.api.host import Host
 from rich.console import Console
@@ -102,18 +102,28 @@ def going(chosen: Sequence[Thing], every: Sequence[Thing]) -> dict[str, object]:
     return {"things": found, "frees": disks.freed(chosen, every)}
 
 
-def removed(run: Run, store: str, gone: Sequence[Thing]) -> tuple[list[str], list[str]]:
-    """Take these away; a line for each node, and what is still there."""
+def removed(run: Run, store: str, gone: Sequence[Thing], shown: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Take these away; a line for each node, and what is still there. `shown`: nodes on which the owner wants it."""
     answers = _on_each(run, gone, lambda host, picked: ask_or_none(host, take_away.main, store, picked))
     lines = [f"{name}: {gigabytes(answer['freed'])} GB freed" for name, answer in answers.items()]
-    return lines, [f"{name}: {problem}" for name, answer in answers.items() for problem in answer["problems"]]
+    told = [f"{name}: {problem}" for name, answer in answers.items() for problem in answer["problems"]]
+    # One that had nothing left of it by now was not asked.
+    asked = {each.node for each in gone} | (set(shown) - {host.name for host in run.answering})
+    return lines, [*told, *_silent(asked - answers.keys())]
 
 
-def pinned(run: Run, chosen: Sequence[Thing], wanted: bool) -> list[str]:
-    """Pin these revisions, or let them go; a line for each."""
+def pinned(run: Run, chosen: Sequence[Thing], wanted: bool) -> tuple[list[str], list[str]]:
+    """Pin these revisions, or let them go; a line for each, and nodes on which nobody knows."""
     mine = [each for each in chosen if each.picked["revision"]]
-    _on_each(run, mine, lambda host, picked: ask_or_none(host, take_away.pin, picked, wanted))
-    return [f"{each.node}: {each.title} {'stays until it is unpinned' if wanted else 'is not pinned'}" for each in mine]
+    answers = _on_each(run, mine, lambda host, picked: ask_or_none(host, take_away.pin, picked, wanted))
+    said = "stays until it is unpinned" if wanted else "is not pinned"
+    done = [f"{each.node}: {each.title} {said}" for each in mine if each.node in answers]
+    return done, _silent({each.node for each in mine} - answers.keys())
+
+
+def _silent(nodes: Iterable[str]) -> list[str]:
+    """A line for each node that was asked, and has not answered."""
+    return [f"{name} gave no answer: say the same again, or look with `tandem models`" for name in sorted(nodes)]
 
 
 def _on_each(run: Run, of: Sequence[Thing], asked: Callable[[Host, list[Picked]], Taken | None]) -> dict[str, Taken]:

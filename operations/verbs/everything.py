@@ -1,6 +1,7 @@
 """`tandem down --all`: all that Tandem has put on the nodes, as JSON; with `_remove` it is removed, behind `down`."""
 
 import json
+import sys
 from contextlib import nullcontext
 
 from pyinfra import host
@@ -27,4 +28,7 @@ if run.speaks(host):
     if remove:
         say(["all of it is gone; the addresses of the rails go with the next boot"])
     else:
+        for name, answer in answers.items():
+            for line in answer["stays"]:
+                print(f"note: {name}: {line}", file=sys.stderr)
         say([json.dumps({name: answer["things"] for name, answer in answers.items()})])

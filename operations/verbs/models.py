@@ -25,6 +25,7 @@ if run.speaks(host):
         declared = wanted(dict(host.data.dict()))
     do, store, words = host.data.get("_do") or "", declared.knobs.model_store, json.loads(given("WORDS") or "[]")
     removes = bool(host.data.get("_remove"))
+    problems = list[str]()
     with lock.taken(run) if removes or do.endswith("pin") else nullcontext():
         shelves = disk_table.shelves(run, store)
         every = disks.things(declared, shelves)
@@ -43,12 +44,13 @@ if run.speaks(host):
                 disk_table.show(every, shelves)
                 say(absent_lines(run))
         elif do.endswith("pin"):
-            say([*disk_table.pinned(run, chosen, do == "pin"), *absent_lines(run)])
+            lines, problems = disk_table.pinned(run, chosen, do == "pin")
+            say([*lines, *absent_lines(run)])
         elif removes:
-            gone = disks.approved(chosen, json.loads(given("SHOWN")))
-            lines, problems = disk_table.removed(run, store, gone)
+            shown = json.loads(given("SHOWN"))
+            lines, problems = disk_table.removed(run, store, disks.approved(chosen, shown), shown)
             say(lines)
-            if problems:
-                raise DeployError("\n".join(problems))
         else:
             say_json(**disk_table.going(chosen, every), absent=absent_lines(run))
+    if problems:
+        raise DeployError("\n".join(problems))

@@ -150,9 +150,10 @@ class Thing(TypedDict):
 
 
 class Everything(TypedDict):
-    """All of it, and what could not be removed (operations/node/unit/everything.py)."""
+    """All of it, what of it stays and why, and what could not be removed (operations/node/unit/everything.py)."""
 
     things: list[Thing]
+    stays: list[str]
     problems: list[str]
 
 

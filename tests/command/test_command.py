@@ -292,7 +292,10 @@ def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> 
         {"what": "model org/model in /hub", "bytes": 75_200_000_000},
         {"what": "/etc/tandem: settings", "bytes": 9},
     ]
-    told = {"unit.everything": {"things": things, "problems": []}, "unit.services": {"units": {}, "strays": []}}
+    told = {
+        "unit.everything": {"things": things, "stays": ["model org/kept in /hub stays: it is pinned"], "problems": []},
+        "unit.services": {"units": {}, "strays": []},
+    }
     plan = planned(topology="solo")
     deploy(tmp_path, [look(plan, NAMES[0])], "--dry", "--data", "topology=solo", programs=told)
     done = tandem(tmp_path, "down", "--all", "--inventory", str(tmp_path / "nodes.py"))
@@ -302,6 +305,7 @@ def test_everything_is_listed_before_it_is_removed_and_asked(tmp_path: Path) -> 
         "    75.2 GB  model org/model in /hub",
         "          -  /etc/tandem: settings",
     ]
+    assert f"note: {NAMES[0]}: model org/kept in /hub stays: it is pinned" in done.stderr
     assert "together 75.2 GB; the engines and proxies stop" in done.stdout
 
 

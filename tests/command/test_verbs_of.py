@@ -69,3 +69,27 @@ def test_a_verb_behind_another_takes_the_folder_from_its_own_words(
     monkeypatch.setattr("operations.command.running.query", query)
     assert main(["models", "pin", "org/m", "--folder", "sparks"]) == 0
     assert ran == [("sparks", 'models pin ["org/m"]')]
+
+
+@pytest.mark.parametrize("words", [["-C", "sparks"], ["--data", "topology=solo"], ["--json"], ["--inventory", "a.py"]])
+def test_an_option_before_the_verb_behind_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """It would be dropped: another folder's nodes would be the ones that lose a model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inventory.py").write_text("nodes = []\n")
+    asked: list[object] = []
+    monkeypatch.setattr("operations.command.running.answer", lambda *given, **_: asked.append(given) or (0, "{}"))
+    assert main(["models", *words, "rm", "org/m", "--yes"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert " stands before `rm`, which would not have it; write it behind" in line and not asked
+
+
+def test_the_folder_of_the_environment_is_for_the_verb_behind_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inventory.py").write_text("nodes = []\n")
+    monkeypatch.setenv("TANDEM_FOLDER", str(tmp_path))
+    ran: list[str] = []
+    monkeypatch.setattr("operations.command.running.query", lambda *_, do, **__: ran.append(do) or 0)
+    assert main(["models", "pin", "org/m"]) == 0 and ran == ["pin"]

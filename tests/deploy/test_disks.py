@@ -43,15 +43,23 @@ def nodes(*shelves: dict[str, Any]) -> Any:
     return dict(zip(NAMES, shelves, strict=False))
 
 
-def models(folder: Path, *words: str, second: dict[str, Any] | None = None) -> tuple[int, str, str]:
-    """`tandem models ...` with a node that has SHELF, and another one that is off or has the `second`."""
+def models(folder: Path, *words: str, second: dict[str, Any] | None = None, failing: str = "") -> tuple[int, str, str]:
+    """`tandem models ...` with a node that has SHELF, and another one that is off or has the `second`, where a program
+    may be `failing`.
+    """
     programs: dict[str, Any] = {
         "unit.disks": SHELF,
         "unit.take_away": {"freed": 7_300_000_000, "problems": []},
         "unit.take_away:pin": {"freed": 0, "problems": []},
     }
     states = [look(PLAN, NAMES[0]), look(PLAN, NAMES[1]) if second else OFF]
-    file = inventory_of(folder, states, programs=programs, by_node={NAMES[1]: {"unit.disks": second}} if second else {})
+    file = inventory_of(
+        folder,
+        states,
+        programs=programs,
+        by_node={NAMES[1]: {"unit.disks": second}} if second else {},
+        failing={NAMES[1]: [failing]} if failing else {},
+    )
     done = tandem(folder, "models", *words, "--inventory", str(file), "--data", "topology=cluster")
     return done.returncode, done.stdout, done.stderr
 
@@ -145,3 +153,18 @@ def test_a_pull_touches_no_engine_and_a_model_that_is_there_costs_nothing(
     outcome = deploy(tmp_path, states, "-y", *data, file="operations/verbs/pull.py")
     assert f"no rail of {NAMES[1]} has its address yet: `tandem apply` copies the model there" in outcome.text
     assert "Model | on the other nodes" not in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("words", "program", "said"),
+    [
+        (("rm", f"org/old@{A}", "--yes"), "unit.take_away", f"{NAMES[0]}: 7.3 GB freed"),
+        (("pin", f"org/old@{A}"), "unit.take_away:pin", f"{NAMES[0]}: org/old {A[:12]} stays until it is unpinned"),
+    ],
+)
+def test_a_node_that_gave_no_answer_is_a_problem_and_nothing_is_told_of_it(
+    tmp_path: Path, words: tuple[str, ...], program: str, said: str
+) -> None:
+    code, out, err = models(tmp_path, *words, second=SHELF, failing=program)
+    assert code == 1 and f"{NAMES[1]} gave no answer" in err and "Traceback" not in err
+    assert said in out and not [line for line in out.splitlines() if line.startswith(f"{NAMES[1]}: ")]

@@ -35,6 +35,8 @@ class Node:
         monkeypatch.setattr(disks, "KERNELS", self.kernels)
         monkeypatch.setattr(served, "PLACE", place / "served.json")
         monkeypatch.setattr(services, "unit_states", self._systemctl_double)
+        monkeypatch.setattr(services, "_UNIT_FILES", place / "systemd")
+        monkeypatch.setattr(disks, "own_containers", list)
         self.running = {"tandem-engine"}
         self._make()
 

@@ -17,7 +17,7 @@ import pytest
 
 from operations.node.model import marks, store
 from operations.node.unit import disks as node_disks
-from operations.node.unit import everything, served, take_away
+from operations.node.unit import everything, served, services, take_away
 from operations.plan import disks
 from operations.plan.config.refusal import Refusal
 from operations.plan.disks import Thing
@@ -253,7 +253,6 @@ def test_a_pin_holds_against_prune_and_rm_until_it_is_taken_off(node: Node) -> N
 
 def test_a_pin_makes_no_model_of_the_owner_s_tandem_s(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     take_away.pin([each.picked for each in of(node, "org/owners")], True)
-    monkeypatch.setattr(everything, "PROVEN", str(node.proven))
     monkeypatch.setattr(everything, "output", lambda *_, **__: "")
     told = [each["what"] for each in everything.main(str(node.store))["things"]]
     assert not [each for each in told if "org/owners" in each] and [each for each in told if "org/cut" in each]
@@ -266,6 +265,7 @@ def test_a_pin_makes_no_model_of_the_owner_s_tandem_s(node: Node, monkeypatch: p
         ("qqq", "no node that answers has `qqq`", "`tandem models` lists all"),
         ("org/two@ffff", "no revision of org/two here begins with `ffff`", f"there are: {A}, {B}"),
         ("org/two@a", "no revision of org/two here begins with `a`", f"there are: {A}, {B}"),
+        ("org/two@", "`org/two@` names no revision", "write org/two@COMMIT, or org/two for all of them"),
         ("0123456789ac", "no node that answers has `0123456789ac`", "did you mean `0123456789ab`?"),
         ("plain", "`plain` may be any of org/plain, other/plain", "write ORG/NAME"),
         (DECLARED.first.title, f"nothing of `{DECLARED.first.title}` lies on a node that answers", "`tandem models`"),
@@ -294,6 +294,23 @@ def test_who_has_fetched_a_model_is_known_from_its_first_byte_on(node: Node) -> 
     fetched = node.store / f"models--org--new/snapshots/{A}"
     marks.begin(fetched)
     assert marks.since("models--org--new", A, marks.BROUGHT)
+    # What was fetched by hand in its place later is the owner's.
+    node.add("org/new", {"config.json": CONFIG}, brought=False)
+    marks.end(fetched)
+    assert marks.is_brought(fetched) and node_disks.main(str(node.store))
+    (fetched / "more.json").write_text("{}")
+    marks.begin(fetched)
+    marks.end(fetched)
+    assert marks.is_brought(fetched)
+    blob = os.readlink(fetched / "config.json")
+    for each in list(fetched.iterdir()):
+        each.unlink()
+    (fetched / "config.json").symlink_to(blob)
+    assert not marks.is_brought(fetched)
+    [thing] = of(node, "org/new")
+    assert "it is not known to be of Tandem's fetching: by its name it goes" in thing.stays
+    marks.begin(fetched)
+    assert not marks.since("models--org--new", A, marks.BROUGHT)
     # One that lies here already is nobody's to take for his own.
     marks.begin(node.store / f"models--org--owners/snapshots/{A}")
     assert not marks.since("models--org--owners", A, marks.BROUGHT)
@@ -302,3 +319,113 @@ def test_who_has_fetched_a_model_is_known_from_its_first_byte_on(node: Node) -> 
 def test_a_broken_record_of_plans_hides_nothing(node: Node) -> None:
     served.PLACE.write_text(json.dumps([{"id": "1", "knobs": {}, "recipe": {"model": 3}, "images": ["x"]}]))
     assert len(seen(node)) == 13
+
+
+def test_where_systemd_says_nothing_every_unit_counts_as_running(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.running.clear()
+    monkeypatch.setattr(services, "unit_states", lambda units: {unit: {} for unit in units})
+    [thing] = of(node, "org/serving")
+    assert thing.busy == ("tandem-engine uses it",)
+    told = take_away.main(str(node.store), [thing.picked])
+    assert told["problems"] == [f"models--org--serving/{A} stays: tandem-engine uses it by now"]
+
+
+def serve(*repos: str, names: Sequence[str] = ("",)) -> None:
+    """A plan with these models serves; of several models each has its own engine."""
+    recipes = [{"name": repo, "model": {"repo": repo, "revision": A}, "further_models": []} for repo in repos]
+    several = {"recipes": dict(zip(names, recipes, strict=True))} if any(names) else {}
+    plan = {"id": "1", "knobs": {}, "recipe": recipes[0], "images": ["tandem/engine:ba9876543210"], **several}
+    served.PLACE.write_text(json.dumps([plan]))
+
+
+def test_what_the_last_plan_serves_stays_behind_a_deploy_that_was_broken_off(node: Node) -> None:
+    """The scripts name the next model already; the engine still has the one before."""
+    serve("org/plain")
+    with pytest.raises(Refusal, match=r"org/plain \w+ can't be removed: tandem-engine uses it"):
+        disks.check_removal(of(node, "org/plain"))
+    told = take_away.main(str(node.store), [each.picked for each in of(node, "org/plain")])
+    assert told["problems"] == [f"models--org--plain/{A} stays: tandem-engine uses it by now"]
+    node.running.clear()
+    disks.check_removal(of(node, "org/plain"))
+    # Of several models one may be down.
+    serve("org/plain", "org/two", names=("coder", "writer"))
+    node.running.add("tandem-engine-coder")
+    assert of(node, "org/plain")[0].serves and not of(node, "org/two")[0].serves
+
+
+def test_what_a_container_s_processes_name_is_in_use(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker is a double: its containers can't run here."""
+    monkeypatch.setattr(node_disks, "own_containers", lambda: ["c0ffee"])
+    container = {"Id": "c0ffee", "Name": "/tandem-engine-old", "Config": {"Image": "tandem/engine:ba9876543210"}}
+    monkeypatch.setattr(node_disks, "docker_inspect", lambda _, *names: [container] if names == ("c0ffee",) else [])
+    monkeypatch.setattr(node_disks, "_PROCESSES", node.place / "proc")
+    for number, group in (("1", "docker-c0ffee.scope"), ("2", "user.slice")):
+        process = node.place / "proc" / number
+        process.mkdir(parents=True)
+        (process / "cgroup").write_text(f"0::/system.slice/{group}\n")
+        repo = "plain" if number == "1" else "two"
+        (process / "cmdline").write_text(f"vllm\0serve\0/hub/models--org--{repo}/snapshots/{A}\0--port\0")
+    assert of(node, "org/plain")[0].busy == ("tandem-engine-old uses it",) and not of(node, "org/two")[0].busy
+    assert of(node, "ba9876543210")[0].busy == ("tandem-engine-old uses it",)
+
+
+def gone(node: Node, word: str, store_: str = "") -> None:
+    """Removed without a word of complaint."""
+    picked = [each.picked for each in of(node, word)]
+    assert take_away.main(store_ or str(node.store), picked)["problems"] == []
+
+
+def test_a_reference_that_is_no_text_is_no_obstacle(node: Node) -> None:
+    (node.store / "models--org--plain/refs/odd").write_bytes(b"\xff\xfe")
+    gone(node, "org/plain")
+    assert not (node.store / "models--org--plain").exists()
+
+
+def test_a_program_s_fault_of_one_model_is_told_and_the_others_go(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget = marks.forget
+
+    def fails(folder: str, revision: str) -> None:
+        if folder == "models--org--plain":
+            raise ValueError("no text")
+        forget(folder, revision)
+
+    monkeypatch.setattr(marks, "forget", fails)
+    told = take_away.main(str(node.store), [each.picked for each in of(node, "org/plain", "org/broken")])
+    assert told["problems"] == [f"models--org--plain/{A} stays: no text"]
+    assert not (node.store / "models--org--broken").exists()
+
+
+@pytest.mark.parametrize("is_left_over", [False, True])
+def test_a_snapshot_that_is_a_link_goes_without_what_it_leads_to(
+    node: Node, tmp_path: Path, is_left_over: bool
+) -> None:
+    repo, mine = node.store / "models--org--plain", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "model.safetensors").write_bytes(shard("m", KB))
+    link = repo / (f"{store.GONE}{B}" if is_left_over else f"snapshots/{B}")
+    link.symlink_to(mine)
+    if is_left_over:
+        store.remove_left_over(repo)
+    else:
+        gone(node, f"org/plain@{B}")
+    assert not os.path.lexists(link) and list(mine.iterdir()) and len(store.snapshots(repo)) == 1
+    assert store.left_over(repo) == {}
+
+
+def test_a_store_that_is_named_by_a_way_around_is_emptied_of_the_same(node: Node) -> None:
+    (node.place / "link").symlink_to(node.store)
+    gone(node, "org/plain", f"{node.store}/../hub")
+    gone(node, "org/broken", str(node.place / "link"))
+    left = {each.name for each in store.repositories(node.store)}
+    assert not left & {"models--org--plain", "models--org--broken"}
+
+
+def test_what_another_repository_s_snapshot_links_to_stays(node: Node) -> None:
+    blob = (node.store / f"models--org--plain/snapshots/{A}/model.safetensors").resolve()
+    snapshot = node.add("org/linked", {"config.json": CONFIG})
+    link = snapshot / "model.safetensors"
+    link.symlink_to(os.path.relpath(blob, snapshot))
+    take(node, of(node, "org/plain"))
+    assert link.read_bytes() == shard("p", 11 * KB)
+    # It is no remainder: somebody has it.
+    assert not [each for each in seen(node) if each.title == "org/plain (left over)"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from operations.node.model import marks, proof
 from operations.node.unit import everything
 
 OURS, THEIRS = "tandem/engine:0123456789ab", "vllm/vllm-openai:v0.30"
@@ -52,7 +53,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     link.symlink_to("../../blobs/a")
     monkeypatch.setattr(everything, "ETC", str(tmp_path / "etc"))
     monkeypatch.setattr(everything, "VAR", str(tmp_path / "var"))
-    monkeypatch.setattr(everything, "PROVEN", str(tmp_path / "var/models"))
+    monkeypatch.setattr(proof, "PROVEN", tmp_path / "var/models")
     monkeypatch.setattr(everything, "FABRIC", (str(tmp_path / "netplan.yaml"), str(tmp_path / "none")))
     yield tmp_path
 
@@ -86,3 +87,32 @@ def test_an_image_that_is_in_use_is_told(node: Path, monkeypatch: pytest.MonkeyP
     use(DockerDouble(is_in_use=True), monkeypatch)
     (problem,) = everything.main(str(node / "hub"), remove=True)["problems"]
     assert problem == f"{OURS} is still in use: docker ps --all --filter ancestor={OURS}"
+
+
+def test_what_is_pinned_stays_and_is_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(DockerDouble(), monkeypatch)
+    marks.put("models--org--ours", "1", marks.PINNED)
+    told = everything.main(str(node / "hub"), remove=True)
+    assert told["stays"] == [f"model org/ours in {node / 'hub'} stays: it is pinned"] and told["problems"] == []
+    assert not [each for each in told["things"] if "org/ours" in each["what"]]
+    assert (node / "hub/models--org--ours/snapshots/1/a").stat().st_size == 3000
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_revisions_of_the_owner_s_and_what_other_models_link_to_stay(
+    node: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
+) -> None:
+    use(DockerDouble(), monkeypatch)
+    marks.put("models--org--ours", "1", marks.BROUGHT)
+    theirs = node / ("hub/models--org--theirs" if is_linked else "hub/models--org--ours") / "snapshots/2"
+    theirs.mkdir(parents=True)
+    (node / "hub/models--org--ours/blobs/b").write_bytes(b"y" * 40)
+    (theirs / "b").symlink_to("../../../models--org--ours/blobs/b")
+    told = everything.main(str(node / "hub"), remove=True)
+    [line] = told["stays"]
+    assert line.startswith(f"model org/ours in {node / 'hub'} stays but for what Tandem has fetched")
+    words = f"revision 1 of model org/ours in {node / 'hub'}"
+    assert {"what": words, "bytes": 3000} in told["things"] and told["problems"] == []
+    assert (theirs / "b").read_bytes() == b"y" * 40
+    assert not (node / "hub/models--org--ours/snapshots/1").exists()
+    assert not (node / "hub/models--org--ours/blobs/a").exists()

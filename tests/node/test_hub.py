@@ -216,6 +216,8 @@ def test_a_file_that_another_model_has_is_linked_and_kept_once(store: Path, capf
     assert (store / FOLDER / "blobs" / other.name).samefile(other)
     assert '"said": "0.02 GB of it are another model\'s too: kept once"' in capfd.readouterr().out
     assert marks.since(FOLDER, REVISION, marks.BROUGHT)
+    mark = proof.PROVEN / FOLDER / f"{REVISION}.{marks.BROUGHT}"
+    assert len(mark.read_text().split()) == len(list((store / FOLDER / "snapshots" / REVISION).iterdir()))
     assert_whole(store)
 
 

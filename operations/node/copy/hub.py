@@ -82,6 +82,7 @@ def main(argv: list[str], store: str, folder: str, revision: str, owner: str, ki
     proof.expect_only(snapshot, one.files)
     if wrong := _unlike(one.files, snapshot) or _bad(store, folder, revision, kind):
         return {"error": f"what came is not what the Hub has: {', '.join(wrong)}; run the deploy again"}
+    marks.end(snapshot)
     return {"done": True, **one.meter.state()}
 
 

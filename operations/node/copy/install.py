@@ -138,6 +138,7 @@ class Installer:
         lacking = sorted(set(files) - set(state["files"]))
         if state["problems"] or lacking:
             raise OSError("; ".join(state["problems"]) or f"missing: {', '.join(lacking)}")
+        marks.end(self.snapshot)
         reference = self._repo / "refs" / "main"
         if not reference.exists():
             reference.write_text(self._revision)

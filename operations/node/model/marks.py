@@ -1,6 +1,7 @@
 """What Tandem knows of a revision beside its proof: that it has fetched it, that it is pinned, when it served last.
 
-Each is an empty file beside the proof; when it was written says when.
+Each is a file beside the proof; when it was written says when. That of a fetch has what it has made: the owner may
+remove that, and fetch the same for themselves.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from operations.node.model import proof
+from operations.node.commands import read
+from operations.node.model import proof, store
 
 #: Tandem has begun to fetch it, where nothing of it lay.
 BROUGHT = "brought"
@@ -41,8 +43,27 @@ def since(folder: str, revision: str, mark: str) -> float:
 
 def begin(snapshot: Path) -> None:
     """Tandem is about to fetch a revision. One of which something lies here already may be the owner's."""
-    if not snapshot.is_dir():
-        put(snapshot.parents[1].name, snapshot.name, BROUGHT)
+    folder, revision = snapshot.parents[1].name, snapshot.name
+    is_ours = not snapshot.is_dir() or is_brought(snapshot)
+    # What an earlier fetch has made may have been removed by hand.
+    take(folder, revision, BROUGHT)
+    if is_ours:
+        put(folder, revision, BROUGHT)
+
+
+def end(snapshot: Path) -> None:
+    """The fetch has ended: from now on the mark is for these files."""
+    place = _place(snapshot.parents[1].name, snapshot.name, BROUGHT)
+    if place.exists():
+        place.write_text("\n".join(sorted(store.names(snapshot))))
+
+
+def is_brought(snapshot: Path) -> bool:
+    """Whether Tandem has fetched what lies here, or has begun to."""
+    place = _place(snapshot.parents[1].name, snapshot.name, BROUGHT)
+    made = set(read(place).split())
+    # Some of them may have been mended since.
+    return place.exists() and (not made or bool(made & store.names(snapshot)))
 
 
 def has_brought(folder: str) -> bool:

@@ -35,12 +35,19 @@ def files(folder: Path) -> Files:
     return dict(found for each in _within(folder) if (found := _file(each)))
 
 
+def names(snapshot: Path) -> set[str]:
+    """By what each name in a snapshot is known from one that was made later: a disk gives an inode anew."""
+    found = [each.lstat() for each in _within(snapshot)]
+    return {f"{each.st_ino}:{each.st_mtime_ns}" for each in found}
+
+
 def left_over(repo: Path) -> dict[Path, Files]:
     """Blobs that no revision has, and what an end that was broken off has left, each with what it holds."""
     had = {key for each in snapshots(repo) for key in files(each)}
     blobs = sorted(_within(repo / "blobs"))
     held = {each: dict([found]) if (found := _file(each)) else {} for each in blobs}
-    lost = {each: files for each, files in held.items() if not files.keys() & had}
+    abroad = _of_others(repo)
+    lost = {each: files for each, files in held.items() if not files.keys() & had and _real(each) not in abroad}
     return {**lost, **{each: {} for each in sorted(repo.glob(f"{GONE}*"))}}
 
 
@@ -50,14 +57,15 @@ def remove(repo: Path, revision: str) -> None:
     Whoever is broken off in between leaves what `left_over` finds. Raises OSError.
     """
     snapshot, aside = repo / "snapshots" / revision, repo / f"{GONE}{revision}"
-    shutil.rmtree(aside, ignore_errors=True)
+    drop(aside)
     snapshot.rename(aside)
     for reference in _within(repo / "refs"):
-        if reference.read_text().strip() == revision:
+        if reference.read_bytes().strip() == revision.encode():
             reference.unlink()
     shutil.rmtree(repo / ".no_exist" / revision, ignore_errors=True)
-    _sweep(repo, set(_blobs(repo, aside)))
-    shutil.rmtree(aside)
+    # What a link leads to is the owner's.
+    _sweep(repo, set() if aside.is_symlink() else set(_blobs(repo, aside)))
+    drop(aside)
     _close(repo)
 
 
@@ -67,15 +75,28 @@ def remove_left_over(repo: Path, but: Set[str] = frozenset()) -> None:
     _sweep(repo, {each for each, held in found.items() if not held.keys() & but and not each.name.startswith(GONE)})
     for each in found:
         if each.name.startswith(GONE):
-            shutil.rmtree(each)
+            drop(each)
     _close(repo)
 
 
+def drop(folder: Path) -> None:
+    """Remove a folder, or a link to one with nothing of what it leads to. One that is not there is gone already.
+
+    Raises OSError.
+    """
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
+
+
 def _sweep(repo: Path, blobs: set[Path]) -> None:
-    """Remove those of these blobs that no revision has; where one leads on, also what nothing else leads to."""
+    """Remove those of these blobs that no revision of any repository has; where one leads on, also what nothing else
+    leads to.
+    """
     ours = {blob for each in snapshots(repo) for blob in _blobs(repo, each)}
-    further = {}
-    for blob in sorted(blobs - ours):
+    abroad, further = _of_others(repo), {}
+    for blob in sorted(each for each in blobs - ours if _real(each) not in abroad):
         if blob.is_symlink():
             further[Path(os.path.realpath(blob))] = _file(blob)
         blob.unlink(missing_ok=True)
@@ -95,9 +116,9 @@ def _close(repo: Path) -> None:
     if repo.is_symlink() or not is_empty or {each.name for each in repo.iterdir()} - _PARTS:
         return
     aside = repo.with_name(f"{GONE}{repo.name}")
-    shutil.rmtree(aside, ignore_errors=True)
+    drop(aside)
     repo.rename(aside)
-    shutil.rmtree(aside)
+    drop(aside)
     shutil.rmtree(repo.parent / ".locks" / repo.name, ignore_errors=True)
 
 
@@ -106,12 +127,30 @@ def _blobs(repo: Path, snapshot: Path) -> Iterator[Path]:
     has been made by the owner.
     """
     # A link says the way from where it was made.
-    begin = repo / "snapshots" / snapshot.name.removeprefix(GONE)
+    begin, blobs = repo / "snapshots" / snapshot.name.removeprefix(GONE), Path(os.path.realpath(repo / "blobs"))
     for each in _within(snapshot):
         if each.is_symlink():
-            blob = Path(os.path.normpath((begin / each.relative_to(snapshot)).parent / os.readlink(each)))
-            if blob.parent == repo / "blobs":
-                yield blob
+            blob = _real((begin / each.relative_to(snapshot)).parent / os.readlink(each))
+            if blob.parent == blobs:
+                yield repo / "blobs" / blob.name
+
+
+def _of_others(repo: Path) -> set[Path]:
+    """Places that links of the other repositories name. Hard links are no matter: each is a file of its own."""
+    others = [each for each in repositories(repo.parent) if each.name != repo.name]
+    links = (link for each in others for part in ("snapshots", "blobs") for link in _within(each / part))
+    return {_real(link.parent / os.readlink(link)) for link in links if link.is_symlink()}
+
+
+def is_linked(repo: Path) -> bool:
+    """Whether other repositories have links to files of this one."""
+    blobs = Path(os.path.realpath(repo / "blobs"))
+    return any(each.parent == blobs for each in _of_others(repo))
+
+
+def _real(place: Path) -> Path:
+    """The place without links and `..` on the way to it; what lies there may be a link itself."""
+    return Path(os.path.realpath(place.parent), place.name)
 
 
 def _within(folder: Path) -> Iterator[Path]:

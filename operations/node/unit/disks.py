@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from operations.node.commands import read
+from operations.node.commands import docker_inspect, own_containers, read
 from operations.node.login import expand
 from operations.node.model import held, marks, proof, store
 from operations.node.unit import served, services
-from operations.paths import CACHE, ETC
+from operations.paths import CACHE, ENGINE, ETC
 from operations.wire.disks import Kernels, OnDisk, Shelf
 
 #: Scripts of units, which name what they load and the image that they start.
 SCRIPTS = Path(ETC)
 KERNELS = Path(CACHE)
 _MODEL = re.compile(r"(models--[\w.-]+)/snapshots/([\w.-]+)")
+_PROCESSES = Path("/proc")
 _IMAGE = re.compile(r"\btandem/\w+:([0-9a-f]{12})\b")
-#: How systemd calls a unit that does not run.
-_AT_REST = ("", "inactive", "failed")
+#: How systemd calls a unit that does not run; of one that it says nothing of nobody knows, so it counts as running.
+_AT_REST = ("inactive", "failed")
 
 #: What is named -> units that name it and run, and those that do not.
 Users = Mapping[str, tuple[list[str], list[str]]]
@@ -32,8 +33,8 @@ def main(store_: str) -> Shelf:
     models = [each for repo in store.repositories(place) for each in _models(repo, users)]
     holders = held.main({key for each in models for key in each["files"]})
     for each in models:
-        who = sorted({holders[key] for key in each["files"] if key in holders})
-        each["busy"] += [f"{name} has a file of it open" for name in who]
+        programs = sorted({holders[key] for key in each["files"] if key in holders})
+        each["busy"] += [f"{name} has a file of it open" for name in programs]
     there = next(each for each in (place, *place.parents) if each.exists())
     plans = served.plans_of(read(served.PLACE))
     return {
@@ -52,10 +53,44 @@ def users_of() -> Users:
         text = read(script)
         for what in {*(f"{folder}/{revision}" for folder, revision in _MODEL.findall(text)), *_IMAGE.findall(text)}:
             named.setdefault(what, set()).add(f"tandem-{script.parent.name}")
+    # A deploy that was broken off has left scripts of what does not serve yet.
+    for what, unit in _served_last():
+        named.setdefault(what, set()).add(unit)
     units = sorted({unit for each in named.values() for unit in each})
     states = services.unit_states(units) if units else {}
     running = {unit for unit in units if states[unit].get("ActiveState", "") not in _AT_REST}
+    for what, unit in _running():
+        named.setdefault(what, set()).add(unit)
+        running.add(unit)
     return {what: (sorted(each & running), sorted(each - running)) for what, each in named.items()}
+
+
+def who(users: Users, folder: str, revision: str) -> tuple[list[str], list[str]]:
+    """Who names this revision, or any of its repository."""
+    mine = [users.get(f"{folder}/{each}", ([], [])) for each in dict.fromkeys((revision, ""))]
+    return sorted({unit for busy, _ in mine for unit in busy}), sorted({unit for _, rest in mine for unit in rest})
+
+
+def _served_last() -> Iterator[tuple[str, str]]:
+    """What the plan that served last needs, each with its engine's unit; a revision that is empty is any."""
+    for plan in served.plans_of(read(served.PLACE))[-1:]:
+        for need in served.needs(plan):
+            yield f"{need['folder']}/{need['revision']}", f"{ENGINE}-{need['who']}" if plan.get("recipes") else ENGINE
+
+
+def _running() -> Iterator[tuple[str, str]]:
+    """What the arguments of processes in Tandem's containers name, and the images of these."""
+    containers = {each["Id"]: each for each in docker_inspect("container", *own_containers())}
+    names = {key: str(each["Name"]).lstrip("/") for key, each in containers.items()}
+    for key, each in containers.items():
+        yield from ((tag, names[key]) for tag in _IMAGE.findall(each["Config"]["Image"]))
+    if not containers:
+        return
+    for process in (each for each in _PROCESSES.iterdir() if each.name.isdigit()):
+        groups = read(process / "cgroup")
+        for key in (key for key in containers if key in groups):
+            for folder, revision in _MODEL.findall(read(process / "cmdline")):
+                yield f"{folder}/{revision}", names[key]
 
 
 def _models(repo: Path, users: Users) -> Iterable[OnDisk]:
@@ -63,7 +98,7 @@ def _models(repo: Path, users: Users) -> Iterable[OnDisk]:
     snapshots = store.snapshots(repo)
     for snapshot in snapshots:
         state = proof.main(str(repo.parent), repo.name, snapshot.name, _kind(snapshot))
-        busy, units = users.get(f"{repo.name}/{snapshot.name}", ([], []))
+        busy, units = who(users, repo.name, snapshot.name)
         whole = "" if state["problems"] else "proven" if state["proven"] else "structure"
         yield {
             "folder": repo.name,
@@ -71,14 +106,14 @@ def _models(repo: Path, users: Users) -> Iterable[OnDisk]:
             "files": store.files(snapshot),
             "whole": whole,
             "problems": state["problems"],
-            "brought": bool(marks.since(repo.name, snapshot.name, marks.BROUGHT)),
+            "brought": marks.is_brought(snapshot),
             "pinned": bool(marks.since(repo.name, snapshot.name, marks.PINNED)),
             "served": marks.since(repo.name, snapshot.name, marks.SERVED),
             "busy": [f"{unit} uses it" for unit in busy],
             "units": units,
         }
     if lost := store.left_over(repo):
-        ours = [bool(marks.since(repo.name, each.name, marks.BROUGHT)) for each in snapshots]
+        ours = [marks.is_brought(each) for each in snapshots]
         yield {
             "folder": repo.name,
             "revision": "",

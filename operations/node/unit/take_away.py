@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,10 +18,12 @@ def main(store_: str, picked: Sequence[Picked]) -> Taken:
     for each in picked:
         what = each["tag"] or f"{each['folder']}/{each['revision']}"
         try:
-            if busy := users.get(what, ([], []))[0]:
+            if busy := (
+                users.get(each["tag"], ([], [])) if each["tag"] else disks.who(users, each["folder"], each["revision"])
+            )[0]:
                 raise OSError(f"{', '.join(busy)} uses it by now")
             _take(place, each)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             problems.append(f"{what} stays: {error}")
     after = _all(place)
     return {"freed": sum(size for key, size in before.items() if key not in after), "problems": problems}
@@ -61,9 +62,9 @@ def _own(repo: Path, revision: str) -> store.Files:
 def _take_kernels(folder: Path) -> None:
     aside = folder.with_name(f"{store.GONE}{folder.name}")
     if not folder.name.startswith(store.GONE):
-        shutil.rmtree(aside, ignore_errors=True)
+        store.drop(aside)
         folder = folder.rename(aside)
-    shutil.rmtree(folder)
+    store.drop(folder)
 
 
 def _all(place: Path) -> store.Files:
