@@ -59,7 +59,7 @@ HOUSE: tuple[list[Room], ...] = (
     [
         Room(
             "tests: plan, node, deploy ...",
-            ("tests", *_all("tests.bench", "door", "routing", "start", "start_weights")),
+            ("tests", *_all("tests.bench", "door", "routing", "spark_start", "start", "start_weights")),
         )
     ],
     [_room("tests.lab")],

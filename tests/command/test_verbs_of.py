@@ -79,7 +79,12 @@ def test_an_option_before_the_verb_behind_is_refused_in_a_line(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "inventory.py").write_text("nodes = []\n")
     asked: list[object] = []
-    monkeypatch.setattr("operations.command.running.answer", lambda *given, **_: asked.append(given) or (0, "{}"))
+
+    def answer(*given: object, **_: object) -> tuple[int, str]:
+        asked.append(given)
+        return 0, "{}"
+
+    monkeypatch.setattr("operations.command.running.answer", answer)
     assert main(["models", *words, "rm", "org/m", "--yes"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert " stands before `rm`, which would not have it; write it behind" in line and not asked
@@ -91,5 +96,10 @@ def test_the_folder_of_the_environment_is_for_the_verb_behind_too(
     (tmp_path / "inventory.py").write_text("nodes = []\n")
     monkeypatch.setenv("TANDEM_FOLDER", str(tmp_path))
     ran: list[str] = []
-    monkeypatch.setattr("operations.command.running.query", lambda *_, do, **__: ran.append(do) or 0)
+
+    def query(*_: object, do: str, **__: object) -> int:
+        ran.append(do)
+        return 0
+
+    monkeypatch.setattr("operations.command.running.query", query)
     assert main(["models", "pin", "org/m"]) == 0 and ran == ["pin"]
