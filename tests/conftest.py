@@ -1,10 +1,12 @@
 """How tests are handed out to several processes (`pytest -n`): file by file, since tests of one file share ports.
 
-And how many inputs hypothesis makes for each of its tests.
+How many inputs hypothesis makes for each of its tests. Where each of them begins.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,3 +36,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return SHARES.get(file, file)
 
     return Sharing(config, log)
+
+
+@pytest.fixture(autouse=True)
+def the_place_of_before() -> Iterator[None]:
+    """`tandem -C FOLDER` goes to another folder; programs that later tests start are found from the tree's root."""
+    before = os.getcwd()
+    yield
+    os.chdir(before)
