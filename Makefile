@@ -22,7 +22,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,8 +135,10 @@ lab-packages: ## install what the lab needs from Debian or Ubuntu (root)
 test: lab-packages lint ## every test, those on the lab included (root); takes the lab down before and at the end
 	@# What somebody did to hosts that are still up is not what the tests expect.
 	@$(MAKE) --no-print-directory lab-down
-	@# Side by side: downloads, copies and boots leave half of the machine to the tests that need no lab.
-	@$(MAKE) --no-print-directory -j 2 lab-up test-fast
+	@# Side by side: boots, engines that load and deploys leave half of the machine to the tests that need no lab.
+	@$(MAKE) --no-print-directory -j 2 test-lab test-fast
+
+test-lab: lab-up ## the tests on the lab (root); takes the lab down at the end
 	@$(BIN)/pytest -m "lab and not long" --durations=12 tests/e2e
 
 lab-llama: lab-packages $(VENV)/.dev ## what the lab needs for llama.cpp: its image and its model; then INVENTORY=tests/lab/on_llama/inventory.py

@@ -48,7 +48,8 @@ def leftovers() -> list[str]:
             if any(mark in argv for mark in ("systemd-nspawn", "tests.lab.node", "tests.lab.watch", str(HOME))):
                 found.append(argv)
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(HOME) in line]
-    found += subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.split()
+    names = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.splitlines()
+    found += [name for name in names if name.startswith("tandem-")]
     found += [MANAGEMENT_BRIDGE] if Path(f"/sys/class/net/{MANAGEMENT_BRIDGE}").exists() else []
     found += [str(path) for path in Path("/sys/fs/cgroup").glob("**/tandem-*")]
     return found
