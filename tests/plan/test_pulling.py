@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
@@ -66,5 +67,8 @@ def test_any_engine_s_plan_has_a_repository_in_its_place(recipe: str) -> None:
     runs_in = load_recipe(recipe).topologies[0]
     of, _ = pulled(HUB, knob_data(recipe=recipe, topology=runs_in), {})
     names = NAMES if runs_in != "solo" else NAMES[:1]
-    nodes = [Node(name, index, name, "/home/spark", "aarch64", ("a0", "b0")) for index, name in enumerate(names)]
+    rails, subnets = ("a0", "b0"), (IPv4Network("192.168.177.0/24"), IPv4Network("192.168.178.0/24"))
+    nodes = [
+        Node(name, index, name, "/home/spark", "aarch64", rails, subnets=subnets) for index, name in enumerate(names)
+    ]
     assert [each.repo for each in make_plan(of, nodes).models[0].recipe.models] == ["org/new"]
