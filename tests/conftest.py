@@ -16,8 +16,9 @@ settings.register_profile("gate", max_examples=60)
 #: `make test-long`.
 settings.register_profile("deep", max_examples=1000)
 settings.load_profile("gate")
-#: A file -> the one whose real LiteLLM it shares: one process has both, one after the other.
+#: A file -> the one whose real LiteLLM or port it shares: one process has both, one after the other.
 SHARES = {
+    "tests/node/test_hub_still.py": "tests/node/test_hub.py",
     "tests/node/test_door_litellm.py": "tests/node/test_confined_litellm.py",
     "tests/node/test_protocols_litellm.py": "tests/node/test_passthrough_litellm.py",
 }
