@@ -18,7 +18,7 @@ from operations.plan.doctor.ways import between
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 
 RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
-ONE, OTHER = NODES = ("tandem-doctor-1", "tandem-doctor-2")
+ONE, OTHER = NODES = ("doctor-wires-1", "doctor-wires-2")
 #: In a namespace /sys/class/net is still this machine's: `carrier` is asked of `ip` instead.
 PROGRAM = """
 import importlib, json, subprocess, sys

@@ -24,7 +24,7 @@ from tests.plan.test_ring import DEVICES, leads_to
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
 
-NAMES = tuple(f"tandem-ring-{number}" for number in (1, 2, 3))
+NAMES = tuple(f"ring-wires-{number}" for number in (1, 2, 3))
 #: Connects to argv[1], and says from where.
 CONNECT = "import socket, sys; print(socket.create_connection((sys.argv[1], 8001), timeout=2).getsockname()[0])"
 SERVE = """
