@@ -1,4 +1,4 @@
-"""What the owner asks of `tandem bench`. It comes in the environment: the option `--for` as the variable FOR.
+"""The owner's wishes for a run of `tandem bench`. They come in the environment: the option `--for` as the variable FOR.
 
 Every fault is said at once, by the option's name.
 """
@@ -57,7 +57,7 @@ class Asked:
 
     @property
     def identity(self) -> str:
-        """What must be equal for a run to go on. The seed is compared apart: without --seed the folder's is taken."""
+        """The values that are equal where a run goes on. The seed stands apart: without --seed it is the folder's."""
         profile = {name: value for name, value in vars(self.profile).items() if name != "about"}
         prompts = hashlib.sha256(json.dumps(self.prompts).encode()).hexdigest()[:16] if self.prompts else ""
         others = (self.inventory, self.data, self.topologies, self.targets, self.slo, self.client_from, prompts)

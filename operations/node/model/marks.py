@@ -1,4 +1,4 @@
-"""What Tandem knows of a revision beside its proof: that it has fetched it, that it is pinned, when it served last.
+"""Marks of a revision beside its proof: Tandem has fetched it, it is pinned, and when it served last.
 
 Each is a file beside the proof; when it was written says when. That of a fetch has what it has made: the owner may
 remove that, and fetch the same for themselves.

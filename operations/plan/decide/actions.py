@@ -13,6 +13,10 @@ class Action:
     """One thing to do on a node."""
 
 
+#: What a decision comes to, in order.
+Actions = tuple[Action, ...]
+
+
 @dataclass(frozen=True)
 class Nothing(Action):
     """Say why nothing is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.decide.actions import (
     Action,
+    Actions,
     AllAnswer,
     AwaitEngine,
     AwaitStandIn,
@@ -32,8 +33,6 @@ from operations.plan.decide.unit_state import (
     out_of_place,
     unit_state,
 )
-
-Actions = tuple[Action, ...]
 
 
 def files(seen: Seen, name: str) -> Actions:

@@ -12,7 +12,7 @@ from operations.paths import ADDRESS, LITELLM, PROXY, PROXY_CONFIG
 from operations.plan.cluster.addresses import is_local
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.decide.actions import (
-    Action,
+    Actions,
     AwaitSuccessor,
     Drain,
     FixSecrets,
@@ -42,7 +42,6 @@ from operations.plan.services.litellm_service import config_of, litellm_service,
 from operations.plan.services.service import Program, Service
 from operations.wire.look import Look
 
-Actions = tuple[Action, ...]
 #: Takes a look, and the units that have not taken up their engines in the phase before.
 Phase = Callable[[Look, Collection[str]], Actions]
 
