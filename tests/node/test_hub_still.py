@@ -91,9 +91,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *how: str) -> Any:
 @pytest.mark.parametrize(
     ("how", "error"),
     [
-        (("hangs",), "nothing came for 2 s, at 0.0 of 0.0 GB, 3 times in a row, also without xet"),
+        # Two seconds; a machine that does more looks later.
+        (("hangs",), r"nothing came for \d+ s, at 0\.0 of 0\.0 GB, 3 times in a row, also without xet;"),
         (("mute",), "at its start, 3 times in a row"),
-        (("ends",), "its client ended without model.safetensors, 3 times in a row"),
+        (("ends",), r"its client ended without model\.safetensors, 3 times in a row"),
     ],
 )
 def test_one_that_never_comes_is_left_to_the_owner_in_bounded_time(
@@ -101,8 +102,8 @@ def test_one_that_never_comes_is_left_to_the_owner_in_bounded_time(
 ) -> None:
     start = time.monotonic()
     answer = alone(tmp_path, monkeypatch, *how)
-    assert error in answer["error"] and "the next run goes on from there" in answer["error"], answer
-    assert time.monotonic() - start < 30
+    assert re.search(error, answer["error"]) and "the next run goes on from there" in answer["error"], answer
+    assert time.monotonic() - start < 60
 
 
 def test_what_comes_slowly_over_the_links_does_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

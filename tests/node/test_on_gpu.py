@@ -42,21 +42,21 @@ def test_desktops_small_programs_and_who_gives_back_are_let_be(apps: str, monkey
 @pytest.mark.parametrize(
     ("app", "said"),
     [
-        ("4711, python3, 20992", "python3 (pid 4711) with 20.5 GiB"),
-        ("4711, /venv/bin/comfyui, [N/A]", "/venv/bin/comfyui (pid 4711) with an unknown part of the memory"),
-        ("4711, [Not Found], 2048 MiB", "[Not Found] (pid 4711) with 2.0 GiB"),
+        ("4711000, python3, 20992", "python3 (pid 4711000) with 20.5 GiB"),
+        ("4711000, /venv/bin/comfyui, [N/A]", "/venv/bin/comfyui (pid 4711000) with an unknown part of the memory"),
+        ("4711000, [Not Found], 2048 MiB", "[Not Found] (pid 4711000) with 2.0 GiB"),
     ],
 )
 def test_what_is_in_the_way_is_named_with_its_memory(app: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOUBLE_APPS", f"{DESKTOP}\n{app}")
-    assert on_gpu.main([]) == [(f"another program computes on the GPU: {said}", "end it: sudo kill 4711", True)]
+    assert on_gpu.main([]) == [(f"another program computes on the GPU: {said}", "end it: sudo kill 4711000", True)]
 
 
 def test_an_engine_of_tandems_is_not_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_gpu, "PROC", tmp_path)
-    (tmp_path / "4711").mkdir()
-    (tmp_path / "4711/cgroup").write_text("0::/tandem.slice/docker-0123abcd.scope\n")
-    monkeypatch.setenv("DOUBLE_APPS", "4711, VLLM::EngineCore, 99000")
+    (tmp_path / "4711000").mkdir()
+    (tmp_path / "4711000/cgroup").write_text("0::/tandem.slice/docker-0123abcd.scope\n")
+    monkeypatch.setenv("DOUBLE_APPS", "4711000, VLLM::EngineCore, 99000")
     assert on_gpu.main(["tandem.slice"]) == [] == on_gpu.main(["0123abcd"])
     assert on_gpu.main(["another.slice"]) and on_gpu.main([])
 
@@ -91,7 +91,8 @@ def test_without_nvidia_smi_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_it_lands_beside_ready_sh_and_runs_there_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(Path(str(on_gpu.__file__)), tmp_path / "on_gpu.py")
-    monkeypatch.setenv("DOUBLE_APPS", "4711, comfyui, 4096")
+    monkeypatch.setenv("DOUBLE_APPS", "4711000, comfyui, 4096")
     argv = ["/usr/bin/python3", "-I", str(tmp_path / "on_gpu.py"), "tandem.slice"]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert said == "another program computes on the GPU: comfyui (pid 4711) with 4.0 GiB; end it: sudo kill 4711\n"
+    problem = "another program computes on the GPU: comfyui (pid 4711000) with 4.0 GiB"
+    assert said == f"{problem}; end it: sudo kill 4711000\n"

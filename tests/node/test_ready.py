@@ -79,8 +79,8 @@ def asked(name: str, environment: dict[str, str], folder: Path = FILES) -> str:
 def test_another_program_on_the_gpu_is_named(tmp_path: Path) -> None:
     shipped = {Path(file.path).name: file.content for file in engine_of(plan().head).files}
     (tmp_path / "on_gpu.py").write_text(shipped["on_gpu.py"])
-    comfy = "another program computes on the GPU: comfyui (pid 4711) with 20.0 GiB; end it: sudo kill 4711\n"
-    for said, answer in (("4711, comfyui, 20480", comfy), ("4712, /usr/bin/gnome-shell, 120", ""), ("", "")):
+    comfy = "another program computes on the GPU: comfyui (pid 4711000) with 20.0 GiB; end it: sudo kill 4711000\n"
+    for said, answer in (("4711000, comfyui, 20480", comfy), ("4711001, /usr/bin/gnome-shell, 120", ""), ("", "")):
         # A stand-in for nvidia-smi: there is no GPU here.
         environment = tools(tmp_path, **{"nvidia-smi": f"printf '%s' '{said}'"})
         assert asked("gpu_is_taken", environment, tmp_path) == answer
