@@ -19,6 +19,7 @@ from operations.runner.run import this_run
 from operations.steps import (
     engine,
     fabric,
+    firewall,
     image,
     lock,
     model,
@@ -31,12 +32,11 @@ from operations.steps import (
     tls,
     upkeep,
     verify,
-    walls,
 )
 
-#: All that stands between an engine's stop and its start: while it is done nobody may serve. Without the walls what an
-#: engine listens on would be everybody's; those of a solo would cut an older cluster's rails.
-BETWEEN = [(walls.stand, "Walls | from outside the proxy's port answers, and nothing else of Tandem's")]
+#: All that stands between an engine's stop and its start: while it is done nobody may serve. Without the firewall what
+#: an engine listens on would be everybody's; a solo's would cut an older cluster's rails.
+BETWEEN = [(firewall.apply, "Firewall | from outside the proxy's port answers, and nothing else of Tandem's")]
 
 # The same for all nodes: pyinfra reads this file once for each.
 run = this_run()
@@ -46,7 +46,7 @@ open_with(run)
 lock.hold(run, name="Lock | one deploy at a time")
 
 fabric.rails(run, name="Fabric | addresses and MTU of both rails")
-walls.admit(run, name="Walls | let in what comes over the rails")
+firewall.let_in_rails(run, name="Firewall | let in what comes over the rails")
 fabric.prove(run, name="Fabric | full frames reach every node")
 
 # Downloads and copies: the old topology still serves.
@@ -60,7 +60,7 @@ model.obtain(run, name="Model | on the head")
 model.copy(run, name="Model | on the other nodes")
 
 # The switch. Whatever can be done while the old engine serves is done before it stops.
-secret_files.kept(run, name="Secrets | whose they are, and who may read them")
+secret_files.fix_permissions(run, name="Secrets | whose they are, and who may read them")
 engine.ray_token(run, name="Engine | Ray's token (only with Ray)")
 upkeep.files(run, name="Upkeep | files")
 upkeep.tune(run, name="Upkeep | the GPU's clock, swap, and what the kernel keeps free")

@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from bench import asked, resuming
+from bench import request, resuming
 from bench.running import Runner
 from bench.session import Ended
 from bench.show import Show
@@ -31,7 +31,7 @@ def main() -> int:
     broken off, and goes on when it is run again.
     """
     try:
-        wanted = asked.read(os.environ)
+        wanted = request.read(os.environ)
         folder = resuming.find(wanted)
     except Refusal as refusal:
         return _told(refusal, NOT_UNDERSTOOD)

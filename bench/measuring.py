@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bench import known, limit
-from bench.asked import Asked
 from bench.budget import ENOUGH, is_enough
 from bench.client.shapes import Message, Told, Turn
 from bench.conversations import conversations
@@ -16,6 +15,7 @@ from bench.deployed import Deployed, counted, state
 from bench.figures import figures
 from bench.profiles import WARM
 from bench.records import Folder, Request, Run, Step
+from bench.request import BenchRequest
 from bench.resuming import attempts
 from bench.session import Node, Session
 from bench.show import Show
@@ -34,7 +34,7 @@ BACK_S = 900
 class Measurement:
     """`steps` and `requests`: what is there already."""
 
-    asked: Asked
+    asked: BenchRequest
     run: Run
     folder: Folder
     session: Session

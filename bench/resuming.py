@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from bench import folder
-from bench.asked import Asked
 from bench.process import ROOT
 from bench.records import Folder, Run
+from bench.request import BenchRequest
 from operations.plan.config.refusal import Finding, Refusal
 
 #: BENCH_RUNS is where tests make them.
@@ -18,7 +18,7 @@ RUNS = Path(os.environ.get("BENCH_RUNS") or ROOT / "bench-runs")
 ASKED, ATTEMPTS, WHOLE, ENDED = "asked", "attempts", "whole", "ended"
 
 
-def find(asked: Asked) -> Folder:
+def find(asked: BenchRequest) -> Folder:
     """RUN, or the newest of the same parameters that is not over, or a new one. Raises Refusal for a RUN that is none,
     is over, or is one of other parameters.
     """
@@ -54,7 +54,7 @@ def marked(run: Run, **marks: str) -> Run:
     return run.model_copy(update={"environment": {**run.environment, **marks}})
 
 
-def _is_the_same(run: Run, asked: Asked) -> bool:
+def _is_the_same(run: Run, asked: BenchRequest) -> bool:
     return run.environment.get(ASKED) == asked.identity and asked.seed in (None, run.seed)
 
 
@@ -66,7 +66,7 @@ def _readable(path: Path) -> Run | None:
         return None
 
 
-def _new(asked: Asked) -> Folder:
+def _new(asked: BenchRequest) -> Folder:
     name = f"{time.strftime('%Y-%m-%d-%H%M%S')}-{asked.profile.name}"
     return Folder(RUNS / name)
 

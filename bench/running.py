@@ -8,13 +8,13 @@ import time
 from bench import folder as folders
 from bench import limit, resuming
 from bench.advise import how_long, page
-from bench.asked import SETUPS, Asked
 from bench.benchy import Benchy
 from bench.deployed import ENGINE, Deployed, deployed, setup_name
 from bench.deploying import deploy
 from bench.environment import environment
 from bench.measuring import Measurement
 from bench.records import Folder, Run, Setup
+from bench.request import SETUPS, BenchRequest
 from bench.session import Session
 from bench.show import Show
 from bench.way import way
@@ -29,7 +29,7 @@ _AGAIN = "run the same again: it goes on where it was"
 class Runner:
     """One run; `run` is what its run.json has."""
 
-    def __init__(self, asked: Asked, folder: Folder, show: Show) -> None:
+    def __init__(self, asked: BenchRequest, folder: Folder, show: Show) -> None:
         self.asked, self.folder, self.show = asked, folder, show
         self.has_deployed = False
         self.run: Run

@@ -116,7 +116,7 @@ START = Group(
             "operations/node/engine/probe.py",
         ),
         "Its words are judged": ("operations/node/engine/answer_quality.py", "operations/node/engine/adapters.py"),
-        "The walls": ("operations/node/network/walls.py", "files/walls/"),
+        "Tandem's firewall": ("operations/node/network/firewall.py", "files/firewall/"),
         "Before a start, in the unit's log": (
             *(
                 "files/engine/ready.sh.j2",

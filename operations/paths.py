@@ -64,9 +64,11 @@ OFFICE_RUN = "/run/tandem/office"
 OFFICE_KNOWN = f"{VAR}/office.json"
 #: Stands in a URL for that interface's address, which may be another one tomorrow.
 AT_OFFICE = "@office"
-WALLS = "tandem-walls"
-WALLS_SCRIPT = "/etc/tandem/walls/walls.sh"
-#: The control group of the engine's container, by which its sockets are known (files/walls/tandem.nft.j2).
+FIREWALL = "tandem-firewall"
+FIREWALL_SCRIPT = "/etc/tandem/firewall/firewall.sh"
+#: The routes that are loaded beside it.
+FIREWALL_ROUTES = "/run/tandem/firewall.routes"
+#: The control group of the engine's container, by which its sockets are known (files/firewall/tandem.nft.j2).
 SLICE = "tandem.slice"
 
 

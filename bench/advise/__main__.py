@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from bench.advise import several
-from bench.advise.asking import MEASURE, Asked, asked
+from bench.advise.asking import MEASURE, AdviceRequest, asked
 from bench.advise.changes import changes
 from bench.advise.choose import choose
 from bench.advise.options import Question
@@ -35,7 +35,7 @@ def main() -> int:
     return 0
 
 
-def _one(told: Asked, question: Question) -> None:
+def _one(told: AdviceRequest, question: Question) -> None:
     load = told.load
     outlooks = [question.outlook(setup, load) for setup in question.setups()]
     choice = choose(question, outlooks, load)

@@ -28,7 +28,7 @@ ANY = "any"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AdviceRequest:
     """`questions`: of each recipe and each number of nodes that was named. `declared`: which recipe group_data has."""
 
     questions: list[Question]
@@ -38,7 +38,7 @@ class Asked:
     left_out: tuple[str, ...] = ()
 
 
-def asked(environment: Mapping[str, str], runs: Path = RUNS) -> Asked:
+def asked(environment: Mapping[str, str], runs: Path = RUNS) -> AdviceRequest:
     """From LOAD, RECIPE (or the declared one), NODES and RUN. Raises Refusal."""
     load = loads.read(environment.get("LOAD", ""), environment)
     name = environment.get("RECIPE") or declared()
@@ -48,7 +48,7 @@ def asked(environment: Mapping[str, str], runs: Path = RUNS) -> Asked:
     recipe = _recipe(name)
     of_run = Path(environment["RUN"]) if environment.get("RUN") else None
     several = [question(recipe, _enough(count, recipe), load, runs, of_run) for count in counts or [0]]
-    return Asked(several, load, declared())
+    return AdviceRequest(several, load, declared())
 
 
 def question(recipe: Recipe, nodes: int, load: Load, runs: Path = RUNS, of_run: Path | None = None) -> Question:
@@ -90,7 +90,7 @@ def _of(folder: Path, recipe: Recipe, nodes: int) -> Path:
     return folder
 
 
-def _any(load: Load, counts: list[int], runs: Path) -> Asked:
+def _any(load: Load, counts: list[int], runs: Path) -> AdviceRequest:
     questions, left_out = [], []
     nodes = counts[0] if counts else 2
     if len(counts) > 1:
@@ -101,7 +101,7 @@ def _any(load: Load, counts: list[int], runs: Path) -> Asked:
             questions.append(question(recipe, _enough(nodes, recipe), load, runs))
         except Refusal as refusal:
             left_out.append(f"{name}: {refusal.findings[0].problem}")
-    return Asked(questions, load, declared(), tuple(left_out))
+    return AdviceRequest(questions, load, declared(), tuple(left_out))
 
 
 def recipes() -> Iterator[str]:

@@ -6,13 +6,13 @@ from bench.advise.asking import question
 from bench.advise.load import Load
 from bench.advise.setups import Setup
 from bench.advise.words import seconds
-from bench.asked import Asked
 from bench.budget import ENOUGH
+from bench.request import BenchRequest
 from operations.plan.config.refusal import Refusal
 from operations.plan.recipes.formats import load_recipe
 
 
-def told(asked: Asked, recipe: str, declared: str = "solo", nodes: int = 2) -> str:
+def told(asked: BenchRequest, recipe: str, declared: str = "solo", nodes: int = 2) -> str:
     """A line. `declared`: the topology that is measured where none is named."""
     profile = asked.profile
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.advise.asking import MEASURE, Asked
+from bench.advise.asking import MEASURE, AdviceRequest
 from bench.advise.choose import Choice, choose, error_between
 from bench.advise.load import Load
 from bench.advise.options import MOST, Outlook, Question
@@ -47,7 +47,7 @@ def how_many(question: Question, load: Load, declared: str) -> Iterator[Line]:
     yield "All ask at the same moment, which is the worst that they can do."
 
 
-def lines(told: Asked) -> Iterator[Line]:
+def lines(told: AdviceRequest) -> Iterator[Line]:
     """The answer for several recipes, or several numbers of nodes."""
     if len({question.recipe.name for question in told.questions}) > 1:
         yield from _recipes(told)
@@ -61,7 +61,7 @@ def _best(question: Question, load: Load) -> tuple[Choice, Outlook] | None:
     return (choice, next(each for each in outlooks if each.setup == choice.setup)) if choice else None
 
 
-def _recipes(told: Asked) -> Iterator[Line]:
+def _recipes(told: AdviceRequest) -> Iterator[Line]:
     load = told.load
     found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     # Who is within the target comes first, then who has the whole answer soonest.
@@ -88,7 +88,7 @@ def _recipes(told: Asked) -> Iterator[Line]:
         yield folded(f"left out, nothing is known at this load: {', '.join(unknown)}")
 
 
-def _nodes(told: Asked) -> Iterator[Line]:
+def _nodes(told: AdviceRequest) -> Iterator[Line]:
     load = told.load
     found = [(question, *seen) for question in told.questions if (seen := _best(question, load))]
     if not found:

@@ -47,7 +47,7 @@ class Rails:
     def lost(self, url: str) -> str:
         """Why the address of `url`, which is this node's, is not to be reached; empty: it is.
 
-        A node reaches its own addresses without a carrier, and without their netdevs as long as the walls hold them; an
+        A node reaches its own addresses without a carrier, and by the firewall's routes without their netdevs; an
         address of another node is no matter of these rails.
         """
         wanted = urllib.parse.urlsplit(url).hostname

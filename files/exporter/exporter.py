@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import facts
 import happened
 import passed
-from asked import Asked
+from background_call import BackgroundCall
 from text import Sample, rendered
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Exporter:
 
     def __init__(self, wanted: ExporterSpec) -> None:
         self._facts = facts.Facts(wanted["facts"])
-        self._others = {name: Asked(partial(passed.on, name, **each)) for name, each in wanted["passed"].items()}
+        self._others = {
+            name: BackgroundCall(partial(passed.on, name, **each)) for name, each in wanted["passed"].items()
+        }
         self._models = {name: each.get("model", "") for name, each in wanted["passed"].items()}
         self._lock, self._events_lock = threading.Lock(), threading.Lock()
         self._made, self._text = 0.0, b""

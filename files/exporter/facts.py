@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import machine
 import phases
-from asked import Asked
+from background_call import BackgroundCall
 from text import Sample
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Facts:
     """
 
     def __init__(self, wanted: ExporterFacts) -> None:
-        self._parts = [Asked(partial(_whole, part)) for part in _parts(wanted)]
+        self._parts = [BackgroundCall(partial(_whole, part)) for part in _parts(wanted)]
 
     def begin(self) -> None:
         """Ask all of them, at once."""

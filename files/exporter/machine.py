@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from asked import Asked
+from background_call import BackgroundCall
 from text import Sample
 
 NET = Path("/sys/class/net")
@@ -92,7 +92,7 @@ class Smi:
     """
 
     def __init__(self) -> None:
-        self._asked = Asked(lambda: _asked())
+        self._asked = BackgroundCall(lambda: _asked())
         self._lock = threading.Lock()
         self._next = 0.0
         self._is_asked = False

@@ -66,7 +66,7 @@ def _told(name: str, model: str, is_up: bool) -> Sample:
 
 
 def _fetched(url: str) -> bytes:
-    """A head that drips is left to whoever waits for this (asked.py)."""
+    """A head that drips is left to whoever waits for this (background_call.py)."""
     until, said = time.monotonic() + WAIT_S, bytearray()
     with opened(url, WAIT_S) as answer:
         while piece := answer.read1(_PIECE):

@@ -110,7 +110,7 @@ def _identity(container_id: Path) -> str:
 
 
 def _group(container_id: Path, cgroups: Path) -> Path | None:
-    """As Docker names it with systemd's cgroup driver, and with its own; first where the walls know it."""
+    """As Docker names it with systemd's cgroup driver, and with its own; first where the firewall knows it."""
     identity = _identity(container_id)
     parents = ("tandem.slice/docker-{}.scope", "tandem.slice/{}", "system.slice/docker-{}.scope", "docker/{}")
     places = (cgroups / parent.format(identity) for parent in parents)

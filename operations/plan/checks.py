@@ -42,7 +42,7 @@ def check_survey(
         return []
     checks = (
         _machine(survey, head, here),
-        _walls(survey),
+        _firewall(survey),
         _gpu(survey, here),
         demand.check(survey, here, tuning.kept_gib(survey, knobs), knobs.memory_floor_gib),
         tuning.check(survey, knobs),
@@ -74,8 +74,8 @@ def _machine(survey: Survey, head: Survey, models: Sequence[ServedModel]) -> Fin
         )
 
 
-def _walls(survey: Survey) -> Findings:
-    if not survey["walls"]["nft"]:
+def _firewall(survey: Survey) -> Findings:
+    if not survey["firewall"]["nft"]:
         yield (
             "nftables can't be set, and without it what the engine listens on is everybody's",
             "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables, "

@@ -51,7 +51,7 @@ def await_engine(run: Run, model: ServedModel, where: Host) -> str:
     else:
         proven = rollback.has_served(run, model, where)
     watch = None if proven else Watch(model, where)
-    problem = _await(Asked(model.recipe, model.unit, url), where, patience_s, parts(model, where), watch)
+    problem = _await(Probe(model.recipe, model.unit, url), where, patience_s, parts(model, where), watch)
     if watch and not problem:
         problem = _proof(model, where, watch)
         run.started.judged(model, where.name, is_meant=not problem)
@@ -112,7 +112,7 @@ def is_live(run: Run, model: ServedModel, where: Host) -> bool:
     """
     runs = unit_state(run.look(where), model.unit)
     url, name = runs.get("url") or model.endpoints[where.name], runs.get("model") or model.recipe.served_name
-    answer = _probe(replace(Asked(model.recipe, model.unit, url), model=name), where)
+    answer = _probe(replace(Probe(model.recipe, model.unit, url), model=name), where)
     return bool(answer["ok"] or answer["listens"])
 
 
@@ -128,12 +128,12 @@ def await_address(run: Run, where: Host) -> str:
 
 
 def _await_each(run: Run, where: Host, unit: str, url: str, patience_s: float) -> str:
-    asked = (Asked(each.recipe, unit, url, PROXY_KEY) for each in run.plan.models)
+    asked = (Probe(each.recipe, unit, url, PROXY_KEY) for each in run.plan.models)
     return next(filter(None, (_await(each, where, patience_s) for each in asked)), "")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Probe:
     """What is asked for a token: a unit at its URL, under the name of a model (the recipe's)."""
 
     recipe: Recipe
@@ -143,7 +143,7 @@ class Asked:
     model: str = ""
 
 
-def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] = (), watch: Watch | None = None) -> str:
+def _await(asked: Probe, where: Host, patience_s: float, parts: Sequence[Host] = (), watch: Watch | None = None) -> str:
     """`parts`: the nodes that it runs on."""
     wait, said, unit, url = Wait(patience_s), time.monotonic(), asked.unit, asked.url
     ranks = [each for each in parts if each.name != where.name]
@@ -170,8 +170,8 @@ def _await(asked: Asked, where: Host, patience_s: float, parts: Sequence[Host] =
         gevent.sleep(1)
 
 
-def _probe(asked: Asked, where: Host) -> Probed:
-    """Asked as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
+def _probe(asked: Probe, where: Host) -> Probed:
+    """Probe as the plan has it: one that still runs and answers another kind of question is at least seen to listen."""
     recipe, question = asked.recipe, ENGINES[asked.recipe.engine].QUESTIONS.get(asked.recipe.answers)
     wanted = cast("Question", asdict(question)) if question else None
     model = asked.model or recipe.served_name

@@ -22,7 +22,7 @@ class Watch:
     """The log of one engine on all nodes that have a part in it, read on and on."""
 
     def __init__(self, model: ServedModel, where: Host) -> None:
-        engine = model.seen_from(where.name)
+        engine = model.engine_on(where.name)
         self.hosts, self.unit = parts(model, where), model.unit
         recipe, knobs, proof = engine.recipe, engine.knobs, engine.recipe.proof
         self.expected = (*proof.expect, *nccl.expected(recipe, knobs))

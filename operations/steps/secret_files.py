@@ -12,7 +12,7 @@ from operations.runner.run import Run, step
 
 
 @step
-def kept(run: Run) -> Iterator[PyinfraCommand]:
+def fix_permissions(run: Run) -> Iterator[PyinfraCommand]:
     """Files and folders with the owner and the mode that they shall have. What Tandem may not put right has been
     refused before the first change.
     """

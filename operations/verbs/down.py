@@ -6,14 +6,14 @@ Ends with 1 when a node does not answer: that one keeps what it has.
 
 from pyinfra import host, inventory, logger, state
 
-from operations.paths import WALLS
+from operations.paths import FIREWALL
 from operations.plan.cluster.served_model import unit_of
 from operations.plan.declared import chosen
 from operations.plan.services import registry
 from operations.plan.wanted import wanted
 from operations.runner import units
 from operations.runner.run import this_run
-from operations.steps import lock, walls
+from operations.steps import firewall, lock
 from operations.verbs.report import refusals_told
 
 run = this_run()
@@ -30,7 +30,7 @@ if only := host.data.get("_model"):
         (model,) = chosen(wanted(dict(host.data.dict())), only)
     units.take_down(run, names=[unit_of(model.name)], name=f"Down | the engines of {model.name}")
 else:
-    every = [unit for unit in registry.to_remove() if unit != WALLS]
+    every = [unit for unit in registry.to_remove() if unit != FIREWALL]
     units.take_down(run, names=every, leftovers=True, name="Down | all units")
     # To the end: what is on its way out still listens.
-    walls.take_down(run, name="Down | the walls")
+    firewall.take_down(run, name="Down | the firewall")

@@ -18,7 +18,7 @@ from operations.plan.config.spark import FLOOR_GIB, MOST_SHARE, SPARK_GIB
 from operations.plan.cost import GB
 from operations.plan.engines import ENGINES
 from operations.plan.fit import written
-from operations.plan.fit.room import CONTEXTS, Asked, Model, Room, changes, rooms
+from operations.plan.fit.room import CONTEXTS, FitRequest, Model, Room, changes, rooms
 from operations.plan.fit.shape import BYTES, Shape
 from operations.plan.recipes.formats import load_file
 from operations.plan.recipes.lint.room import BESIDE_GIB
@@ -47,7 +47,7 @@ def main(
     of = subject(what, owners_hub())
     if write:
         _check_writable(of, kv)
-    model, asked = model_of(of, kv), Asked(_context(of, context), users)
+    model, asked = model_of(of, kv), FitRequest(_context(of, context), users)
     contexts = [each for each in CONTEXTS if each <= (of.shape.context or each)]
     found = rooms(model, nodes, [*contexts, asked.context])
     change = list(changes(model, asked, nodes, of.weights))
@@ -105,7 +105,7 @@ def model_of(of: Subject, kv: str = "") -> Model:
 
 
 def document(
-    of: Subject, model: Model, asked: Asked, found: Sequence[Room], change: Sequence[str], fits: bool
+    of: Subject, model: Model, asked: FitRequest, found: Sequence[Room], change: Sequence[str], fits: bool
 ) -> dict[str, object]:
     """For programs. Bytes of the KV cache are one engine's, all of its nodes' together where they divide it."""
     known = not of.shape.unknown
@@ -135,7 +135,7 @@ def document(
     }
 
 
-def _show(of: Subject, model: Model, asked: Asked, found: Sequence[Room], change: Sequence[str]) -> None:
+def _show(of: Subject, model: Model, asked: FitRequest, found: Sequence[Room], change: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False, emoji=False)
     console.print(*_head(of, model), "", sep="\n", soft_wrap=True)
     contexts = sorted({context for each in found for context in each.users})
@@ -184,7 +184,7 @@ def _tokens(count: int) -> str:
     return f"{count // 1024}K" if count % 1024 == 0 or count > 2**17 else f"{count:,}"
 
 
-def _verdict(of: Subject, asked: Asked, found: Sequence[Room], change: Sequence[str]) -> Iterator[str]:
+def _verdict(of: Subject, asked: FitRequest, found: Sequence[Room], change: Sequence[str]) -> Iterator[str]:
     wish = f"{asked.users} user{'s' if asked.users > 1 else ''} at {asked.context:,} tokens"
     if of.shape.unknown:
         where = _where(each for each in found if not each.problem)
@@ -223,7 +223,7 @@ def _check_writable(of: Subject, kv: str) -> None:
         raise Refusal(Finding("--write", f"{of.recipe.name} is a recipe already", "copy its file, and edit that"))
 
 
-def _write(of: Subject, model: Model, asked: Asked, fitting: Sequence[Room], path: Path) -> None:
+def _write(of: Subject, model: Model, asked: FitRequest, fitting: Sequence[Room], path: Path) -> None:
     facts = written.Facts(path.stem, of.repo, of.revision, model, of.disk_gib, of.gated, _newest())
     try:
         path.write_text(written.recipe(facts, asked, fitting))

@@ -7,7 +7,7 @@ from typing import TypedDict
 from operations.wire import Json
 
 
-class Asked(TypedDict):
+class Probe(TypedDict):
     """One request: its name among the others, a path below /v1, and the body as it is sent."""
 
     name: str

@@ -95,8 +95,8 @@ class FabricTold(TypedDict, total=False):
 
 
 class Tried(TypedDict):
-    """A connection that a node's firewall is to let in (operations/node/network/firewall.py): over a netdev, to `own`
-    from `peer`, which have their prefixes. `is_door`: to the proxy, from the office's network.
+    """A connection that a node's firewall is to let in (operations/node/network/owner_firewall.py): over a netdev, to
+    `own` from `peer`, which have their prefixes. `is_door`: to the proxy, from the office's network.
     """
 
     device: str

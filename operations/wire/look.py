@@ -74,13 +74,13 @@ class CertificateLeft(TypedDict, total=False):
 
 
 class Problem(TypedDict):
-    """Why something does not stand; empty: it does."""
+    """Why something is not as planned; empty: it is."""
 
     problem: str
 
 
-class Standing(Problem, total=False):
-    """The walls. `inside`: interfaces that the rules in force let everything in by; missing where no rules are."""
+class FirewallState(Problem, total=False):
+    """Tandem's firewall. `inside`: interfaces by which the rules in force let everything in; missing without rules."""
 
     inside: list[str]
 
@@ -115,7 +115,7 @@ class Look(TypedDict):
     modes: Modes
     served: str
     starts: dict[str, float]
-    walls: Standing
+    firewall: FirewallState
     proxy: ProxyState
     certificate: Certificate
     missing: list[str]
@@ -142,7 +142,7 @@ class Docker(TypedDict):
     buildx: bool
 
 
-class Walls(TypedDict, total=False):
+class Firewall(TypedDict, total=False):
     """Whether nftables can be set, whether a rule can tell a socket by its control group; Docker's cgroup driver."""
 
     nft: bool
@@ -213,7 +213,7 @@ class Survey(TypedDict, total=False):
     kernel: str
     openssl: bool
     shut: list[Shut]
-    walls: Walls
+    firewall: Firewall
     docker: Docker
     software: dict[str, str]
     nvidia: str

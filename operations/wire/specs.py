@@ -26,13 +26,13 @@ class Meeting(TypedDict):
     ranks: list[str]
 
 
-class Asked(TypedDict, total=False):
+class EngineQuestion(TypedDict, total=False):
     """What an engine is asked that is not asked for a token."""
 
     question: Question
 
 
-class CanaryEngine(Asked):
+class CanaryEngine(EngineQuestion):
     """An engine that the canary looks at; seconds. `acts`: whether it is killed here; `peers`: node -> address."""
 
     url: str

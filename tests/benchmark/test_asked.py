@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.asked import SETUPS, read
 from bench.profiles import PROFILES, profile
 from bench.records import KNOWN
+from bench.request import SETUPS, read
 from bench.steps import steps
 from operations.plan.config.refusal import Refusal
 from operations.plan.plan import check_topology

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.advise.how_long import told
-from bench.asked import read
 from bench.budget import is_enough
 from bench.folder import read as read_folder
+from bench.request import read
 from operations.plan.config.refusal import Refusal
 from tests.benchmark_report.made_up import RECIPE, made_up_run
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.paths import ARP, CLIENT_KEYS, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE, WALLS
+from operations.paths import ARP, CLIENT_KEYS, FIREWALL, LITELLM, PROXY_CONFIG, PROXY_KEY, RAY_TOKEN, SLICE
 from operations.plan.cluster.nodes import Node
 from operations.plan.history import record
 from operations.plan.plan import Plan, make_plan
@@ -130,7 +130,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "starts": {},
-        "walls": {"problem": "" if WALLS in mine.services else "no walls are here"},
+        "firewall": {"problem": "" if FIREWALL in mine.services else "no firewall of Tandem's is here"},
         "proxy": {
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),
             "engines": {unit: next((f.sha256 for f in files if f.path == config_of(unit)), "") for unit in LITELLM},
@@ -151,7 +151,7 @@ def fresh(plan: Plan, name: str) -> dict[str, Any]:
     state["services"]["units"] = {unit: {} for unit in registry.to_tell()}
     state["files"] = {}
     state["secrets"] = {RAY_TOKEN: "", PROXY_KEY: "k", CLIENT_KEYS: ""}
-    state["walls"] = {"problem": "no walls are here"}
+    state["firewall"] = {"problem": "no firewall of Tandem's is here"}
     state["proxy"] = {"loaded": "", "engines": {}, "older": [], "drained": []}
     return state
 

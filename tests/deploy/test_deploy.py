@@ -64,7 +64,7 @@ def test_a_plan_ends_with_what_it_comes_to(tmp_path: Path) -> None:
     assert outcome.commands == []
 
 
-def test_on_fresh_nodes_engines_start_behind_guard_and_walls_and_before_the_proxies(tmp_path: Path) -> None:
+def test_on_fresh_nodes_engines_start_behind_guard_and_firewall_and_before_the_proxies(tmp_path: Path) -> None:
     plan = planned(**RAY)
     journal = {"seen": dict.fromkeys(plan.models[0].recipe.proof.expect, "as expected"), "invocation": "", "cursor": ""}
     states = [fresh(plan, name) for name in NAMES]
@@ -72,7 +72,8 @@ def test_on_fresh_nodes_engines_start_behind_guard_and_walls_and_before_the_prox
     assert outcome.code == 0, outcome.text
     starts = "systemctl start --no-block tandem-{}.service"
     for node in (1, 2):
-        before = [outcome.position(node, each) for each in ("ray.token", starts.format("guard"), "start tandem-walls")]
+        first = ("ray.token", starts.format("guard"), "start tandem-firewall")
+        before = [outcome.position(node, each) for each in first]
         assert max(before) < outcome.position(node, START) < outcome.position(node, starts.format("proxy"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from operations.node.look import status
 from operations.node.unit import services
-from operations.paths import CANARY, ENGINE, ETC, GUARD, PROXY, WALLS, folder_of, unit_file
+from operations.paths import CANARY, ENGINE, ETC, FIREWALL, GUARD, PROXY, folder_of, unit_file
 from operations.plan.services import registry
 from operations.plan.services.contract import Start
 from tests.deploy.beacon.service import BEACON, with_beacon
@@ -101,7 +101,7 @@ def test_down_takes_it_before_what_serves(listed: Start, tmp_path: Path, line: b
     assert outcome.code == 0, outcome.text
     gone = [next(unit for unit in here if f"--quiet {unit}.service" in command) for command in removals(outcome)]
     assert sorted(gone) == sorted(here)
-    assert gone.index(BEACON) < gone.index(PROXY) < gone.index(ENGINE) < gone.index(GUARD) < gone.index(WALLS)
+    assert gone.index(BEACON) < gone.index(PROXY) < gone.index(ENGINE) < gone.index(GUARD) < gone.index(FIREWALL)
     assert gone.index(CANARY) < gone.index(ENGINE)
     # With --all the rest of it goes with these folders.
     assert folder_of(BEACON).startswith(f"{ETC}/")

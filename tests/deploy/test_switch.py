@@ -14,7 +14,7 @@ from tests.deploy.fake import FOUR, NAMES, look, planned
 from tests.plan.samples import ROOT
 
 #: The steps between, as deploy.py names them. Whatever is added here is a time in which nobody serves.
-BETWEEN = ["walls.stand"]
+BETWEEN = ["firewall.apply"]
 
 
 def calls(statement: ast.stmt) -> list[str]:

@@ -55,7 +55,7 @@ def test_a_node_says_what_is_so(node: LabNode) -> None:
     time.sleep(2)
     found = metrics(node)
     assert found["tandem_exporter_failed"] == 0, found
-    for unit in ("engine", "proxy", "litellm-a", "litellm-b", "canary", "guard", "walls"):
+    for unit in ("engine", "proxy", "litellm-a", "litellm-b", "canary", "guard", "firewall"):
         model = ',model="tiny-llama"' if unit == "engine" else ""
         assert found[f'tandem_unit_active{{unit="tandem-{unit}"{model}}}'] == 1
         assert found[f'tandem_unit_restarts{{unit="tandem-{unit}"{model}}}'] == 0

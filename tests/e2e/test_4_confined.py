@@ -10,6 +10,7 @@ from operations.paths import (
     ADMIN,
     CANARY,
     ENGINE,
+    FIREWALL,
     GUARD,
     LITELLM,
     PROXY,
@@ -19,7 +20,6 @@ from operations.paths import (
     PROXY_RUN,
     PROXY_USER,
     SHARED,
-    WALLS,
 )
 from tests.lab import cluster
 from tests.lab.cluster import HEAD, WORKER, deploy, on
@@ -181,10 +181,10 @@ def test_the_canary_s_own_words_with_the_node_work_in_its_sandbox() -> None:
     assert said == "True True True []\n"
 
 
-def test_the_walls_stand_again_after_they_were_loaded_in_their_sandbox() -> None:
+def test_the_firewall_is_in_force_after_it_was_loaded_in_their_sandbox() -> None:
     for node in (HEAD, WORKER):
-        on(node, f"systemctl restart {WALLS}")
-        assert on(node, "/etc/tandem/walls/walls.sh problem") == ""
+        on(node, f"systemctl restart {FIREWALL}")
+        assert on(node, "/etc/tandem/firewall/firewall.sh problem") == ""
 
 
 def test_modes_that_were_changed_are_put_right_with_a_line() -> None:

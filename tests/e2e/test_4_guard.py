@@ -23,7 +23,7 @@ print(guard.kill(pathlib.Path("/tmp/sleeper.cid"), guard.CGROUPS))
 
 
 @pytest.mark.usefixtures("lab")
-@pytest.mark.parametrize("parent", [SLICE, "system.slice"], ids=["where engines are", "where the walls know none"])
+@pytest.mark.parametrize("parent", [SLICE, "system.slice"], ids=["where engines are", "where the firewall knows none"])
 def test_it_ends_a_container_through_cgroup_kill(parent: str) -> None:
     # Version 2 alone, as on DGX OS, whatever this machine has mounted.
     assert on(WORKER, "stat -f --format %T /sys/fs/cgroup") == "cgroup2fs\n"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from operations.paths import ADDRESS, OFFICE, OFFICE_KNOWN, OFFICE_RUN, SOCKETS, WALLS, folder_of
+from operations.paths import ADDRESS, FIREWALL, OFFICE, OFFICE_KNOWN, OFFICE_RUN, SOCKETS, folder_of
 from operations.plan.recipes.formats import load_recipe
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
@@ -124,10 +124,10 @@ class Host:
         self.own = f"10.0.0.{11 + index}"
         self.space.address(DEVICE, f"{self.own}/24")
         wanted = knobs(topology=topology, proxy_bind="all", proxy_address=WANTED)
-        # Here is no control group for the walls to know an engine by.
+        # Here is no control group for the firewall to know an engine by.
         both = [replace(each, engine_group="") for each in nodes(2, wanted)]
         mine = make_plan(load_recipe(wanted.recipe), wanted, both).nodes[index]
-        rules = (each for each in mine.services[WALLS].files if each.path.endswith(".nft"))
+        rules = (each for each in mine.services[FIREWALL].files if each.path.endswith(".nft"))
         for file in (*mine.container(ADDRESS).files, *mine.services[OFFICE].files, *rules):
             path = self.folder / Path(file.path).name
             path.write_text(self.here(file.content))

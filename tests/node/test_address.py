@@ -132,7 +132,7 @@ def test_with_no_proxy_that_answers_the_address_stays(network: Network) -> None:
     network.settle()
 
 
-def test_behind_the_walls_and_a_firewall_that_lets_nothing_in_but_answers_one_has_it(network: Network) -> None:
+def test_behind_tandem_s_firewall_and_one_that_lets_nothing_in_but_answers_one_has_it(network: Network) -> None:
     """As ufw does. What a node says to the other makes the other's words answers."""
     holder, other = network.settle()
     for host in network.hosts:

@@ -16,7 +16,7 @@ from operations.node.door import endpoint
 from operations.node.engine import answering as asking
 from operations.plan.answers import gate
 from operations.plan.answers.shapes import Seen, Subject
-from operations.wire.answers import Asked, Row
+from operations.wire.answers import Probe, Row
 from tests.node.answering_double import Faults, answering
 
 #: What a model that reasons and calls tools is not asked, and one whose words are noise.
@@ -196,7 +196,7 @@ def silent(begins: bytes) -> Iterator[str]:
     ],
 )
 def test_what_is_under_way_at_the_end_is_given_up(stream: bool, begins: bytes, says: str) -> None:
-    asked: Asked = {"name": "one", "path": "chat/completions", "body": {"stream": stream}}
+    asked: Probe = {"name": "one", "path": "chat/completions", "body": {"stream": stream}}
     with silent(begins) as url:
         begun = time.monotonic()
         answer = asking.send(url, "key", [asked], 0.4)["one"]

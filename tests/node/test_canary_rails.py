@@ -46,7 +46,7 @@ def test_a_rail_that_is_gone_is_named(tmp_path: Path) -> None:
     assert rails.rail_problems(RAILS, "railA", tmp_path, {}) == [gone]
 
 
-def test_an_engine_whose_address_the_walls_hold_is_judged_without_its_netdev(tmp_path: Path) -> None:
+def test_an_engine_whose_address_the_firewall_holds_is_judged_without_its_netdev(tmp_path: Path) -> None:
     held = rails.Rails({"railA": {"address": "127.0.0.5/24", "mtu": 9000}}, {}, tmp_path)
     assert held.lost("http://127.0.0.5:8001") == ""
 

@@ -135,7 +135,7 @@ def test_units_of_a_plan_that_has_never_served_are_told(tmp_path: Path, monkeypa
     found = said(facts._proven([*units, "tandem-fallback"], {"tandem-engine": "m"}))
     assert 'tandem_unit_proven{unit="tandem-engine",model="m"}' in found
     assert found.pop('tandem_unit_proven{unit="tandem-canary"}') == 0
-    # The walls' rules have their spec, their unit has none.
+    # The firewall's rules have their spec, their unit has none.
     assert set(found.values()) == {1.0} and len(found) == len(units) - 2
 
 

@@ -132,7 +132,7 @@ def test_a_node_that_is_back_tells_that_its_rank_is_gone(pair: Pair, rank: int) 
 
 
 def test_a_netdev_that_goes_ends_both_as_a_cut_does(pair: Pair) -> None:
-    """With the walls' routes a node has its address still, and knows of no way to the other."""
+    """With the firewall's routes a node has its address still, and knows of no way to the other."""
     inside = ("-n", pair.names[1], "route", "add")
     ip(*inside, "local", ADDRESSES[1], "dev", "lo", "table", "local", "metric", "4000000000")
     ip(*inside, "unreachable", "10.77.0.0/24", "metric", "4000000000")

@@ -104,13 +104,13 @@ def test_streams_through_a_node_whose_cable_is_out(network: Followed) -> None:
     network.settle()
 
 
-def test_behind_a_firewall_and_the_walls_they_are_told_as_well(network: Followed) -> None:
+def test_behind_tandem_s_firewall_and_the_owner_s_they_are_told_as_well(network: Followed) -> None:
     holder, other = network.settle()
     for host in network.hosts:
         # The rail has another name here.
-        walls = (host.folder / "tandem.nft").read_text().replace('elements = { "lo"', 'elements = { rail0, "lo"')
-        assert "rail0" in walls
-        (host.folder / "tandem.nft").write_text(walls)
+        firewall = (host.folder / "tandem.nft").read_text().replace('elements = { "lo"', 'elements = { rail0, "lo"')
+        assert "rail0" in firewall
+        (host.folder / "tandem.nft").write_text(firewall)
         host.space.run("nft", "--file", str(host.folder / "tandem.nft"))
         host.space.run("nft", FIREWALL)
     ends(network, other, lambda: frozen(network, holder, signal.SIGSTOP))

@@ -20,9 +20,9 @@ PORTS = proof_ports(knobs())
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from operations.node.network import firewall, proof
-firewall.UFW, firewall.OPEN = Path(sys.argv[3]), Path(sys.argv[4])
-program = {"prove": proof.prove, "shut": firewall.shut, "tries": firewall.tries}[sys.argv[1]]
+from operations.node.network import owner_firewall, proof
+owner_firewall.UFW, owner_firewall.OPEN = Path(sys.argv[3]), Path(sys.argv[4])
+program = {"prove": proof.prove, "shut": owner_firewall.shut, "tries": owner_firewall.tries}[sys.argv[1]]
 print(json.dumps(program(**json.loads(sys.argv[2]))))
 """
 #: What the proof says where all is well.

@@ -66,7 +66,7 @@ def test_a_healthy_node_has_no_findings() -> None:
         (survey(machine="x86_64"), "is x86_64, the head is aarch64"),
         (survey(kernel="7.0.0-1019-nvidia"), "runs the kernel 7.0.0-1019-nvidia"),
         (survey(docker={"version": "", "runtimes": []}), "Docker does not answer"),
-        (survey(walls={"nft": False, "groups": False}), "everybody's -> sudo apt install nftables"),
+        (survey(firewall={"nft": False, "groups": False}), "everybody's -> sudo apt install nftables"),
         (survey(nvidia=""), "no NVIDIA driver is loaded"),
         (survey(docker={"version": "28", "runtimes": ["runc"]}), "Docker has no NVIDIA runtime"),
         (survey(memory={"total_mib": 64_000, "available_mib": 60_000}), "has 62.5 GiB of memory, the recipe needs 100"),

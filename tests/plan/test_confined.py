@@ -87,7 +87,7 @@ def test_any_container_can_be_confined() -> None:
     assert lessened() == ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
 
 
-@pytest.mark.parametrize("unit", ["tandem-guard", "tandem-canary", "tandem-walls"])
+@pytest.mark.parametrize("unit", ["tandem-guard", "tandem-canary", "tandem-firewall"])
 def test_programs_of_ours_have_one_capability_and_a_disk_that_is_read_only(unit: str) -> None:
     program = plan(topology="cluster").head.services[unit]
     assert program

@@ -86,7 +86,7 @@ def test_the_office_has_no_address_of_the_rails(management: str, clashes: bool) 
 
 @pytest.mark.parametrize(("device", "clashes"), [("enP7s7", True), ("enP2p1s0f0np0", False)])
 def test_nor_has_it_one_of_the_rail_that_a_node_lacks(device: str, clashes: bool) -> None:
-    """A Fritz!Box gives out 192.168.178.0/24, the second rail's; the walls would drop it with one rail as well."""
+    """A Fritz!Box gives out 192.168.178.0/24, the second rail's; the firewall would drop it with one rail as well."""
     wanted = knobs()
     office = {"device": "enP7s7", "addresses": {"10.0.0.11": "enP7s7", "192.168.178.40": device}}
     node = replace(nodes(2, wanted)[0], rails=("enp1s0f0np0",), subnets=wanted.rail_subnets[:1])

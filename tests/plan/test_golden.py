@@ -19,13 +19,13 @@ from operations.paths import (
     ENGINE,
     EXPORTER,
     FALLBACK,
+    FIREWALL,
     GUARD,
     LITELLM,
     OFFICE,
     PAGE,
     PROMETHEUS,
     PROXY,
-    WALLS,
 )
 from operations.plan.plan import Plan
 from operations.plan.recipes.formats import FOLDER, load_recipe
@@ -98,7 +98,7 @@ SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
 #: The order in which services are written; what is not named comes last.
 WRITTEN = (
     *(ENGINE, PROXY, *LITELLM, ADDRESS, CANARY, GUARD, OFFICE, FALLBACK, EXPORTER, PROMETHEUS, ALERTMANAGER, PAGE),
-    *(TUNING, WALLS),
+    *(TUNING, FIREWALL),
 )
 
 #: A node's files: path and mode -> content.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import CANARY, ENGINE, FALLBACK, LITELLM, WALLS
+from operations.paths import CANARY, ENGINE, FALLBACK, FIREWALL, LITELLM
 from operations.plan.advisories import reach
 from operations.plan.advisories.parts import every_part
 from operations.plan.config.refusal import Refusal
@@ -84,8 +84,8 @@ def test_the_canary_of_a_group_s_first_node_acts_and_looks_at_its_own_ranks() ->
     assert found[3]["meeting"]["ranks"] == ["spark-3", "spark-4"]
 
 
-def test_the_walls_know_the_ports_of_a_group_s_first_rank_where_it_is() -> None:
-    rules = [file_of(node.services[WALLS], "tandem.nft") for node in plan(4, **PAIRS).nodes]
+def test_the_firewall_know_the_ports_of_a_group_s_first_rank_where_it_is() -> None:
+    rules = [file_of(node.services[FIREWALL], "tandem.nft") for node in plan(4, **PAIRS).nodes]
     assert ["26000-26001" in each for each in rules] == [True, False, True, False]
 
 

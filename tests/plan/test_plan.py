@@ -84,7 +84,7 @@ def waits_for(each: NodePlan) -> list[str]:
 
 
 def test_only_a_rank_waits_for_its_rails() -> None:
-    """An engine by itself serves its own node without their netdevs: the walls hold its address."""
+    """An engine by itself serves its own node without their netdevs: the firewall holds its address."""
     assert waits_for(plan(topology="cluster").nodes[1]) == [
         "enp1s0f0np0 192.168.177.12",
         "enP2p1s0f0np0 192.168.178.12",

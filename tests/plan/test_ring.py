@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operations.paths import CANARY, PAGE, WALLS
+from operations.paths import CANARY, FIREWALL, PAGE
 from operations.plan.checks import check_survey
 from operations.plan.cluster import ring
 from operations.plan.cluster.environment import rank_environment
@@ -216,8 +216,8 @@ def test_ranks_meet_at_the_head_s_first_rail_and_say_their_own() -> None:
         assert node.node.fabric == ("192.168.177.11", "192.168.177.76", "192.168.177.141")[index]
 
 
-def test_the_walls_let_all_four_rails_by_and_drop_what_comes_from_elsewhere() -> None:
-    rules = text_of(ring_plan(**RING), 2, WALLS, "tandem.nft")
+def test_the_firewall_lets_all_four_rails_by_and_drop_what_comes_from_elsewhere() -> None:
+    rules = text_of(ring_plan(**RING), 2, FIREWALL, "tandem.nft")
     assert all(f'"{device}"' in rules for device in DEVICES)
     assert rules.count("ip daddr { 192.168.177.0/24, 192.168.178.0/24 }") == 2
 

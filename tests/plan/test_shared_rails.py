@@ -95,7 +95,7 @@ def test_rails_that_went_with_their_cable_do_not_move_to_a_port_without_one(left
     wanted = knobs(topology="replicas")
     found = survey()
     link = found["state"]["links"][FIRST] | {"carrier": False, "up": False}
-    found["state"] |= {"links": dict.fromkeys(left, link), "walls": {"problem": "", "inside": ["lo", FIRST, SECOND]}}
+    found["state"] |= {"links": dict.fromkeys(left, link), "firewall": {"problem": "", "inside": ["lo", FIRST, SECOND]}}
     node = replace(nodes(2, wanted)[1], rails=left, subnets=SUBNETS if left else ())
     (told,) = check_survey(node, found, survey(), plan(topology="replicas").models, wanted, 2)
     assert told.problem == f"{FIRST} and {SECOND} are gone"

@@ -19,7 +19,7 @@ from http.client import HTTPException, HTTPResponse
 from operations.node.door import endpoint
 from operations.node.engine.probe import opened
 from operations.wire import Json
-from operations.wire.answers import Answered, AnsweredAll, Asked
+from operations.wire.answers import Answered, AnsweredAll, Probe
 
 #: Requests under way at once: others use the engine meanwhile.
 AT_ONCE = 3
@@ -31,18 +31,18 @@ _MOST, _WORDS = 4 << 20, 400
 
 def main(within_s: float = ALL_S) -> AnsweredAll:
     """`answers` by the requests' names, after so many seconds; or the `problem` for which none was sent."""
-    asked: list[Asked] = json.loads(sys.stdin.read())
+    asked: list[Probe] = json.loads(sys.stdin.read())
     door = endpoint.main()
     if not door["url"]:
         return {"problem": "no proxy runs here: `tandem apply` deploys one"}
     return {"answers": send(door["url"], door["key"], asked, within_s)}
 
 
-def send(url: str, key: str, asked: list[Asked], within_s: float = ALL_S) -> dict[str, Answered]:
+def send(url: str, key: str, asked: list[Probe], within_s: float = ALL_S) -> dict[str, Answered]:
     """`url` ends with /v1. After `within_s` seconds none is sent, and what is under way is given up."""
     end = time.monotonic() + within_s
 
-    def one(each: Asked) -> Answered:
+    def one(each: Probe) -> Answered:
         if time.monotonic() >= end:
             return {"status": 0, "text": f"it was not sent: the others took all of {ALL_S:.0f} s"}
         return _answered(f"{url}/{each['path']}", key, each, end)
@@ -52,7 +52,7 @@ def send(url: str, key: str, asked: list[Asked], within_s: float = ALL_S) -> dic
         return {each["name"]: answer for each, answer in zip(asked, answers, strict=True)}
 
 
-def _answered(url: str, key: str, asked: Asked, end: float) -> Answered:
+def _answered(url: str, key: str, asked: Probe, end: float) -> Answered:
     begun = time.monotonic()
     found: Answered
     try:

@@ -11,7 +11,7 @@ from operations.node.login import expand
 from operations.node.look import files
 from operations.node.model import proof
 from operations.node.monitoring import monitors
-from operations.node.network import links, office, walls
+from operations.node.network import firewall, links, office
 from operations.node.secret import modes, secrets
 from operations.node.unit import alone, phases, served, services
 from operations.paths import folder_of, unit_file
@@ -47,7 +47,7 @@ def main(
         secrets_ = pool.submit(secrets.hashes)
         modes_ = pool.submit(modes.main, folders)
         served_ = pool.submit(served.newest)
-        walls_ = pool.submit(walls.standing)
+        firewall_ = pool.submit(firewall.state)
         proxy_ = pool.submit(proxy.main)
         certificate_ = pool.submit(certificate.found)
         missing_ = pool.submit(monitors.missing)
@@ -64,7 +64,7 @@ def main(
             "modes": modes_.result(),
             "served": served_.result(),
             "starts": phases.longest(phases.kept()),
-            "walls": walls_.result(),
+            "firewall": firewall_.result(),
             "proxy": proxy_.result(),
             "certificate": certificate_.result(),
             "missing": missing_.result(),

@@ -11,18 +11,18 @@ from operations.node.commands import output, read
 from operations.node.door import certificate, drained
 from operations.node.engine import probe
 from operations.node.monitoring import monitors
-from operations.node.network import office, walls
+from operations.node.network import firewall, office
 from operations.node.unit import alone, cause, old_images, services, starts
 from operations.paths import (
     ADDRESS,
     CANARY,
     ENGINE,
     FALLBACK,
+    FIREWALL,
     LITELLM,
     OFFICE,
     PROXY,
     PROXY_KEY,
-    WALLS,
     folder_of,
 )
 from operations.wire.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
@@ -125,8 +125,8 @@ def _lacking(unit: str) -> StatusRow:
 
 def _health(unit: str) -> str:
     """What a unit has to say that neither is asked for a token nor stands before one that is."""
-    if unit == WALLS:
-        return walls.standing()["problem"] or "they stand"
+    if unit == FIREWALL:
+        return firewall.state()["problem"] or "in force"
     if unit == FALLBACK:
         return alone.says()
     if unit == OFFICE:

@@ -24,7 +24,7 @@ from operations.node.machine.gpu import clocks as gpu_clocks
 from operations.node.model import facts, proof
 from operations.node.model.folders import source_snapshot
 from operations.node.monitoring import monitors
-from operations.node.network import claimed, firewall, links, netplan, walls
+from operations.node.network import claimed, firewall, links, netplan, owner_firewall
 from operations.node.secret import modes
 from operations.node.unit import services
 from operations.paths import ETC, SLICE
@@ -53,7 +53,7 @@ def main(
     `plain`; `hub`: endpoint, and `unpinned`: repo -> folder of models whose revision is not known yet, or nothing;
     `engines`: images whose vocabulary is wanted; `served`: places of the served models, by their keys; `address`: one
     that is to be taken, or nothing; `alarms`: kind, to, host and port of those whom alarms are sent to; `clocks`: are
-    the GPU's wanted; `gpu`: whether an engine here needs one; `inlets`: what firewall.tries wants to know beside links
+    the GPU's wanted; `gpu`: whether an engine here needs one; `inlets`: what owner_firewall.tries takes beside links
     and office, or nothing.
     """
     came_in = (os.environ.get("SSH_CONNECTION", "").split() + [""] * 4)[:4]
@@ -63,13 +63,14 @@ def main(
         docker = pool.submit(lambda: json.loads(output("docker", "info", "--format", "{{json .}}") or "{}"))
         ports = pool.submit(listeners)
         software = pool.submit(runtimes.main)
-        can_wall = pool.submit(walls.able)
+        can_filter = pool.submit(firewall.able)
         heard = pool.submit(monitors.silent, alarms)
         taken = pool.submit(lambda: on_gpu.main([SLICE, *own_containers()])) if gpu else None
         claim = pool.submit(claimed.main, address, office["device"]) if address and office else None
         clocked = pool.submit(gpu_clocks) if clocks else None
         state = main_look(**look)
-        shut = pool.submit(firewall.shut, firewall.tries(state["links"], office, **inlets) if inlets else [])
+        wanted = owner_firewall.tries(state["links"], office, **inlets) if inlets else []
+        shut = pool.submit(owner_firewall.shut, wanted)
         info = docker.result()
         faults = taken.result() if taken else []
         store = Path(expand(look["store"]))
@@ -87,7 +88,7 @@ def main(
             "kernel": platform.release(),
             "openssl": shutil.which("openssl") is not None,
             "shut": shut.result(),
-            "walls": {**can_wall.result(), "driver": info.get("CgroupDriver", "")},
+            "firewall": {**can_filter.result(), "driver": info.get("CgroupDriver", "")},
             "docker": {
                 "version": info.get("ServerVersion", ""),
                 "runtimes": sorted(info.get("Runtimes") or {}),

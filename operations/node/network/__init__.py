@@ -1,1 +1,1 @@
-"""Netdevs of this node, their addresses, and the walls."""
+"""Netdevs of this node, their addresses, Tandem's firewall and the owner's."""

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
 from operations.node.commands import output
-from operations.node.network import firewall
+from operations.node.network import owner_firewall
 from operations.node.network.claimed import question
 from operations.wire.fabric import FabricTold
 
@@ -59,7 +59,7 @@ def prove(
         over.set()
     silent = _silent(dialled, {way for way, texts in zip(ways, told, strict=True) if any(texts)})
     shut = list(dict.fromkeys(device for _, device, address in direct if address in unheard))
-    by, remedy = firewall.known(shut)
+    by, remedy = owner_firewall.known(shut)
     return {
         "problems": [lost for lost, _ in told if lost],
         "strangers": [strange for _, strange in told if strange],

@@ -10,7 +10,7 @@ from operations.plan.answers.questions import QUESTIONS
 from operations.plan.answers.reading import Undecided, Wrong, has_failed
 from operations.plan.answers.shapes import Check, Seen
 from operations.plan.config.plain import plain
-from operations.wire.answers import Asked, Row
+from operations.wire.answers import Probe, Row
 
 CHECKS: tuple[Check, ...] = (*chats.CHECKS, *calls.CHECKS, *messages.CHECKS)
 HOLDS, FAILS, UNSURE, NOT_ASKED = "holds", "fails", "unsure", "not asked"
@@ -24,12 +24,12 @@ _ODD = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 _WHY = 200
 
 
-def next_asked(seen: Seen) -> list[Asked]:
+def next_asked(seen: Seen) -> list[Probe]:
     """Requests that can be sent now; empty: all have been. One that can't be made is answered by why.
 
     Where the engine has answered others, one at which it failed is sent once more, before those that come after it.
     """
-    found = list[Asked]()
+    found = list[Probe]()
     is_alive = any(each.get("status") == 200 for each in seen.answers.values())
     failed = {name for name, each in seen.answers.items() if is_alive and has_failed(each)} - seen.again
     seen.again |= failed

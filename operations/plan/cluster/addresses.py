@@ -14,7 +14,7 @@ def engine_url(knobs: Knobs, node: Node) -> str:
     """Base URL of the engine that answers on a node: on the fabric, or on loopback where the plan has one node alone.
 
     The proxy of its own node reaches it there with the cable out as well: a rail keeps its address without a carrier,
-    and the walls hold it where the netdev goes with the cable (operations/plan/services/walls.py).
+    and the firewall holds it where the netdev goes with the cable (operations/plan/services/firewall.py).
     """
     return f"http://{node.fabric}:{knobs.engine_port}"
 

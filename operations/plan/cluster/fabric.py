@@ -30,8 +30,8 @@ def proof_ports(knobs: Knobs) -> list[int]:
 
 
 def inlets(knobs: Knobs, index: int) -> Json:
-    """What a node's firewall has to let in (operations/node/network/firewall.py, `tries`). In solo nothing comes over a
-    rail. `index`: of the node.
+    """What a node's firewall has to let in (operations/node/network/owner_firewall.py, `tries`). In solo nothing comes
+    over a rail. `index`: of the node.
     """
     is_named = knobs.proxy_bind not in ("all", "management")
     return {

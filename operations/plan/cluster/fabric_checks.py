@@ -36,7 +36,7 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     # Those that have their address have been set up before: nothing is left to do that would do it again.
     live = [name for name in links if links[name]["up"] and links[name]["carrier"]]
     # Those of the rules in force: without them another port would look like the one that is meant.
-    gone = [each for each in survey["state"]["walls"].get("inside", []) if each != "lo" and each not in links]
+    gone = [each for each in survey["state"]["firewall"].get("inside", []) if each != "lo" and each not in links]
     lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
     if lost:
         remedy = "plug the cable in at both ends, or into another port at both"
@@ -95,7 +95,7 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
 
 def _of_the_rails(node: Node, survey: Survey, knobs: Knobs) -> list[str]:
     """IPv4 addresses of the login's interface that are in a subnet of the rails. Both subnets count, with one rail too:
-    the walls drop what comes for either over another interface.
+    the firewall drops what comes for either over another interface.
     """
     office = survey.get("office") or {}
     beside = [each for each, device in office.get("addresses", {}).items() if device == office["device"]]

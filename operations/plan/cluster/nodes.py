@@ -95,13 +95,13 @@ def rails_between(node: Node, ranks: Iterable[Node]) -> list[dict[str, str]]:
     ]
 
 
-def engine_group(walls: Mapping[str, Any]) -> str:
-    """What Docker calls the control group that the walls know engines by, from what a survey says: with systemd's
+def engine_group(firewall: Mapping[str, Any]) -> str:
+    """What Docker calls the control group that the firewall knows engines by, from what a survey says: with systemd's
     driver a slice, with Docker's own a path. Empty: the node can't tell sockets by their group.
     """
-    if not walls.get("groups"):
+    if not firewall.get("groups"):
         return ""
-    return f"/{SLICE}" if walls.get("driver") == "cgroupfs" else SLICE
+    return f"/{SLICE}" if firewall.get("driver") == "cgroupfs" else SLICE
 
 
 def on_fabric(addresses: Iterable[str], subnets: Iterable[IPv4Network]) -> bool:

@@ -113,14 +113,14 @@ class ServedModel:
         """Nodes that share the weights of each of its engines."""
         return len(self.engines[0].nodes) if self.knobs.of_an_engine.topology == "cluster" else 1
 
-    def seen_from(self, name: str) -> ServedModel:
+    def engine_on(self, name: str) -> ServedModel:
         """The model as the engine has it of which this node has a part."""
         return next(each for each in self.engines if each.lies_on(name))
 
     def ranks(self, node: Node) -> tuple[Node, ...]:
         """The nodes that share the engine which this node has a part of, rank 0 first."""
         if self.knobs.in_groups:
-            return self.seen_from(node.name).nodes
+            return self.engine_on(node.name).nodes
         return self.nodes if self.knobs.topology == "cluster" else (self.on(node.name),)
 
     def on(self, name: str) -> Node:
@@ -133,7 +133,7 @@ class ServedModel:
 
 def on(models: Sequence[ServedModel], name: str) -> tuple[ServedModel, ...]:
     """Those with a part on a node, each as its engine there has it."""
-    return tuple(each.seen_from(name) for each in models if each.lies_on(name))
+    return tuple(each.engine_on(name) for each in models if each.lies_on(name))
 
 
 def joins_by_ray(model: ServedModel) -> bool:

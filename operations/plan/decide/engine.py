@@ -160,7 +160,7 @@ def _another_serves(seen: Seen, unit: str, name: str) -> bool:
     if not model or seen.is_dry:
         return False
     own = {each.name for each in model.ranks(model.on(name))} if model.lies_on(name) else {name}
-    return any(_stays(seen, model.seen_from(other), other) for other in model.endpoints if other not in own)
+    return any(_stays(seen, model.engine_on(other), other) for other in model.endpoints if other not in own)
 
 
 def _stays(seen: Seen, model: ServedModel, name: str) -> bool:

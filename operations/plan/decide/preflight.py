@@ -94,8 +94,8 @@ def surveys(nodes: Sequence[Node], told: Mapping[str, Survey], models: Sequence[
     in_clusters = {node.name for model in clusters for node in model.nodes}
     lines += [
         Notice(
-            f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let the walls know an engine's "
-            "sockets: ports that a rank opens by itself can be reached from every network of the node"
+            f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let Tandem's firewall know an "
+            "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
         )
         for node in nodes
         if node.name in in_clusters and not node.engine_group

@@ -36,7 +36,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Asked:
+class FitRequest:
     """How many users at once, and how many tokens each has: question and answer together."""
 
     context: int
@@ -81,7 +81,7 @@ class Room:
     longest: int
     problem: str = ""
 
-    def holds(self, asked: Asked) -> bool:
+    def holds(self, asked: FitRequest) -> bool:
         """Whether it has room for what was asked."""
         return not self.problem and self.users.get(asked.context, 0) >= asked.users
 
@@ -134,7 +134,7 @@ def rooms(model: Model, most: int, contexts: Iterable[int]) -> list[Room]:
     return [room(model, place, asked) for place in places(most)]
 
 
-def changes(model: Model, asked: Asked, most: int, weights: Weights | None = None) -> Iterator[str]:
+def changes(model: Model, asked: FitRequest, most: int, weights: Weights | None = None) -> Iterator[str]:
     """What would have to change for what was asked, a line each; nothing where it fits on `most` nodes. `weights`:
     as the configuration makes them; None: it does not say enough.
     """
@@ -154,7 +154,7 @@ def changes(model: Model, asked: Asked, most: int, weights: Weights | None = Non
     yield from _build(model, asked, most, weights)
 
 
-def _smaller(model: Model, asked: Asked, found: Sequence[Room]) -> Iterator[str]:
+def _smaller(model: Model, asked: FitRequest, found: Sequence[Room]) -> Iterator[str]:
     """A shorter context, or fewer users, where the weights fit."""
     fit = [each for each in found if not each.problem and not model.shape.unknown]
     if not fit:
@@ -179,7 +179,7 @@ def _longest_for(model: Model, place: Place, users: int) -> int:
     return low * 1024
 
 
-def _fewest(model: Model, asked: Asked, counts: Iterable[int]) -> Place | None:
+def _fewest(model: Model, asked: FitRequest, counts: Iterable[int]) -> Place | None:
     """The smallest cluster or pipeline that has room."""
     both = (place for nodes in counts for place in (Place("cluster", nodes), Place("cluster", nodes, stages=nodes)))
     known = not model.shape.unknown
@@ -190,7 +190,7 @@ def _fewest(model: Model, asked: Asked, counts: Iterable[int]) -> Place | None:
     return None
 
 
-def _build(model: Model, asked: Asked, most: int, weights: Weights | None) -> Iterator[str]:
+def _build(model: Model, asked: FitRequest, most: int, weights: Weights | None) -> Iterator[str]:
     """How small a build would have to be, and whether one of 4 bits is."""
     low, high = 0.0, model.weights_gib
     while high - low > 0.5:

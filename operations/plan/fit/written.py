@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from operations.plan.fit.room import Asked, Model, Room
+from operations.plan.fit.room import FitRequest, Model, Room
 from operations.plan.recipes.recipe import Recipe
 
 #: How a question begins: `grep QUESTION FILE` lists them.
@@ -32,12 +32,12 @@ class Facts:
     like: Recipe
 
 
-def recipe(of: Facts, asked: Asked, rooms: Sequence[Room]) -> str:
+def recipe(of: Facts, asked: FitRequest, rooms: Sequence[Room]) -> str:
     """The text of the file. `rooms`: those that have room for what was asked, and at least one."""
     return "".join(f"{line}\n" for line in _lines(of, asked, rooms))
 
 
-def _lines(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
+def _lines(of: Facts, asked: FitRequest, rooms: Sequence[Room]) -> Iterator[str]:
     shape, like = of.model.shape, of.like
     topologies = list(dict.fromkeys(each.place.topology for each in rooms))
     clusters = [each.place for each in rooms if each.place.topology == "cluster"]
@@ -75,7 +75,7 @@ def _lines(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
     yield f"{QUESTION} which kernels should its log name, and which not? (docs/recipes.md, proof)"
 
 
-def _flags(of: Facts, asked: Asked, rooms: Sequence[Room]) -> Iterator[str]:
+def _flags(of: Facts, asked: FitRequest, rooms: Sequence[Room]) -> Iterator[str]:
     shape = of.model.shape
     yield f"gpu-memory-utilization: {of.model.share:g}"
     yield f"max-model-len: {asked.context}"

@@ -16,7 +16,7 @@ from operations.plan.engines import ENGINES
 from operations.plan.services.contract import Contract, Start
 from operations.plan.services.litellm_service import listens
 from operations.plan.services.service import Program, python_program
-from operations.wire.specs import Asked, CanaryEngine, CanarySpec, Rail
+from operations.wire.specs import CanaryEngine, CanarySpec, EngineQuestion, Rail
 from operations.wire.unit import Question
 
 #: Times the deadline of an answer after which an engine without a sign of life hangs.
@@ -55,7 +55,7 @@ def _engine(model: ServedModel, node: Node) -> CanaryEngine:
     silence_s = max(STRIKES * knobs.canary_deadline, engine.step_tokens(recipe) / SLOWEST_TOKENS_S)
     question = engine.QUESTIONS.get(recipe.answers)
     # Without one it asks for a token.
-    asked: Asked = {"question": cast("Question", asdict(question))} if question else {}
+    asked: EngineQuestion = {"question": cast("Question", asdict(question))} if question else {}
     return {
         "url": engine_url(knobs, answering),
         "model": recipe.served_name,

@@ -200,7 +200,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         turn=model.turn if model.shares(node) and knobs.topology == "cluster" else "",
         loads_in_turn=model.shares(node) and knobs.topology != "cluster",
         loaded_at=_loaded_at(model, node),
-        # An engine by itself serves its own node without them: the walls hold its address.
+        # An engine by itself serves its own node without them: the firewall holds its address.
         rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
         memory_mib=mib,
         memory_share=share,
@@ -283,7 +283,7 @@ def _confined(model: ServedModel, node: Node) -> list[str]:
     """What its container may, and its control group."""
     low = ("NET_BIND_SERVICE",) if model.knobs.engine_port < 1024 else ()
     flags = lessened(*_ROOT, *(_MODS if model.recipe.start_mods or model.recipe.hooks else ()), *low)
-    # The walls know its sockets by it.
+    # The firewall knows its sockets by it.
     return [*flags, *(("--cgroup-parent", node.engine_group) if node.engine_group else ())]
 
 

@@ -20,7 +20,7 @@ from operations.plan.services.service import SPEC, Program, Service, seal_progra
 from operations.wire import Json
 from operations.wire.specs import ExporterSpec, Passed
 
-_PARTS = ("asked", "exporter", "facts", "happened", "machine", "passed", "text")
+_PARTS = ("background_call", "exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
 _OF_PROXY = (
     r"haproxy_(frontend|backend)_(current_sessions|bytes_(in|out)_total|http_(requests|responses)_total)$"

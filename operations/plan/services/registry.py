@@ -11,6 +11,7 @@ from operations.plan.services import (
     canary,
     engine_service,
     fallback,
+    firewall,
     guard,
     litellm_service,
     monitoring,
@@ -19,7 +20,6 @@ from operations.plan.services import (
     prometheus,
     proxy_service,
     tuning,
-    walls,
 )
 from operations.plan.services.contract import Context, Contract, Removal, Start
 from operations.plan.services.service import Program
@@ -29,7 +29,7 @@ SERVICES: tuple[Contract, ...] = (
     guard.SERVICE,
     office.SERVICE,
     canary.SERVICE,
-    walls.SERVICE,
+    firewall.SERVICE,
     engine_service.SERVICE,
     fallback.SERVICE,
     litellm_service.SERVICE,

@@ -13,7 +13,7 @@ from operations.plan.config.refusal import Refusal
 from operations.plan.config.spark import FLOOR_GIB, IDLE_GIB, MOST_SHARE, SPARK_GIB
 from operations.plan.fit import gguf
 from operations.plan.fit.config import PADDING, shape
-from operations.plan.fit.room import Asked, Model, Place, changes, places, room
+from operations.plan.fit.room import FitRequest, Model, Place, changes, places, room
 from operations.plan.fit.shape import GIB, Shape
 from operations.plan.fit.weights import Weights, count
 from operations.plan.recipes.lint.room import BESIDE_GIB
@@ -124,7 +124,7 @@ def test_what_is_not_known_is_not_guessed(said: dict[str, Any], why: str) -> Non
     found = of(**said)
     assert why in found.unknown
     here = room(Model(found, 10, "bf16"), Place("solo", 1), (8192,))
-    assert here.users == {} and not here.holds(Asked(8192, 1))
+    assert here.users == {} and not here.holds(FitRequest(8192, 1))
 
 
 def test_what_is_no_language_model_is_refused() -> None:
@@ -196,15 +196,15 @@ def test_places_are_those_of_a_plan() -> None:
 
 def test_a_model_that_no_node_holds_says_how_small_a_build_would_have_to_be() -> None:
     model = Model(of(), 700, "bf16")
-    told = list(changes(model, Asked(8192, 1), 2, Weights(experts=330e9, tables=20e9)))
+    told = list(changes(model, FitRequest(8192, 1), 2, Weights(experts=330e9, tables=20e9)))
     assert told[0] == "more nodes: a cluster of 8"
     smaller = (
         "a smaller build: 179 GiB of weights at most, this one has 700; that is 4.4 bits a weight, and one of 4 bits"
     )
     assert told[1:] == [f"{smaller} (NVFP4, AWQ) has about 210 GiB"]
-    assert next(changes(Model(of(), 7000, "bf16"), Asked(8192, 1), 2)).startswith("a smaller build: 179 GiB")
+    assert next(changes(Model(of(), 7000, "bf16"), FitRequest(8192, 1), 2)).startswith("a smaller build: 179 GiB")
     loud = Model(of(), 60, "bf16", share=0.95)
-    assert next(changes(loud, Asked(8192, 1), 1)).startswith(f"a lower share of a node's memory: {MOST_SHARE}")
+    assert next(changes(loud, FitRequest(8192, 1), 1)).startswith(f"a lower share of a node's memory: {MOST_SHARE}")
 
 
 def test_a_gguf_s_words_are_those_of_a_configuration() -> None:

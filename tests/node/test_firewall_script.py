@@ -1,4 +1,4 @@
-"""What loads the walls, compares them and puts them up again; and what a node says that it can."""
+"""What loads Tandem's firewall, compares it and loads it again; and what a node says that it can."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from operations.node.look import status
-from operations.node.network import walls as on_node
-from tests.node.walled import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
+from operations.node.network import firewall as on_node
+from tests.node.firewall_site import GROUP, MOUNT, NEEDS, OFFICE, OFFICE_6, OTHERS, STRAY, Site, built, unified
 from tests.plan.samples import ROOT
 
 pytestmark = NEEDS
@@ -20,8 +20,8 @@ pytestmark = NEEDS
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A site without walls."""
-    with built(tmp_path_factory.mktemp("walls")) as site:
+    """A site whose node has no firewall."""
+    with built(tmp_path_factory.mktemp("firewall")) as site:
         yield site
 
 
@@ -49,7 +49,7 @@ def test_a_change_by_any_hand_is_seen_and_a_second_load_is_the_same(site: Site) 
     site.node.run("nft", "delete", "table", "inet", "tandem")
     assert "has no table `tandem`" in site.sh("problem")
     site.sh("load")
-    (site.walls / "tandem.nft").write_text("# another plan\n")
+    (site.firewall / "tandem.nft").write_text("# another plan\n")
     assert "not as planned" in site.sh("problem")
 
 
@@ -63,13 +63,13 @@ def test_by_which_interfaces_the_rules_in_force_let_in_is_read_and_one_more_is_a
     assert "not as planned" in site.sh("problem")
 
 
-def test_before_a_start_they_are_put_up_again_and_a_start_waits_where_they_can_t_be(
+def test_before_a_start_it_is_loaded_again_and_a_start_waits_where_it_can_t_be(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A stand-in for systemctl, which does what the unit would.
     systemctl = tmp_path / "systemctl"
     systemctl.write_text(
-        f'#!/bin/sh\n[ "$*" = "reload-or-restart tandem-walls.service" ] && {site.walls}/walls.sh load\n'
+        f'#!/bin/sh\n[ "$*" = "reload-or-restart tandem-firewall.service" ] && {site.firewall}/firewall.sh load\n'
     )
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -80,16 +80,27 @@ def test_before_a_start_they_are_put_up_again_and_a_start_waits_where_they_can_t
     assert site.reach(STRAY, OFFICE, OFFICE_6) == set()
     site.node.run("nft", "flush", "ruleset")
     systemctl.write_text("#!/bin/sh\necho no; exit 1\n")
-    assert (
-        site.sh("raise") == "the walls do not stand: nftables has no table `tandem` (systemctl status tandem-walls)\n"
-    )
+    why = "Tandem's firewall is not in force: nftables has no table `tandem` (systemctl status tandem-firewall)\n"
+    assert site.sh("raise") == why
     # The owner's own, which the flush has taken as well.
     subprocess.run(site.node.argv("nft", "--file", "-"), input=OTHERS, text=True, check=True)
 
 
+def test_a_table_that_another_version_has_loaded_stays_with_its_routes(site: Site) -> None:
+    """A unit that is called otherwise there is removed behind the load, and its stop comes then."""
+    site.sh("load")
+    here = site.node.run("ip", "route", "show", "table", "all")
+    another = (site.firewall / "tandem.nft").read_text().replace('comment "', 'comment "another-')
+    subprocess.run(site.node.argv("nft", "--file", "-"), input=another, text=True, check=True)
+    site.sh("drop")
+    assert 'comment "another-' in site.node.run("nft", "list", "table", "inet", "tandem")
+    assert site.node.run("ip", "route", "show", "table", "all") == here
+    site.node.run("nft", "delete", "table", "inet", "tandem")
+
+
 def test_rules_that_nft_refuses_leave_those_in_force(site: Site) -> None:
     site.sh("load")
-    rules = site.walls / "tandem.nft"
+    rules = site.firewall / "tandem.nft"
     good = rules.read_text()
     rules.write_text(good.replace(GROUP, "not-there.slice"))
     site.sh("load", check=False)
@@ -100,8 +111,8 @@ def test_rules_that_nft_refuses_leave_those_in_force(site: Site) -> None:
 
 def test_a_control_group_that_was_made_anew_is_a_change(site: Site) -> None:
     """A rule holds the number of the group; under the same name another group is another number."""
-    other = unified() / f"walls-other-{os.getpid()}.slice"
-    rules = site.walls / "tandem.nft"
+    other = unified() / f"firewall-other-{os.getpid()}.slice"
+    rules = site.firewall / "tandem.nft"
     rules.write_text(rules.read_text().replace(GROUP, other.name))
     other.mkdir()
     try:
@@ -116,7 +127,7 @@ def test_a_control_group_that_was_made_anew_is_a_change(site: Site) -> None:
 
 def test_the_node_says_what_it_can() -> None:
     unified()
-    program = "import json; from operations.node.network import walls; print(json.dumps(walls.able()))"
+    program = "import json; from operations.node.network import firewall; print(json.dumps(firewall.able()))"
     argv = ["unshare", "--mount", "sh", "-c", f"{MOUNT} && exec python3 -c '{program}'"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == '{"nft": true, "groups": true}\n', done.stderr
@@ -127,11 +138,11 @@ def test_a_node_without_what_it_takes_says_so(tmp_path: Path, monkeypatch: pytes
     assert on_node.able() == {"nft": True, "groups": False}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert on_node.able() == {"nft": False, "groups": False}
-    assert on_node.standing() == {"problem": "no walls are here"}
+    assert on_node.state() == {"problem": "no firewall of Tandem's is here"}
 
 
-def test_status_says_whether_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_says_whether_it_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     state: Any = {"ActiveState": "active", "SubState": "exited"}
-    for problem, health in (("", "they stand"), ("the walls are not as planned", "the walls are not as planned")):
-        monkeypatch.setattr(on_node, "standing", lambda problem=problem: {"problem": problem})
-        assert status._row("tandem-walls", state)["health"] == health
+    for problem, health in (("", "in force"), ("it is not as planned", "it is not as planned")):
+        monkeypatch.setattr(on_node, "state", lambda problem=problem: {"problem": problem})
+        assert status._row("tandem-firewall", state)["health"] == health

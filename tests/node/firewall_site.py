@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from operations.paths import SLICE, WALLS
+from operations.paths import FIREWALL, SLICE
 from tests.node.spaces import Place, Space, wire
 from tests.plan.samples import plan
 
@@ -25,7 +25,7 @@ NEEDS = pytest.mark.skipif(
 
 #: Addresses of the node: in the office, on the fabric, of its other node there.
 OFFICE, OFFICE_6, FABRIC, PEER = "10.99.0.11", "fd00:99::11", "192.168.177.11", "192.168.177.12"
-GROUP = f"walls-test-{os.getpid()}.slice"
+GROUP = f"firewall-test-{os.getpid()}.slice"
 #: What vLLM, Ray and torch open where they like, and what a plan gives out.
 STRAY: list[Place] = [("tcp", "0.0.0.0", 39983), ("tcp", "::", 39983), ("udp", "0.0.0.0", 39984), ("udp", "::", 39984)]
 PLANNED: list[Place] = [("tcp", "0.0.0.0", 26001), ("tcp", "::", 26001), ("tcp", FABRIC, 8001)]
@@ -52,11 +52,11 @@ MOUNT = (
 
 
 class Site:
-    """The node and those around it; `walls`: the folder of its walls."""
+    """The node and those around it; `firewall`: the folder of its rules."""
 
     def __init__(self, folder: Path, group: Path) -> None:
         self.node, self.office, self.peer, self.container = Space(), Space(), Space(), Space()
-        self.walls, self.group = folder, group
+        self.firewall, self.group = folder, group
 
     def build(self) -> None:
         wire(self.node, "office", self.office, "eth0")
@@ -83,21 +83,21 @@ class Site:
         self.office.listen(("tcp", "0.0.0.0", 80))
 
     def sh(self, action: str, check: bool = True) -> str:
-        """`walls.sh` on the node."""
-        script = f"{MOUNT} && exec {self.walls}/walls.sh {action}"
+        """`firewall.sh` on the node."""
+        script = f"{MOUNT} && exec {self.firewall}/firewall.sh {action}"
         argv = ["unshare", "--mount", *self.node.argv("sh", "-c", script)]
-        environment = {**os.environ, "TANDEM_RUN": str(self.walls / "run")}
+        environment = {**os.environ, "TANDEM_RUN": str(self.firewall / "run")}
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout
 
     def render(self, **knobs: str) -> None:
-        """The files of the head's walls, as the plan has them, for a control group of this test's own."""
+        """The files of the head's firewall, as the plan has them, for a control group of this test's own."""
         wanted: dict[str, Any] = {"topology": "cluster", "executor": "mp", **knobs}
-        program = plan(**wanted).head.services[WALLS]
+        program = plan(**wanted).head.services[FIREWALL]
         assert program
         for file in program.files:
-            path = self.walls / Path(file.path).name
+            path = self.firewall / Path(file.path).name
             path.write_text(file.content.replace(SLICE, GROUP))
             path.chmod(int(file.mode, 8))
 

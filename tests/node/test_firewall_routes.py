@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.node.firewall_site import FABRIC, NEEDS, PEER, Site, built
 from tests.node.spaces import Place, wire
-from tests.node.walled import FABRIC, NEEDS, PEER, Site, built
 
 pytestmark = NEEDS
 
@@ -21,7 +21,7 @@ OTHER: Place = ("tcp", PEER, 8001)
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A site with walls, and a way out over the office."""
+    """A site whose node has its firewall, and a way out over the office."""
     with built(tmp_path) as found:
         found.node.run("ip", "route", "add", "default", "via", "10.99.0.1")
         found.render()
@@ -52,7 +52,7 @@ def test_without_its_netdev_an_engine_answers_its_own_node_and_the_other_one_whe
     assert index(site) != before
     assert site.peer.ask([ENGINE, late]) == {ENGINE: "hello", late: "hello"}
     assert site.node.ask([OTHER]) == {OTHER: "hello"}
-    # The walls know the rail by its name.
+    # The firewall knows the rail by its name.
     inside: Place = ("tcp", FABRIC, 39983)
     assert site.peer.ask([inside]) == {inside: "hello"}
     assert site.sh("problem") == ""

@@ -37,7 +37,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
-class Asked:
+class BenchRequest:
     """A run as it is wanted. `prompts`: the owner's own, in their order."""
 
     inventory: str
@@ -65,7 +65,7 @@ class Asked:
         return json.dumps([profile, *others, *([self.time_s] if self.time_s else [])])
 
 
-def read(environment: Mapping[str, str]) -> Asked:
+def read(environment: Mapping[str, str]) -> BenchRequest:
     """Raises Refusal with every fault."""
     reading = _Reading(environment)
     base = reading.get("PROFILE", profile, "standard")
@@ -92,7 +92,7 @@ def read(environment: Mapping[str, str]) -> Asked:
     }
     wanted = replace(base, **changes)
     _fit(wanted, prompts or (), lengths or (), client_from or "", time_s)
-    return Asked(
+    return BenchRequest(
         inventory=environment.get("INVENTORY") or "inventory.py",
         data=environment.get("DATA", ""),
         profile=wanted,

@@ -1,10 +1,10 @@
-"""The walls of a node that serves: over which interfaces what is Tandem's can be reached."""
+"""Tandem's firewall on a node that serves: over which interfaces what is Tandem's can be reached."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operations.paths import ETC, SLICE, WALLS, WALLS_SCRIPT, folder_of, unit_file
+from operations.paths import ETC, FIREWALL, FIREWALL_SCRIPT, SLICE, folder_of, unit_file
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, render
@@ -17,7 +17,7 @@ from operations.plan.services.service import SPEC, Program, seal_program
 SSH_PORT = 22
 
 
-def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -> Program:
+def firewall(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -> Program:
     """The table of nftables for a node of `count` with a part of these models, and the unit that loads it before the
     network is up.
 
@@ -31,10 +31,10 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
     In solo there are no rails in the plan: the engine is reached from its own node alone, and what lies on the fabric's
     addresses, if anything, is not Tandem's.
     """
-    folder = folder_of(WALLS)
+    folder = folder_of(FIREWALL)
     group = SLICE if node.engine_group else ""
     rules = render(
-        "walls/tandem.nft.j2",
+        "firewall/tandem.nft.j2",
         spec=SPEC,
         inside=[f'"{name}"' for name in ("lo", *node.rails)],
         ssh=sorted({SSH_PORT, node.ssh_port}),
@@ -44,21 +44,21 @@ def walls(knobs: Knobs, node: Node, count: int, models: Sequence[ServedModel]) -
         subnets=[str(subnet) for subnet in knobs.rail_subnets if node.subnets],
     )
     return seal_program(
-        WALLS,
+        FIREWALL,
         [
             File(f"{folder}/tandem.nft", rules),
             File(f"{folder}/routes", _routes(knobs, node)),
-            File(WALLS_SCRIPT, as_is("walls/walls.sh"), "755"),
+            File(FIREWALL_SCRIPT, as_is("firewall/firewall.sh"), "755"),
             File(
-                unit_file(WALLS),
-                render("walls/tandem-walls.service.j2", etc=ETC, group=group),
+                unit_file(FIREWALL),
+                render("firewall/tandem-firewall.service.j2", etc=ETC, group=group),
             ),
         ],
     )
 
 
 def _routes(knobs: Knobs, node: Node) -> str:
-    """For walls.sh: a line each. The kernel takes an address for its own by such a route as by that of a netdev, and
+    """For firewall.sh: a line each. The kernel takes an address for its own by such a route as by that of a netdev, and
     whoever listens on it goes on.
     """
     own = [f"local {address} dev lo table local\n" for address in node.rail_addresses]
@@ -86,9 +86,9 @@ def _ranges(ports: set[int]) -> list[str]:
 
 
 SERVICE = Contract(
-    (WALLS,),
-    lambda its: [walls(its.knobs, its.node, its.count, its.here)],
+    (FIREWALL,),
+    lambda its: [firewall(its.knobs, its.node, its.count, its.here)],
     Start.OWN_STEP,
     removal=Removal.LAST,
-    differs=lambda found: found["walls"]["problem"],
+    differs=lambda found: found["firewall"]["problem"],
 )

@@ -1,15 +1,16 @@
-"""When the walls are put up, put right and taken away, in whole deploys."""
+"""When Tandem's firewall is loaded, put right and taken away, in whole deploys."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from operations.paths import WALLS
+from operations.paths import FIREWALL
+from operations.steps.firewall import FORMER
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import survey
 
-RAISE = "systemctl reload tandem-walls.service"
+RAISE = "systemctl reload tandem-firewall"
 START = "systemctl start --no-block tandem-engine.service"
 
 
@@ -18,7 +19,7 @@ def states(**changes: Any) -> list[dict[str, Any]]:
     return [look(plan, name) for name in NAMES]
 
 
-def test_they_stand_before_an_engine_starts_and_after_the_old_one_has_stopped(tmp_path: Path) -> None:
+def test_it_is_in_force_before_an_engine_starts_and_after_the_old_one_has_stopped(tmp_path: Path) -> None:
     plan = planned(topology="replicas")
     outcome = deploy(tmp_path, [fresh(plan, name) for name in NAMES], "-y", "--data", "topology=replicas")
     assert outcome.code == 0, outcome.text
@@ -28,57 +29,58 @@ def test_they_stand_before_an_engine_starts_and_after_the_old_one_has_stopped(tm
 
 def test_rules_of_an_older_wiring_let_the_new_rails_in_before_they_are_proven(tmp_path: Path) -> None:
     found = states(topology="cluster")
-    found[0]["walls"]["inside"] = ["lo", "enp1s0f0np0"]
-    found[1]["walls"]["inside"] = ["lo", "enp1s0f0np0", "enP2p1s0f0np0"]
+    found[0]["firewall"]["inside"] = ["lo", "enp1s0f0np0"]
+    found[1]["firewall"]["inside"] = ["lo", "enp1s0f0np0", "enP2p1s0f0np0"]
     outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
     assert outcome.code == 0, outcome.text
     assert [ran for _, ran in outcome.commands if "nft add" in ran] == [
         "nft add element inet tandem inside '{ \"enP2p1s0f0np0\" }'"
     ]
     outcome.position(1, "nft add element")
-    steps = [outcome.text.index(f"Starting operation: {name}") for name in ("Walls | let in", "Fabric | full frames")]
+    names = ("Firewall | let in", "Fabric | full frames")
+    steps = [outcome.text.index(f"Starting operation: {name}") for name in names]
     assert steps == sorted(steps)
 
 
-def test_those_of_a_solo_come_when_the_cluster_has_stopped_and_go_where_nothing_is_left(tmp_path: Path) -> None:
+def test_that_of_a_solo_comes_when_the_cluster_has_stopped_and_goes_where_nothing_is_left(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, states(topology="cluster"), "-y", "--data", "topology=solo")
     assert outcome.code == 0, outcome.text
     assert outcome.position(1, "systemctl stop tandem-engine.service") < outcome.position(1, RAISE)
-    gone = outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-walls.service")
+    gone = outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-firewall.service")
     assert outcome.position(2, "systemctl --no-reload disable --now --quiet tandem-engine.service") < gone
     assert gone == outcome.position(2, "systemctl stop tandem.slice")
 
 
 def test_what_somebody_has_changed_is_said_and_put_right_and_nothing_else(tmp_path: Path) -> None:
     found = states(topology="cluster")
-    found[1]["walls"] = {"problem": "the walls do not stand: nftables has no table `tandem`"}
+    found[1]["firewall"] = {"problem": "Tandem's firewall is not in force: nftables has no table `tandem`"}
     outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
     assert outcome.code == 0, outcome.text
-    assert "the walls do not stand: nftables has no table `tandem`" in outcome.text
+    assert "Tandem's firewall is not in force: nftables has no table `tandem`" in outcome.text
     ((node, command),) = outcome.commands
     assert node == "spark-2" and RAISE in command
 
 
 def test_a_unit_that_will_not_start_at_boot_is_put_right(tmp_path: Path) -> None:
     found = states(topology="cluster")
-    found[0]["services"]["units"][WALLS]["UnitFileState"] = "disabled"
+    found[0]["services"]["units"][FIREWALL]["UnitFileState"] = "disabled"
     outcome = deploy(tmp_path, found, "-y", "--data", "topology=cluster")
     ((node, command),) = outcome.commands
-    assert node == "spark-1" and "systemctl enable --quiet tandem-walls.service" in command
+    assert node == "spark-1" and "systemctl enable --quiet tandem-firewall" in command
 
 
 def test_a_node_that_can_t_tell_groups_is_named_in_a_cluster(tmp_path: Path) -> None:
-    walls = {"nft": True, "groups": False, "driver": "systemd"}
+    firewall = {"nft": True, "groups": False, "driver": "systemd"}
     plan = planned(topology="cluster")
     found = [fresh(plan, name) for name in NAMES]
-    outcome = deploy(tmp_path, found, "-y", "--dry", "--data", "topology=cluster", walls=walls)
-    assert "spark-2: its kernel or its control groups (cgroup v2 is needed) don't let the walls know" in outcome.text
+    outcome = deploy(tmp_path, found, "-y", "--dry", "--data", "topology=cluster", firewall=firewall)
+    assert "spark-2: its kernel or its control groups (cgroup v2 is needed) don't let the firewall know" in outcome.text
 
 
 def test_without_nft_nothing_is_changed(tmp_path: Path) -> None:
-    assert survey()["walls"]["nft"]
+    assert survey()["firewall"]["nft"]
     found = states(topology="cluster")
-    outcome = deploy(tmp_path, found, "-y", walls={"nft": False, "groups": False, "driver": "systemd"})
+    outcome = deploy(tmp_path, found, "-y", firewall={"nft": False, "groups": False, "driver": "systemd"})
     assert outcome.refused and outcome.commands == []
     assert "sudo apt install nftables" in outcome.text
 
@@ -89,6 +91,20 @@ def test_down_takes_them_away_to_the_end(tmp_path: Path) -> None:
     outcome = deploy(tmp_path, states(), "-y", **asked)
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
-        last = outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-walls.service")
+        last = outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-firewall.service")
         assert outcome.position(node, "systemctl --no-reload disable --now --quiet tandem-guard.service") < last
         assert last == outcome.position(node, "systemctl stop tandem.slice")
+
+
+def test_one_under_its_former_name_is_in_force_until_this_one_is_and_goes_then(tmp_path: Path) -> None:
+    """Its own stop would take the table away: it has lost its script by then."""
+    plan = planned(topology="replicas")
+    found = [fresh(plan, name) for name in NAMES]
+    for state in found:
+        state["services"]["units"][FORMER] = {"UnitFileState": "enabled", "ActiveState": "active", "SubState": "exited"}
+    outcome = deploy(tmp_path, found, "-y", "--data", "topology=replicas")
+    assert outcome.code == 0, outcome.text
+    for node in (1, 2):
+        harmless = outcome.position(node, "rm -f /etc/tandem/walls/walls.sh")
+        gone = outcome.position(node, "disable --now --quiet tandem-walls.service")
+        assert harmless < outcome.position(node, RAISE) < gone

@@ -1,10 +1,11 @@
 #!/bin/sh
-# `walls.sh load | problem | raise | drop`: Tandem's table of nftables on this node, and the routes beside it. No other
-# table is touched.
+# `firewall.sh load | problem | raise | drop`: Tandem's table of nftables on this node, and the routes beside it. No
+# other table is touched.
 set -eu
 rules=${0%/*}/tandem.nft
 routes=${0%/*}/routes
-mark=${TANDEM_RUN:-/run/tandem}/walls
+mark=${TANDEM_RUN:-/run/tandem}/firewall
+again='systemctl reload tandem-firewall'
 # Behind every other route. systemd-networkd takes away what it has not set, unless it is said to be the kernel's.
 last="proto kernel metric 4000000000"
 
@@ -29,13 +30,18 @@ lost_route() {
     done <"$routes"
 }
 
+# Whether the table in force has another spec than the rules that lie here.
+is_another() {
+    nft list table inet tandem 2>/dev/null | grep -F 'comment "' | grep -qvF "$(grep -F 'comment "' "$rules")"
+}
+
 problem() {
     if ! nft list table inet tandem >/dev/null 2>&1; then
-        echo "the walls do not stand: nftables has no table \`tandem\` (systemctl status tandem-walls)"
+        echo "Tandem's firewall is not in force: nftables has no table \`tandem\` (systemctl status tandem-firewall)"
     elif [ "$(state)" != "$(cat "$mark" 2>/dev/null)" ]; then
-        echo "the walls are not as planned: the table \`tandem\` or $rules was changed (systemctl reload tandem-walls)"
+        echo "Tandem's firewall is not as planned: the table \`tandem\` or $rules was changed ($again)"
     elif lost=$(lost_route) && [ -n "$lost" ]; then
-        echo "the walls are not as planned: the route \`$lost\` is gone (systemctl reload tandem-walls)"
+        echo "Tandem's firewall is not as planned: the route \`$lost\` is gone ($again)"
     fi
 }
 
@@ -55,12 +61,15 @@ problem)
     ;;
 raise)
     # Puts up again what somebody has taken down (`nft flush ruleset`); says why it can't.
-    [ -z "$(problem)" ] || systemctl reload-or-restart tandem-walls.service >/dev/null 2>&1 || true
+    [ -z "$(problem)" ] || systemctl reload-or-restart tandem-firewall.service >/dev/null 2>&1 || true
     problem
     ;;
 drop)
-    [ ! -e "$mark.routes" ] || route del <"$mark.routes" 2>/dev/null
+    # What another version of Tandem has loaded since, under a unit of another name, stays with its routes.
+    if ! is_another; then
+        [ ! -e "$mark.routes" ] || route del <"$mark.routes" 2>/dev/null
+        nft delete table inet tandem 2>/dev/null || ! nft list table inet tandem >/dev/null 2>&1
+    fi
     rm -f "$mark" "$mark.routes"
-    nft delete table inet tandem 2>/dev/null || ! nft list table inet tandem >/dev/null 2>&1
     ;;
 esac

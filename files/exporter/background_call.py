@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 Answer = TypeVar("Answer")
 
 
-class Asked(Generic[Answer]):
-    """Used by one thread at a time."""
+class BackgroundCall(Generic[Answer]):
+    """A question in a thread of its own, which may hang. Used by one thread at a time."""
 
     def __init__(self, ask: Callable[[], Answer]) -> None:
         self._ask = ask
