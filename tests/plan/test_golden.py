@@ -93,7 +93,7 @@ RINGS: dict[str, dict[str, Any]] = {
 WHOLE = {"solo": "solo", "cluster": "cluster-mp", "replicas": "replicas"}
 
 #: Files that are shipped as they are: their bytes are in the repository, and only their names are written here.
-SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE")
+SHIPPED = (".py", ".js", ".css", ".html", ".svg", ".LICENSE", "/rules.yml")
 
 #: The order in which services are written; what is not named comes last.
 WRITTEN = (
@@ -147,7 +147,8 @@ def difference(base: Landed, files: Landed) -> str:
 def as_text(case: str, of: Plan) -> str:
     """The golden text of a plan: whole where the case is its topology's own, else against that one's nodes.
 
-    A node of a further rank is held against the last node that the base has.
+    A node of a further rank is held against the last node that the base has, or against the case's own first node:
+    whichever it is nearer to.
     """
     own = WHOLE[of.knobs.topology]
     nodes = landed(of)
@@ -160,7 +161,10 @@ def as_text(case: str, of: Plan) -> str:
     parts: list[str] = []
     for place, (name, files) in enumerate(nodes):
         like, there = base[min(place, len(base) - 1)]
-        parts.append(f"######## {name}, where it differs from {like} of {own}\n{difference(there, files)}")
+        near = [(f"{like} of {own}", difference(there, files))]
+        near += [(nodes[0][0], difference(nodes[0][1], files))] if place else []
+        like, told = min(near, key=lambda each: len(each[1]))
+        parts.append(f"######## {name}, where it differs from {like}\n{told}")
     return "".join(parts)
 
 
