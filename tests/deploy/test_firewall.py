@@ -74,7 +74,10 @@ def test_a_node_that_can_t_tell_groups_is_named_in_a_cluster(tmp_path: Path) -> 
     plan = planned(topology="cluster")
     found = [fresh(plan, name) for name in NAMES]
     outcome = deploy(tmp_path, found, "-y", "--dry", "--data", "topology=cluster", firewall=firewall)
-    assert "spark-2: its kernel or its control groups (cgroup v2 is needed) don't let the firewall know" in outcome.text
+    assert (
+        "spark-2: its kernel or its control groups (cgroup v2 is needed) don't let Tandem's firewall know"
+        in outcome.text
+    )
 
 
 def test_without_nft_nothing_is_changed(tmp_path: Path) -> None:
