@@ -107,7 +107,11 @@ _AWAY = (
     ("no route to host|host is down", "does not answer (no route to it)", _ON),
     ("network is unreachable", "can't be reached: this machine has no network", "connect this machine to your network"),
     ("timed out|timeout", "does not answer (timed out)", _ON),
-    ("connection (reset|closed)", "closes the connection at once", "try again in a minute: it boots"),
+    (
+        "connection (reset|closed)",
+        "closes the connection at once",
+        "try again in a minute: it boots, or its sshd turns away who was refused some times",
+    ),
 )
 
 

@@ -21,7 +21,7 @@ from operations.init.cables import cables
 from operations.init.folder import Owned
 from operations.init.knock import why
 from operations.init.login import Login, parse, parse_all
-from operations.init.mends import allow_sudo, copy_key
+from operations.init.mends import accept, allow_sudo, copy_key
 from operations.init.nodes import which
 from operations.init.seen import Seen, read
 from operations.plan.config.refusal import Refusal
@@ -267,3 +267,20 @@ def test_what_was_not_asked_is_left_as_the_folder_has_it() -> None:
 def test_a_node_that_is_named_again_keeps_what_was_not_typed(typed: str, user: str, login: Login) -> None:
     before = [Login("a", "me", "10.0.0.1", 2222, (("ssh_key", "k"),))]
     assert which(Asker(Console(), False), typed, user, before) == [login]
+
+
+@pytest.mark.parametrize(("has", "scans"), [("ed25519", 1), ("rsa", 2)])
+def test_a_host_key_is_asked_for_by_one_connection_where_there_is_an_ed25519(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: str, scans: int
+) -> None:
+    """sshd counts connections without a login (PerSourcePenalties, OpenSSH 9.8)."""
+    key, log, scan = tmp_path / "key", tmp_path / "log", tmp_path / "ssh-keyscan"
+    subprocess.run(["ssh-keygen", "-q", "-t", has, "-N", "", "-f", str(key)], check=True)
+    answer = f"spark-1.local {key.with_suffix('.pub').read_text()}"
+    silent = 'case "$*" in *ed25519*) exit 0;; esac' if has == "rsa" else ""
+    scan.write_text(f"#!/bin/sh\necho x >>{log}\n{silent}\necho {shlex.quote(answer)}\n")
+    scan.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (mend,) = accept(parse("me@spark-1.local"))
+    assert log.read_text().count("x") == scans
+    assert ("-t ed25519" in mend.command) == (scans == 1) and "SHA256:" in mend.shown[0]
