@@ -137,9 +137,9 @@ class Stream:
         async for part in response.content.iter_any():
             if whole := events.take(part):
                 await self._pass_events(whole)
-            if self.reader.is_over:
-                return
-            if len(events) > EVENT:
+                if self.reader.is_over:
+                    return
+            elif len(events) > EVENT:
                 raise Broken(f"an event of more than {EVENT} bytes")
         raise Broken
 
