@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,6 +38,8 @@ PARTS = {
 }
 #: Of the one stream whose chunks are counted, each a part that is read by itself.
 CHUNKS, APART_MS = 200, 150
+#: Seconds in which nobody asks: what LiteLLM does then, it does beside requests as well.
+IDLE_S = 5
 
 
 def measure() -> dict[str, float]:
@@ -61,30 +65,41 @@ def measure() -> dict[str, float]:
         assert door.process
         pid = door.process.pid
 
-        def counted(streams: int, chunks: int, pause_ms: int, times: int) -> float:
-            # What is done once, and what is compiled for it, is done before.
-            asyncio.run(together(door.url, doors.KEY, streams, chunks, 0))
-            time.sleep(1)
+        def counted(work: Callable[[], object]) -> tuple[float, float]:
+            """Thousands of instructions, and seconds."""
             _control(pid, "--instr=on")
             _control(pid, "--zero")
-            for _ in range(times):
-                asyncio.run(together(door.url, doors.KEY, streams, chunks, pause_ms))
+            began = time.monotonic()
+            work()
+            took = time.monotonic() - began
             _control(pid, "--dump")
             _control(pid, "--instr=off")
             dump = max(folder.glob("callgrind.*"), key=lambda path: int(path.suffix[1:]))
             totals = [line for line in dump.read_text().splitlines() if line.startswith("totals:")]
-            return int(totals[-1].split()[1]) / (streams * times) / 1000
+            return int(totals[-1].split()[1]) / 1000, took
 
+        def asked(streams: int, chunks: int, pause_ms: int, times: int) -> float:
+            """A request's part, without what goes on beside it."""
+            # What is done once is done before.
+            asyncio.run(together(door.url, doors.KEY, streams, chunks, 0))
+            time.sleep(1)
+            many = [(door.url, doors.KEY, streams, chunks, pause_ms)] * times
+            all_of_it, took = counted(lambda: [asyncio.run(together(*each)) for each in many])
+            return (all_of_it - took * idle / idle_s) / (streams * times)
+
+        asyncio.run(together(door.url, doors.KEY, 1, 1, 0))
+        idle, idle_s = counted(lambda: time.sleep(IDLE_S))
         found = {}
         for name, part in PARTS.items():
-            found[name] = counted(*part)
+            found[name] = asked(*part)
             print(f"  {TREE.name}: {name}: {found[name]:,.0f}", file=sys.stderr, flush=True)
-        found["a chunk"] = (counted(1, CHUNKS, APART_MS, 1) - found["a request"]) / CHUNKS
+        found["a chunk"] = (asked(1, CHUNKS, APART_MS, 1) - found["a request"]) / CHUNKS
         return found
 
 
 def _control(pid: int, word: str) -> None:
-    subprocess.run(["callgrind_control", word, str(pid)], check=True, stdout=subprocess.DEVNULL)
+    quiet = subprocess.DEVNULL
+    subprocess.run(["callgrind_control", word, str(pid)], check=True, stdout=quiet, stderr=quiet)
 
 
 def main() -> None:
@@ -93,6 +108,11 @@ def main() -> None:
         print(json.dumps(measure()))
         return
     trees = [Path(each) for each in (os.environ.get("BEFORE"), _OWN) if each]
+    if not shutil.which("callgrind_control"):
+        sys.exit("no `callgrind_control` is found, which counts: install the package `valgrind`")
+    for tree in trees:
+        if not (tree / "tests/bench/door").is_dir():
+            sys.exit(f"BEFORE={tree}: this is no worktree; `git worktree add {tree} COMMIT` makes one")
     environment = {**os.environ, "LITELLM": str(doors.LITELLM)}
     rows = []
     for tree in trees:
