@@ -22,7 +22,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-door-cost bench-watching test-clients venv-proxy manual manual-pages imports lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -202,7 +202,10 @@ test-clients: $(VENV)/.dev $(VENV)-proxy/.proxy ## real client programs (Claude 
 bench-door: $(VENV)/.dev $(VENV)-proxy/.proxy ## what the proxy costs: CPU a request and a chunk, first tokens of a burst, chunks a second (REPEATS=)
 	@$(BIN)/python -m tests.bench.door
 
-venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing, bench-door and the tests that want the real one
+bench-door-cost: $(VENV)/.dev $(VENV)-proxy/.proxy ## what LiteLLM's process costs in instructions (valgrind), and what it did in another tree (BEFORE=FOLDER)
+	@$(BIN)/python tests/bench/door/instructions.py
+
+venv-proxy: $(VENV)-proxy/.proxy ## LiteLLM by the proxy image's lock, for bench-routing, bench-door, bench-door-cost and the tests that want the real one
 
 manual: $(VENV)-manual/.manual ## the manual as a site in site/ (site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(VENV)-manual/bin/mkdocs build --strict

@@ -34,6 +34,10 @@ A_PICTURE = 1000
 #: Beginnings of conversations that are remembered of each engine, the latest: about 250 bytes each.
 REMEMBERED = 16_384
 
+#: What a message has that is a text alone.
+_PLAIN = {"role", "content"}
+_json = json.JSONEncoder(sort_keys=True, default=str).encode
+
 #: The hash of a conversation's first messages, and their tokens.
 Beginning = tuple[bytes, int]
 
@@ -208,9 +212,9 @@ def _beginnings(model: str, messages: Any, tools: Any) -> Iterator[Beginning]:
         return
     so_far, tokens = hashlib.blake2b(digest_size=16), 0
     try:
-        so_far.update(json.dumps([model, tools], default=str).encode())
+        so_far.update(_json([model, tools]).encode())
         for message in messages:
-            text = json.dumps(message, sort_keys=True, default=str)
+            text = _written(message)
             so_far.update(text.encode())
             tokens += _tokens(message, text)
             yield so_far.digest(), tokens
@@ -219,8 +223,17 @@ def _beginnings(model: str, messages: Any, tools: Any) -> Iterator[Beginning]:
         return
 
 
+def _written(message: Any) -> str:
+    """What stands for a message. Most are a role and a text: to write a long one as JSON takes as long as to choose an
+    engine for it.
+    """
+    if isinstance(message, dict) and message.keys() == _PLAIN and isinstance(text := message["content"], str):
+        return f"{message['role']} {text}"
+    return _json(message)
+
+
 def _tokens(message: Any, text: str) -> int:
-    """About how many tokens a message has, which is `text` as JSON."""
+    """About how many tokens a message has, for which `text` stands."""
     parts = message.get("content") if isinstance(message, dict) else None
     if not isinstance(parts, list):
         return len(text) // CHARACTERS

@@ -14,6 +14,8 @@ from resume import Answer, choices, used_up
 _DONE = b"data: [DONE]\n\n"
 #: Why an answer has ended, as an engine says that is stopped; within an answer's own text quotes are escaped.
 ABORTED = "abort"
+#: What stands in events that are looked at for that, or for an error.
+_ABORTED, _ERROR = ABORTED.encode(), b"error"
 
 
 class Reader:
@@ -48,9 +50,9 @@ class Reader:
         chunk = an_object(event.removeprefix(b"data: ")) if event.startswith(b"data: ") else None
         if chunk is None:
             return [event + b"\n\n"]
-        if _is_aborted(chunk):
+        if _ABORTED in event and _is_aborted(chunk):
             raise Broken("it is stopped")
-        if _is_failure(chunk):
+        if _ERROR in event and _is_failure(chunk):
             raise Failure(event)
         given = self.answer.pass_on(chunk, self.continued)
         if not self.continued and len(given) == 1 and given[0] is chunk:

@@ -66,14 +66,12 @@ class Refused:
 @dataclass
 class _Use:
     under_way: set[Visit] = field(default_factory=set)
+    #: Answers for which they ask together.
+    answers: int = 0
     #: When, and how many tokens; of the last minute.
     spent: deque[tuple[float, int]] = field(default_factory=deque)
     #: When others were told of what is under way.
     told: float = float("-inf")
-
-    def answers(self) -> int:
-        """Answers that are under way."""
-        return sum(visit.answers for visit in self.under_way)
 
     def running(self) -> int:
         """Tokens of what is under way, as far as they are known."""
@@ -112,33 +110,41 @@ class Limits:
         return Refused("tokens", why, math.ceil(WINDOW_S))
 
     def _under_way(self, key: Key) -> int:
-        return self._uses[key.id].answers() + shared.counts.others(f"requests {key.id}")
+        return self._uses[key.id].answers + shared.counts.others(f"requests {key.id}")
 
     def weigh(self, visit: Visit, answers: int) -> Refused | None:
         """A request that is under way asks for so many answers: each counts as a request. Why it may not have them."""
         key, more = visit.key, answers - visit.answers
         if more and key.requests is not None and (under_way := self._under_way(key) + more) > key.requests:
             return _too_many(key, under_way)
-        visit.answers = answers
-        shared.counts.set(f"requests {key.id}", self._uses[key.id].answers())
+        if more:
+            visit.answers = answers
+            self._count(key, more)
         return None
 
     @contextmanager
     def under_way(self, visit: Visit) -> Iterator[None]:
         """As long as it lasts, however it ends."""
-        use, name = self._uses[visit.key.id], f"requests {visit.key.id}"
-        use.under_way.add(visit)
-        shared.counts.set(name, use.answers())
+        under_way = self._uses[visit.key.id].under_way
+        under_way.add(visit)
+        self._count(visit.key, visit.answers)
         try:
             yield
         finally:
-            use.under_way.discard(visit)
-            shared.counts.set(name, use.answers())
+            under_way.discard(visit)
+            self._count(visit.key, -visit.answers)
+
+    def _count(self, key: Key, more: int) -> None:
+        use = self._uses[key.id]
+        use.answers += more
+        shared.counts.set(f"requests {key.id}", use.answers)
 
     def passes(self, visit: Visit, now: float) -> None:
         """A piece of its answer has passed."""
+        if visit.key.tokens is None:
+            return
         use = self._uses[visit.key.id]
-        if visit.key.tokens is not None and now - use.told >= TELL_S:
+        if now - use.told >= TELL_S:
             use.told = now
             shared.counts.set(f"running {visit.key.id}", use.running())
 

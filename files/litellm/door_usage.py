@@ -33,7 +33,7 @@ class Answer:
             if not more:
                 self._read(self._tail)
             return part
-        if not self._events and part.endswith(b"\n\n") and not any(name in part for name in _SAID):
+        if part.endswith(b"\n\n") and not self._events and _SAID[0] not in part and _SAID[1] not in part:
             self._visit.pieces += part.count(b"data: {")
             return part
         whole = self._events.take(part).split(b"\n\n")[:-1]

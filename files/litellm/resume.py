@@ -92,9 +92,9 @@ class Answer:
             text = delta.get("content") or choice.get("text") or ""
             self.text += text
             self.pieces += bool(text)
-            self.thoughts += any(delta.get(name) for name in THOUGHTS)
+            self.thoughts += bool(_thoughts(delta))
+            self.has_calls |= bool(delta.get("tool_calls"))
             self.last = chunk
-        self.has_calls |= _calls_a_tool(chunk)
 
     def _fit(self, chunk: dict[str, Any]) -> None:
         """A chunk of another engine's, as a part of this answer."""
@@ -110,8 +110,9 @@ class Answer:
                 delta.pop("role", None)
             if self.text_before and delta:
                 # A parser of reasoning may take the middle of an answer for thoughts.
-                thoughts = [delta.pop(name, None) or "" for name in THOUGHTS]
-                delta["content"] = max(thoughts, key=len) + (delta.get("content") or "")
+                delta["content"] = _thoughts(delta) + (delta.get("content") or "")
+                for name in THOUGHTS:
+                    delta.pop(name, None)
 
     def ended(self) -> dict[str, Any]:
         """A last chunk for an answer that has all its tokens."""
@@ -181,8 +182,9 @@ def _ends(chunk: dict[str, Any]) -> set[int]:
     return {_number(each) for each in _choices(chunk) if each.get("finish_reason")}
 
 
-def _calls_a_tool(chunk: dict[str, Any]) -> bool:
-    return any(_delta(choice).get("tool_calls") for choice in _choices(chunk))
+def _thoughts(delta: dict[str, Any]) -> str:
+    one, other = map(delta.get, THOUGHTS)
+    return one or other or ""
 
 
 def _waits(chunk: dict[str, Any]) -> bool:

@@ -27,7 +27,8 @@ MARKS = 1 << 17
 LOOK_S = 1.0
 
 
-def _hash(*words: bytes) -> bytes:
+def mark(*words: bytes) -> bytes:
+    """16 bytes that stand for words."""
     return hashlib.blake2b(b"\0".join(words), digest_size=16).digest()
 
 
@@ -55,7 +56,7 @@ class Counts:
         """What this process has of it now. More names than there is room for are its own secret."""
         slot = self._own.get(name)
         if slot is None:
-            slot = self._own[name] = (len(self._own), _hash(name.encode()))
+            slot = self._own[name] = (len(self._own), mark(name.encode()))
         if self._map and slot[0] < SLOTS:
             _SLOT.pack_into(self._map, slot[0] * _SLOT.size, slot[1], number)
 
@@ -69,7 +70,10 @@ class Counts:
             return []
         if time.monotonic() - self._looked >= LOOK_S:
             self._look(self._folder)
-        wanted = _hash(name.encode())
+        if not self._others:
+            return []
+        slot = self._own.get(name)
+        wanted = slot[1] if slot else mark(name.encode())
         return [other.number(wanted) for other in self._others.values()]
 
     def _look(self, folder: Path) -> None:
@@ -137,13 +141,19 @@ class Marks:
 
     def get(self, *words: bytes) -> int | None:
         """None: it was never put, or has given way."""
-        mark = _hash(*words)
-        name, number = _SLOT.unpack_from(self._map, self._at(mark))
-        return int(number) if name == mark else None
+        return self.of(mark(*words))
 
     def put(self, number: int, *words: bytes) -> None:
         """It is there, with this number. Two that write at once leave one of both, or none."""
-        mark = _hash(*words)
+        self.set(mark(*words), number)
+
+    def of(self, mark: bytes) -> int | None:
+        """The same as `get`, by what `mark` makes of the words: for whoever asks again and again."""
+        name, number = _SLOT.unpack_from(self._map, self._at(mark))
+        return int(number) if name == mark else None
+
+    def set(self, mark: bytes, number: int) -> None:
+        """The same as `put`, by what `mark` makes of the words."""
         _SLOT.pack_into(self._map, self._at(mark), mark, number)
 
     def _at(self, mark: bytes) -> int:

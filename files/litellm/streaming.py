@@ -7,6 +7,7 @@ OpenAI's chats and completions, plain.py for protocols that no engine continues 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -137,14 +138,14 @@ class Stream:
         async for part in response.content.iter_any():
             if whole := events.take(part):
                 await self._pass_events(whole)
-            if self.reader.is_over:
-                return
-            if len(events) > EVENT:
+                if self.reader.is_over:
+                    return
+            elif len(events) > EVENT:
                 raise Broken(f"an event of more than {EVENT} bytes")
         raise Broken
 
     async def _pass_events(self, whole: bytes) -> None:
-        passed = list[bytes]()
+        passed: list[bytes] = []
         try:
             passed.extend(self.reader.take(whole))
         finally:
@@ -157,7 +158,7 @@ class Stream:
         if not part and more:
             return
         # A client that reads slowly needs no sign meanwhile, and one that has the end none at all.
-        self._said = float("inf")
+        self._said = math.inf
         if not self.has_begun:
             self.has_begun = True
             await self.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})

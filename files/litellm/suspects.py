@@ -50,7 +50,7 @@ class Request:
 
     def __init__(self, body: bytes = b"") -> None:
         #: It stands for the body.
-        self.hash = hashlib.blake2b(body, digest_size=16).digest() if body else b""
+        self._mark = shared.mark(b"suspect", body) if body else b""
         #: Engines that have died over it.
         self.deaths = 0
         #: Of the engine that has it now: since when, whether something of its answer is there, whether it has died.
@@ -63,12 +63,15 @@ class Request:
 
     def level(self) -> int:
         """What is remembered of its body; 0: nothing."""
-        until, level = divmod(shared.marks.get(b"suspect", self.hash) or 0, 4) if self.hash else (0, 0)
+        known = shared.marks.of(self._mark) if self._mark else None
+        if not known:
+            return 0
+        until, level = divmod(known, 4)
         return level if until > time.monotonic() else 0
 
     def remember(self, level: int) -> None:
         """From now on; 0: nothing any more."""
-        shared.marks.put((int(time.monotonic()) + REMEMBERED_S) * 4 + level, b"suspect", self.hash)
+        shared.marks.set(self._mark, (int(time.monotonic()) + REMEMBERED_S) * 4 + level)
 
     async def take_turn(self, address: str, engines: str) -> None:
         """Wait until no other suspect is asked of these `engines`; first come, first served."""

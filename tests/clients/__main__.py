@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,8 @@ TASKS = {
 }
 #: Seconds after which a stream says that it lives, here.
 ALIVE_S = "2"
+#: Seconds for a library's program, with all of its tasks, on a machine with much else to do.
+WORK_S = 900
 
 
 def libraries() -> Iterator[tuple[str, list[str]]]:
@@ -60,13 +64,41 @@ def outcomes(door: WholeDoor, folder: Path) -> Iterator[tuple[str, dict[str, str
     """Each program, and what is wrong with its tasks."""
     environment = {**os.environ, "DOOR": door.url, "DOOR_KEY": KEY, "ENGINE": door.engines[0].url}
     for name, argv in libraries():
-        ran = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-        lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"task"')]
-        why = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        yield name, {line["task"]: line["wrong"] for line in lines} or dict.fromkeys(("answer",), why)
+        yield name, _told(name, _program(argv, folder, environment))
     for number, agent in enumerate(AGENTS):
-        version = {**installed.NODE, **installed.PYTHON}[agent.name]
-        yield f"{agent.name} {version}", dict(tried(agent, door, folder / str(number)))
+        name = f"{agent.name} {({**installed.NODE, **installed.PYTHON})[agent.name]}"
+        yield name, _told(name, tried(agent, door, folder / str(number)))
+
+
+def _told(name: str, tasks: Iterator[tuple[str, str]]) -> dict[str, str]:
+    """Tasks and what is wrong with them, each told as it ends."""
+    said, began = dict[str, str](), time.monotonic()
+    for task, wrong in tasks:
+        said[task] = wrong
+        print(f"  {time.monotonic() - began:.0f} s: {name}: {task}: {wrong or 'works'}", file=sys.stderr, flush=True)
+    return said
+
+
+def _program(argv: list[str], folder: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The tasks of a library's program."""
+    said = False
+    with (
+        tempfile.TemporaryFile("w+") as words,
+        subprocess.Popen(argv, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=words, text=True) as process,
+    ):
+        late = threading.Timer(WORK_S, process.kill)
+        late.start()
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith('{"task"'):
+                told, said = json.loads(line), True
+                yield told["task"], told["wrong"]
+        process.wait()
+        late.cancel()
+        words.seek(0)
+        why = f"nothing after {WORK_S} s" if process.returncode < 0 else words.read().strip().rpartition("\n")[2]
+    if process.returncode < 0 or not said:
+        yield "its end" if said else "answer", why or "it said nothing"
 
 
 def table(rows: list[tuple[str, dict[str, str]]]) -> str:

@@ -21,18 +21,21 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 SEEN = f"A picture of {len(PNG)} bytes."
-#: Seconds for an agent to do its work on a machine with much else to do, to end when it is told to, and for an engine
-#: to know that its client has gone.
-WORK_S, ENDS_S, GONE_S = 300, 3, 10
+#: Seconds for an agent to do its work on a machine with much else to do (aider alone computes for ten before it asks),
+#: to end when it is told to, and for an engine to know that its client has gone: half of the answer's own time.
+WORK_S, ENDS_S, GONE_S = 900, 3, 30
 
 
 @dataclass
 class Place:
-    """Where an agent works: its home, and a folder with a picture in it."""
+    """Where an agent works: its home, and a folder with a picture in it. `is_hurried`: it bears little silence. Else it
+    has the patience that it comes with: where a machine has much else to do, each piece of an answer may be late.
+    """
 
     home: Path
     work: Path
     door: str
+    is_hurried: bool = False
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.work):
@@ -58,8 +61,9 @@ class Agent:
 def _claude(place: Place, question: str, picture: bool) -> tuple[list[str], dict[str, str], str]:
     environment = {"ANTHROPIC_BASE_URL": place.door, "ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_MODEL": "double"}
     environment |= {"ANTHROPIC_DEFAULT_HAIKU_MODEL": "double", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    # Less it does not take.
-    environment |= {"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "10000"}
+    if place.is_hurried:
+        # Less it does not take.
+        environment |= {"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "10000"}
     if picture:
         question = _call("Read", file_path=str(place.work / "picture.png"))
     return [installed.node("claude"), "-p", question, "--permission-mode", "acceptEdits"], environment, ""
@@ -69,7 +73,8 @@ def _codex(place: Place, question: str, picture: bool) -> tuple[list[str], dict[
     settings = {"model": "double", "model_provider": "tandem", "model_providers.tandem.name": "Tandem"}
     settings |= {"model_providers.tandem.base_url": f"{place.door}/v1", "model_providers.tandem.env_key": "TANDEM_KEY"}
     given = [each for name, value in settings.items() for each in ("-c", f'{name}="{value}"')]
-    given += ["-c", "model_providers.tandem.stream_idle_timeout_ms=5000"]
+    if place.is_hurried:
+        given += ["-c", "model_providers.tandem.stream_idle_timeout_ms=5000"]
     shown = ["-i", str(place.work / "picture.png")] if picture else []
     argv = [installed.node("codex"), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     return [*argv, *given, *shown, "--", question], {"TANDEM_KEY": KEY}, ""
@@ -93,7 +98,8 @@ def _aider(place: Place, question: str, picture: bool) -> tuple[list[str], dict[
     about.write_text(json.dumps({"openai/double": {**known, "litellm_provider": "openai", "mode": "chat"}}))
     environment = {"OPENAI_API_BASE": f"{place.door}/v1", "OPENAI_API_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     argv = [installed.python("aider-chat", "aider"), "--model", "openai/double", "--model-metadata-file", str(about)]
-    argv += ["--edit-format", "whole", "--timeout", "5", "--yes-always", "--no-git", "--analytics-disable"]
+    argv += ["--edit-format", "whole", "--yes-always", "--no-git", "--analytics-disable"]
+    argv += ["--timeout", "5"] if place.is_hurried else []
     argv += ["--no-check-update", "--no-show-release-notes", "--no-show-model-warnings", "--message", question]
     return [*argv, "picture.png" if picture else "made.txt"], environment, ""
 
@@ -138,8 +144,8 @@ AGENTS = (
 def tried(agent: Agent, door: WholeDoor, folder: Path) -> Iterator[tuple[str, str]]:
     """Each task and what is wrong; empty: it works."""
 
-    def ready(task: str) -> Place:
-        return Place(folder / task / "home", folder / task / "work", door.url)
+    def ready(task: str, is_hurried: bool = False) -> Place:
+        return Place(folder / task / "home", folder / task / "work", door.url, is_hurried)
 
     yield "answer", _says(agent, ready("answer"), "Hi", ANSWER)
     streamed = door.engines[0].says("/asked").get(agent.path, {}).get("stream")
@@ -150,7 +156,7 @@ def tried(agent: Agent, door: WholeDoor, folder: Path) -> Iterator[tuple[str, st
     yield "tool", "" if made.exists() and made.read_text() == MADE else said or "no file was made"
     yield "picture", _says(agent, ready("picture"), "What is it?", SEEN, True)
     yield "interrupt", _interrupted(agent, ready("interrupt"), door)
-    yield "silence", _says(agent, ready("silence"), agent.silent, ANSWER)
+    yield "silence", _says(agent, ready("silence", is_hurried=True), agent.silent, ANSWER)
 
 
 def _run(agent: Agent, place: Place, question: str, picture: bool = False) -> subprocess.Popen[str]:

@@ -260,3 +260,15 @@ def test_a_litellm_that_is_killed_keeps_nothing_of_a_limit(two: Two, tmp_path: P
     assert two.said(0, time.monotonic()) is None
     two.at(0).spend(two.visit(told=2), time.monotonic())
     assert two.said(0, time.monotonic()) is None, "9 of the other's and 2 would be too many"
+
+
+def test_answers_of_one_request_count_as_requests_until_it_ends() -> None:
+    module, key = part("litellm", "door_limits"), part("litellm", "door_keys").Key("a", "h", requests=3)
+    limits = module.Limits()
+    for _ in range(2):
+        visit = module.Visit(key)
+        with limits.under_way(visit):
+            assert limits.weigh(visit, 4).what == "requests"
+            assert limits.weigh(visit, 3) is None
+            assert limits.refuse(key, 0.0).what == "requests"
+        assert limits.refuse(key, 0.0) is None
