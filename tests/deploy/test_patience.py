@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import gevent
 import pytest
+from pyinfra import host
+from pyinfra.context import ctx_host
 
 from operations.node.copy.meter import Meter
+from operations.runner import patience
 from operations.runner.patience import progress
 from operations.wire.model import Copied
 
@@ -15,6 +20,25 @@ def test_a_line_of_progress_says_how_far_how_fast_how_long_and_what_it_waits_for
     line: Copied = {"bytes": 12_000_000_000, "of": 75_000_000_000, "rate": 2e9, "still": 0.0, "limit": "disk"}
     assert progress(line) == "12.0 of 75.0 GB, 2.00 GB/s, 32 s left, waits for the disk"
     assert progress(line | {"of": 0, "limit": ""}) == "12.0 GB, 2.00 GB/s"
+
+
+def test_a_wait_in_a_step_s_own_body_speaks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pyinfra.host` means a node in the greenlet of the step, and none in the one that speaks."""
+    monkeypatch.setattr(patience, "EVERY_S", 0.01)
+    node: Any = Said()
+    with ctx_host.use(node), patience.beat(host, "asking a model"):
+        gevent.sleep(0.1)
+    assert "asking a model: 0 s so far" in node.lines
+
+
+class Said:
+    """Stands in for a host: what is logged."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
 
 
 def test_what_stands_still_says_for_how_long_and_not_what_it_once_was() -> None:
