@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from manual.drawing import drawing
-from manual.modules import ROOT
+from manual import ROOT
 from manual.rooms import faults, modules
 
 PICTURE = ROOT / "docs/assets/imports.svg"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from manual.modules import ROOT
+from manual import ROOT
 
 #: Where modules are looked for.
 _TOPS = ("config.py", "deploy.py", "operations", "bench", "manual", "tests")

@@ -76,7 +76,7 @@ def test_without_any_netdev_it_is_the_cable_that_is_named() -> None:
     assert told[0].remedy.startswith("plug the cable in at both ends")
     # So where the owner has named them.
     told = check_survey(nodes(2, wanted)[1], found, survey(), plan(topology="replicas").models, wanted, 2)
-    assert [each.problem for each in told] == [f"there is no interface `{each}`" for each in (FIRST, SECOND)]
+    assert [each.problem for each in told] == [f"there is no interface {each}" for each in (FIRST, SECOND)]
     assert all(each.remedy.startswith("plug the cable in at both ends") for each in told)
 
 
