@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from manual.markdown import escaped
 from operations.plan.config.kind import Kind
-from operations.plan.findings import KINDS
+from operations.plan.doctor.findings import KINDS
 
 HEAD = """# Findings
 
 Made of the kinds of findings in `operations/plan` by `make manual-pages`.
 
-A finding is something that a deploy or `tandem doctor` sees on your nodes or between them. Behind its line stands a code
-in brackets: look it up here, or say `tandem explain CODE`. `<name>` stands for what only the finding knows. A finding of
-a deploy is refused before the first change; put it right, and say `tandem apply` again.
+A finding is something that a deploy or `tandem doctor` sees on your nodes, or between them. Its code stands in brackets
+behind the line. Look it up here, or say `tandem explain CODE`. `<name>` stands for what only the finding knows.
 
-What you typed has no code: a refused knob, recipe or word says itself what was expected, and what to write. What can't be
-found here is said by Docker, the engine, the Hub or the kernel, and quoted.
+What stands in the way of a deploy ends it before its first change. Put it right, and say `tandem apply` again.
+
+A refused knob, recipe or word has no code: the line says what was expected, and what to write. Nor has what Docker, the
+engine, the Hub or the kernel says, which is quoted.
 """
 #: Headings, with the first words of the codes below each.
 TOPICS = {

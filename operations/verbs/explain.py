@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operations.plan.config.refusal import Finding, Refusal, nearest
-from operations.plan.findings import KINDS
+from operations.plan.doctor.findings import KINDS
 
 
 def lines(code: str) -> list[str]:

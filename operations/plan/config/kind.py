@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from operations.plan.config.refusal import Finding
 
-#: Every kind whose module is imported, by its code; operations/plan/findings.py imports all of them.
+#: Every kind whose module is imported, by its code; operations/plan/doctor/findings.py imports all of them.
 KINDS: dict[str, Kind] = {}
 
 

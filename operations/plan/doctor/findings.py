@@ -1,4 +1,4 @@
-"""All kinds of findings: each is declared in the module that raises it, and this one imports those modules."""
+"""All kinds of findings. Each is declared where it is raised, and this module imports those places."""
 
 from __future__ import annotations
 
