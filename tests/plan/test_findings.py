@@ -1,4 +1,4 @@
-"""Each kind of finding has a code that stays, a topic in the manual, and a row that raises it: here, or in test_doctor."""
+"""Each kind of finding has a code that stays, a topic in the manual, and a row that raises it (some in test_doctor)."""
 
 from __future__ import annotations
 
