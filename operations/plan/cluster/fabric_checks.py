@@ -23,7 +23,7 @@ _PLUG = "plug the cable in at both ends: without one its interfaces may be gone"
 _NOTHING = "nothing goes over it"
 RAILS_GONE = Kind(
     "rail-gone",
-    "{rails} gone",
+    "these interfaces are gone: {rails}",
     "the rails of the plan that serves are not here any more",
     "plug the cable in at both ends, or into another port at both",
 )
@@ -105,7 +105,7 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     gone = [each for each in survey["state"]["walls"].get("inside", []) if each != "lo" and each not in links]
     lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
     if lost:
-        yield RAILS_GONE.said(rails=f"{' and '.join(lost)} {'is' if len(lost) == 1 else 'are'}")
+        yield RAILS_GONE.said(rails=", ".join(lost))
     for place, rail in enumerate(() if lost else node.rails):
         if node.ends and not node.ends[place]:
             # The node at its other end is not needed, or it would have been missed.

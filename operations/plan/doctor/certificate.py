@@ -14,7 +14,7 @@ _REMEDY = "`tandem apply` renews one of Tandem's authority; with tls=files:... p
 ENDS = Kind(
     "certificate-ends",
     "the proxy's certificate ends in {days:.0f} days",
-    "behind that clients refuse the proxy",
+    "after that clients refuse the proxy",
     _REMEDY,
 )
 ENDED = Kind(
