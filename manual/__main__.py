@@ -1,6 +1,7 @@
 """`make manual-pages`: write the generated files anew."""
 
-from manual.pages import PAGES, ROOT
+from manual import ROOT
+from manual.pages import PAGES
 
 for name, page in PAGES.items():
     (ROOT / name).write_text(page())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manual.modules import ROOT
+from manual import ROOT
 from operations.plan.answers import gate
 
 #: Where the table stands.

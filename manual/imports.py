@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from manual import ROOT
 from manual.drawing import drawing
-from manual.modules import ROOT
 from manual.rooms import faults, modules
 
 PICTURE = ROOT / "docs/assets/imports.svg"

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
-from manual import texts
+from manual.markdown import escaped
 from operations.plan.config.knob_fields import SECTIONS, SET, TOGETHER, KnobFields
 
 HEAD = """# Knobs
@@ -118,4 +118,4 @@ def _blocks(lines: list[str]) -> Iterator[str]:
 
 
 def _linked(text: str) -> str:
-    return re.sub(r"docs/([a-z-]+)\.md", r"[\1](\1.md)", texts.escaped(text))
+    return re.sub(r"docs/([a-z-]+)\.md", r"[\1](\1.md)", escaped(text))

@@ -1,62 +1,59 @@
-"""docs/messages.md: what Tandem says when something is wrong, what it means, what to do."""
+"""docs/messages.md: every finding that has a code, what it means, and what helps."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from pathlib import Path
+from manual.markdown import escaped
+from operations.plan.config.kind import Kind
+from operations.plan.doctor.findings import KINDS
 
-from manual import shell, sites
-from manual.groups import GROUPS, place
-from manual.modules import ROOT
-from manual.sites import Message
-from manual.texts import escaped
+HEAD = """# Findings
 
-HEAD = """# Messages
+Made of the kinds of findings in `operations/plan` by `make manual-pages`.
 
-Made of Tandem's code by `make manual-pages`: every refusal and every failure, in the words that it is said in.
+A finding is something that a deploy or `tandem doctor` sees on your nodes, or between them. Its code stands in brackets
+behind the line. Look it up here, or say `tandem explain CODE`. `<name>` stands for what only the finding knows.
 
-`<name>` stands for what only the run knows. `a | b`: one of them is said. `[a]`: it may be left out. Search the page
-for a few words of a message that do not look like data. Behind an arrow is what helps; where there is none the message
-says it itself, or the words under the heading do. A remark is shown, and nothing is refused for it. What can't be found
-here is said by Docker, vLLM, the Hub or the kernel, and quoted.
+What stands in the way of a deploy ends it before its first change. Put it right, and say `tandem apply` again.
+
+A refused knob, recipe or word has no code: the line says what was expected, and what to write. Nor has what Docker, the
+engine, the Hub or the kernel says, which is quoted.
 """
-#: The beginning of a message that frames another one: no word in it can be searched for.
-_DATA = re.compile(r"<[^<>]*> <")
-#: What runs on the controller, on nodes, and in containers.
-FOLDERS = ("operations", "bench", "files")
+#: Headings, with the first words of the codes below each.
+TOPICS = {
+    "Reaching a node": ("reach",),
+    "The node": ("node", "port", "heat", "software"),
+    "Docker": ("docker",),
+    "The GPU": ("gpu",),
+    "Memory": ("memory",),
+    "Disks": ("disk",),
+    "Secrets and sources": ("secret", "source"),
+    "Cables and rails": ("cable", "rail", "ring"),
+    "The office's network": ("login", "netplan", "firewall", "address"),
+    "RDMA and NCCL": ("rdma", "nccl"),
+    "Clocks": ("clock",),
+    "Certificates": ("certificate",),
+    "Prefix caches": ("prefix",),
+    "The kernel's log": ("log",),
+}
 
 
 def page() -> str:
-    """The whole page."""
-    found: dict[tuple[str, str], list[Message]] = {}
-    for message in every():
-        group, heading = place(message.path)
-        found.setdefault((group.title, heading), []).append(message)
+    """The whole page. Raises LookupError for a code without a topic."""
+    if lost := [code for code in KINDS if not any(_topic(code) in words for words in TOPICS.values())]:
+        raise LookupError(f"{', '.join(lost)}: name a topic in manual/messages.py")
     lines = [HEAD]
-    for group in GROUPS:
-        lines += [f"## {group.title}\n", f"{group.intro}\n"]
-        for heading in group.parts:
-            if messages := found.get((group.title, heading)):
-                lines += [f"### {heading}\n", *_list(messages), ""]
+    for title, words in TOPICS.items():
+        lines += [f"## {title}\n"]
+        for code in sorted(each for each in KINDS if _topic(each) in words):
+            lines += [f"### {code}\n", _told(KINDS[code])]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def every() -> Iterator[Message]:
-    """Every message of every file."""
-    for folder in FOLDERS:
-        for path in sorted(Path(ROOT / folder).rglob("*.py")):
-            yield from sites.messages(str(path.relative_to(ROOT)))
-    for script in shell.scripts():
-        yield from shell.messages(script)
+def _topic(code: str) -> str:
+    return code.partition("-")[0]
 
 
-def _list(messages: list[Message]) -> list[str]:
-    """Each once, in the order of the code; last those that begin with nothing but what a run knows."""
-    return list(dict.fromkeys(map(_line, sorted(messages, key=lambda each: bool(_DATA.match(each.text))))))
-
-
-def _line(message: Message) -> str:
-    text = f"- {'Remark: ' * message.is_remark}{escaped(message.text)}"
-    text += f"<br>It means: {escaped(message.means)}" if message.means else ""
-    return text + (f"<br>→ {escaped(message.remedy)}" if message.remedy else "")
+def _told(kind: Kind) -> str:
+    seen, means, remedy = map(escaped, kind.explained())
+    parts = (seen, means and f"It means: {means}", remedy and f"→ {remedy}")
+    return "<br>\n".join(filter(None, parts)) + "\n"

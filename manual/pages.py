@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from manual import answers, knobs, messages
-
-ROOT = Path(__file__).parent.parent
 
 #: What is written into a file, by its path in the repository.
 PAGES: dict[str, Callable[[], str]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from manual.modules import ROOT
+from manual import ROOT
 
 #: Where modules are looked for.
 _TOPS = ("config.py", "deploy.py", "operations", "bench", "manual", "tests")
@@ -62,7 +62,7 @@ HOUSE: tuple[list[Room], ...] = (
             ("tests", *_all("tests.bench", "door", "routing", "spark_start", "start", "start_weights")),
         )
     ],
-    [_room("tests.lab")],
+    [_room("tests.lab"), _room("tests.support")],
     [Room("deploy.py", ("deploy", "config"))],
     [_room("operations.command")],
     [_room("operations.verbs")],

@@ -22,6 +22,17 @@ def doctor(
     return running.query(at, "doctor", net="0" if no_load else "", json=as_json)
 
 
+@verb(EXAMINE, "tandem explain rail-no-carrier")
+def explain(
+    code: Annotated[str, typer.Argument(help="What stands in brackets behind a finding.")],
+) -> int:
+    """What a finding of a deploy or of the doctor means, and what helps, by its code."""
+    from operations.verbs.explain import lines
+
+    print("\n".join(lines(code.strip("[]"))))
+    return 0
+
+
 @verb(EXAMINE, "tandem check", "tandem check topology=replicas", knobs=True)
 def check(at: At) -> int:
     """All that a deploy checks before its first change, and the recipe against its image."""

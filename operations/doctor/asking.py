@@ -18,7 +18,7 @@ from operations.node.doctor import look as node_look
 from operations.node.doctor import rdma as node_rdma
 from operations.node.doctor import streams as node_streams
 from operations.node.network import proof as node_proof
-from operations.plan.absence import ASK_BY_HAND, SILENT, Absence
+from operations.plan.absence import QUESTION_FAILED, SILENT, absent
 from operations.plan.cluster import ring
 from operations.plan.cluster.nodes import Link, choose_rails, on_fabric
 from operations.plan.doctor import prefixes, ways
@@ -183,10 +183,11 @@ class Examination:
                 told[name] = task.value
                 continue
             # What the others say is worth as much as before.
-            why = SILENT
-            if task.exception is not None:
-                why = f"lets us in and fails at a question: {str(task.exception) or type(task.exception).__name__}"
-            self.seen.dead[name] = Absence(name, why, ASK_BY_HAND)
+            if task.exception is None:
+                self.seen.dead[name] = absent(SILENT, name)
+            else:
+                cause = str(task.exception) or type(task.exception).__name__
+                self.seen.dead[name] = absent(QUESTION_FAILED, name, cause=cause)
             del self.hosts[name]
         return told
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from operations.plan.config.refusal import coded
 from operations.plan.doctor.symptom import BAD, UNASKED, Symptom
 
 COLUMNS = ("", "node", "what was seen", "what it means", "what helps")
@@ -31,7 +32,7 @@ def show(symptoms: Sequence[Symptom], figures: Sequence[str], nodes: int) -> Non
     table = Table(*COLUMNS, box=None, pad_edge=False)
     rows = [each for each in symptoms if each.severity != UNASKED]
     for each in rows:
-        table.add_row(each.severity, _where(each, nodes), each.seen, each.means, each.remedy)
+        table.add_row(each.severity, _where(each, nodes), coded(each.seen, each.code), each.means, each.remedy)
     if rows:
         Console(width=None if sys.stdout.isatty() else PIPE, markup=False, highlight=False).print(table)
     bad = sum(each.severity == BAD for each in symptoms)

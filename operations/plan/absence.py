@@ -4,9 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Why a node that takes the login can't be asked, and what it needs for that: python3, and sudo without a password.
-SILENT = "lets us in and does not say how it is"
-ASK_BY_HAND = "`sudo -n python3 --version` must work there; if it does, the node hangs"
+from operations.plan.config.kind import Kind
+from operations.plan.config.refusal import coded
+
+_SWITCH_ON = "switch it on, or look at its network cable"
+REFUSED = Kind(
+    "reach-connection-refused",
+    "does not answer (connection refused)",
+    remedy="it is on, without an ssh server: wait until it has booted, or `sudo systemctl enable --now ssh` there",
+)
+NO_ROUTE = Kind("reach-no-route", "does not answer (no route to host)", remedy=_SWITCH_ON)
+NO_NETWORK = Kind(
+    "reach-no-network", "does not answer (network unreachable)", remedy="look at this machine's own network"
+)
+TIMED_OUT = Kind("reach-timed-out", "does not answer (timed out)", remedy=_SWITCH_ON)
+UNKNOWN_NAME = Kind(
+    "reach-unknown-name",
+    "does not answer (the name {address} is not known)",
+    remedy="switch it on; if it is on, write its address into the inventory instead of the name",
+)
+OTHER_HOST_KEY = Kind(
+    "reach-other-host-key",
+    "shows another host key than the known one",
+    remedy="if it was installed anew, {remove} and try again; if not, another machine answers in its name",
+)
+LOGIN_REFUSED = Kind(
+    "reach-login-refused",
+    "refuses the login {login}",
+    remedy="ssh-copy-id {login} (ssh-add, where the key has a passphrase)",
+)
+NO_KEY = Kind(
+    "reach-no-key",
+    "refuses the login {login}",
+    remedy="here is no key to show: ssh-keygen, then ssh-copy-id {login}",
+)
+UNKNOWN_HOST_KEY = Kind(
+    "reach-unknown-host-key",
+    "has a host key that is not known here",
+    remedy="ssh-keyscan -p {port} {address} >> {file}",
+)
+MUTE = Kind(
+    "reach-mute",
+    "takes the connection and then says nothing",
+    remedy="try again in a minute: it boots, loads a model, or waits for a touch of your key; if it stays so, it has "
+    "no memory left: look at its screen",
+)
+NO_LOGIN = Kind("reach-no-login", "can't be logged in to ({cause})", remedy="ssh {login} must work")
+#: A node that takes the login can't be asked without python3, and sudo without a password.
+_BY_HAND = "`sudo -n python3 --version` must work there; if it does, the node hangs"
+SILENT = Kind("reach-silent", "lets us in and does not say how it is", remedy=_BY_HAND)
+QUESTION_FAILED = Kind("reach-question-failed", "lets us in and fails at a question: {cause}", remedy=_BY_HAND)
 #: By topology, and whether it is the head that is away.
 _MEANING = {
     ("solo", False): "the service needs nothing of it",
@@ -20,7 +67,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Absence:
-    """A node without an answer. `why` follows its name; `remedy` is what to do.
+    """A node without an answer. `why` follows its name; `remedy` is what to do; `code` is empty where it was left out.
 
     `dark`: nothing comes from it, so it serves nothing either. One that refuses the login may well serve.
     """
@@ -29,6 +76,13 @@ class Absence:
     why: str
     remedy: str
     dark: bool = False
+    code: str = ""
+
+
+def absent(kind: Kind, name: str, /, *, dark: bool = False, **data: object) -> Absence:
+    """A node without an answer, of a kind. `data`: what the kind's texts name."""
+    why, remedy, code = kind.said(**data)
+    return Absence(name, why, remedy, dark, code)
 
 
 def meaning(topology: str, is_head: bool) -> str:
@@ -44,4 +98,5 @@ def told(absence: Absence, topology: str = "", is_head: bool = False, since: str
     if what and not instead and not absence.dark and topology != "solo":
         what = f"if it is down, {what}"
     first = f"{absence.name} {absence.why}" + (f", away since {since}" if since else "")
-    return f"{first}: {what}. To do: {absence.remedy}" if what else f"{first}: {absence.remedy}"
+    line = f"{first}: {what}. To do: {absence.remedy}" if what else f"{first}: {absence.remedy}"
+    return coded(line, absence.code)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from operations.plan import node_kinds as kinds
 from operations.plan.cluster import fabric_checks
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel, on
+from operations.plan.config.kind import Findings
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding
 from operations.plan.recipes.images import Image
 from operations.plan.services import demand, tuning
 from operations.plan.services.ports import listens
-from operations.wire.look import Survey
+from operations.wire.look import Listener, Survey
 from operations.wire.model import ModelState
 
 GIB = 1 << 30
@@ -32,10 +34,9 @@ def check_survey(
 ) -> list[Finding]:
     """Everything that stands in the way on one node. `models`: all of the plan; `count`: nodes of the inventory."""
     if not survey.get("python", True):
-        return [Finding(node.name, "has no python3", "apt install python3")]
+        return [kinds.NO_PYTHON.finding(node.name)]
     if not survey.get("sudo"):
-        remedy = f'on {node.name}: echo "$USER ALL=(ALL) NOPASSWD:ALL" | sudo tee /etc/sudoers.d/tandem'
-        return [Finding(node.name, "sudo wants a password for this login", remedy)]
+        return [kinds.SUDO_PASSWORD.finding(node.name, node=node.name)]
     here = on(models, node.name)
     if not here and not node.is_head:
         # It only has to be rid of what an older plan has left there.
@@ -56,64 +57,49 @@ def check_survey(
         _secrets(survey),
         _tls(survey, knobs),
     )
-    return [Finding(node.name, problem, remedy) for check in checks for problem, remedy in check]
-
-
-Findings = Iterator[tuple[str, str]]
+    return [Finding(node.name, *said) for check in checks for said in check]
 
 
 def _machine(survey: Survey, head: Survey, models: Sequence[ServedModel]) -> Findings:
     if survey["machine"] != head.get("machine"):
-        yield f"is {survey['machine']}, the head is {head.get('machine')}", "one image can't serve both; leave one out"
+        yield kinds.OTHER_MACHINE.said(machine=survey["machine"], head=head.get("machine"))
     if any(each.recipe.needs.gpu for each in models) and survey["kernel"] in BAD_KERNELS:
-        yield f"runs the kernel {survey['kernel']}", BAD_KERNELS[survey["kernel"]]
+        yield kinds.BAD_KERNEL.said(kernel=survey["kernel"], remedy=BAD_KERNELS[survey["kernel"]])
     if not survey["docker"]["version"]:
-        yield (
-            "Docker does not answer",
-            "sudo systemctl enable --now docker (or install it: apt install docker.io docker-buildx)",
-        )
+        yield kinds.DOCKER_SILENT.said()
 
 
 def _firewall(survey: Survey) -> Findings:
     if not survey["firewall"]["nft"]:
-        yield (
-            "nftables can't be set, and without it what the engine listens on is everybody's",
-            "sudo apt install nftables (where `sudo nft list tables` fails all the same, the kernel lacks nf_tables, "
-            "or a container's newer nftables wrote a table that this one can't read: a reboot without it clears it)",
-        )
+        yield kinds.NO_NFTABLES.said()
 
 
 def _tls(survey: Survey, knobs: Knobs) -> Findings:
     if knobs.tls != "off" and not survey["openssl"]:
-        yield f"tls={knobs.tls!r} needs openssl", "sudo apt install openssl"
+        yield kinds.NO_OPENSSL.said(tls=repr(knobs.tls))
 
 
 def _secrets(survey: Survey) -> Findings:
-    yield from ((problem, remedy) for problem, remedy in survey["state"]["modes"]["refused"])
+    for problem, remedy in survey["state"]["modes"]["refused"]:
+        yield kinds.SECRETS_OPEN.said(problem=problem, remedy=remedy)
 
 
 def _gpu(survey: Survey, models: Sequence[ServedModel]) -> Findings:
     if not any(each.recipe.needs.gpu for each in models):
         return
     if not survey["nvidia"]:
-        yield (
-            "no NVIDIA driver is loaded, and this recipe needs a GPU",
-            "nvidia-smi must work; or choose another recipe",
-        )
+        yield kinds.NO_DRIVER.said()
     if "nvidia" not in survey["docker"]["runtimes"] and not survey["cdi"]:
-        remedy = (
-            "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure && sudo systemctl restart docker"
-        )
-        yield "Docker has no NVIDIA runtime", remedy
+        yield kinds.NO_RUNTIME.said()
     # The driver, and who else computes (operations/node/machine/on_gpu.py).
-    yield from ((problem, remedy) for problem, remedy in survey["gpu"])
+    yield from (kinds.DRIVER_FAILS.said(problem=problem, remedy=remedy) for problem, remedy in survey["gpu"])
     if not demand.is_serving(survey):
         yield from strangers(survey)
 
 
 def strangers(survey: Survey) -> Findings:
     """Other programs on the GPU: they keep an engine from its start, and are a remark beside one that runs."""
-    yield from ((problem, remedy) for problem, remedy in survey.get("strangers", []))
+    yield from (kinds.GPU_TAKEN.said(problem=problem, remedy=remedy) for problem, remedy in survey.get("strangers", []))
 
 
 def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
@@ -139,12 +125,9 @@ def _room(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knob
         if wanted[disk["device"]][1] * GIB > disk["free"]:
             need_gib = wanted[disk["device"]][1]
             shared = disk["device"] == survey["disks"]["store"]["device"]
-            yield (
-                f"{disk['path']} has {disk['free'] / GIB:.1f} GiB free, {need_gib:g} GiB are needed",
-                "make room"
-                + (" (`tandem models` says what may go), or point model_store at another disk" if shared else "")
-                + (", or lower monitoring_gib" if name == "metrics" else ""),
-            )
+            more = " (`tandem models` says what may go), or point model_store at another disk" if shared else ""
+            more += ", or lower monitoring_gib" if name == "metrics" else ""
+            yield kinds.NO_ROOM.said(path=disk["path"], free_gib=disk["free"] / GIB, need_gib=need_gib, more=more)
 
 
 def _store(survey: Survey, knobs: Knobs) -> Findings:
@@ -153,7 +136,7 @@ def _store(survey: Survey, knobs: Knobs) -> Findings:
         remedy = f'sudo chown -R "$USER": {place}'
         if not survey["disks"]["store"]["path"].startswith(f"{survey['home']}/"):
             remedy = f'sudo mkdir -p {knobs.model_store} && sudo chown "$USER": {knobs.model_store}'
-        yield f"{place} is not the login's, so it can't make the model store {knobs.model_store} there", remedy
+        yield kinds.STORE_SHUT.said(place=place, store=knobs.model_store, remedy=remedy)
 
 
 def _built(survey: Survey, models: Sequence[ServedModel]) -> Findings:
@@ -161,7 +144,7 @@ def _built(survey: Survey, models: Sequence[ServedModel]) -> Findings:
     missing = [each.image.base for each in models if not _has(survey, each.image) and each.image.base.kind == "build"]
     wants = any(b"RUN --mount" in content for image in missing for _, content in image.build_files())
     if wants and not survey["docker"]["buildx"]:
-        yield "Docker has no buildx, and the recipe's image is built with it", "sudo apt install docker-buildx"
+        yield kinds.NO_BUILDX.said()
 
 
 def _metrics_gib(survey: Survey, knobs: Knobs) -> float:
@@ -194,22 +177,20 @@ def _ports(node: Node, survey: Survey, knobs: Knobs, count: int, models: Sequenc
     wanted = listens(node, knobs, count, models)
     for listener in survey["ports"]:
         if listener["port"] in wanted and not listener["ours"]:
-            holder = f"{listener['process'] or 'another program'}" + (
-                f" (pid {listener['pid']})" if listener["pid"] else ""
-            )
-            yield (
-                f"port {listener['port']} is held by {holder}",
-                f"end it, or change `{wanted[listener['port']]}` in group_data/all.py",
-            )
+            yield kinds.PORT_HELD.said(port=listener["port"], holder=holder(listener), knob=wanted[listener["port"]])
+
+
+def holder(listener: Listener) -> str:
+    """Who listens: `nginx (pid 77)`."""
+    return f"{listener['process'] or 'another program'}" + (f" (pid {listener['pid']})" if listener["pid"] else "")
 
 
 def _sources(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     if node.is_head:
         for problem in survey["source"]:
-            yield problem, "put the whole model there, or set model_from=hub"
+            yield kinds.SOURCE_NOT_WHOLE.said(problem=problem)
     for problem in survey["archives"].values():
         if problem:
-            yield problem, "make it again with `docker save`, or change engine_image_from / proxy_image_from"
+            yield kinds.ARCHIVE_UNFIT.said(problem=problem)
     if survey["token"]:
-        remedy = "create it with the token alone in it, the login's or root's as its folder is, and `chmod 600` it"
-        yield survey["token"], f"{remedy}; or clear hub_token_file"
+        yield kinds.TOKEN_OPEN.said(problem=survey["token"])

@@ -8,18 +8,15 @@ import socket
 from paramiko import AuthenticationException, BadHostKeyException, SSHException
 from pyinfra.api.host import Host
 
-from operations.plan.absence import Absence
+from operations.plan import absence
+from operations.plan.absence import Absence, absent
 
-SWITCH_ON = "switch it on, or look at its network cable"
 #: What a failed connect says of the way there.
 _ERRNO = {
-    errno.ECONNREFUSED: (
-        "does not answer (connection refused)",
-        "it is on, without an ssh server: wait until it has booted, or `sudo systemctl enable --now ssh` there",
-    ),
-    errno.EHOSTUNREACH: ("does not answer (no route to host)", SWITCH_ON),
-    errno.ENETUNREACH: ("does not answer (network unreachable)", "look at this machine's own network"),
-    errno.ETIMEDOUT: ("does not answer (timed out)", SWITCH_ON),
+    errno.ECONNREFUSED: absence.REFUSED,
+    errno.EHOSTUNREACH: absence.NO_ROUTE,
+    errno.ENETUNREACH: absence.NO_NETWORK,
+    errno.ETIMEDOUT: absence.TIMED_OUT,
 }
 #: Of these, nothing at all comes from the node.
 _DARK = (errno.EHOSTUNREACH, errno.ETIMEDOUT)
@@ -32,33 +29,23 @@ def explain(host: Host, cause: BaseException) -> Absence:
     port, keys = int(host.data.get("ssh_port") or 22), host.data.get("ssh_known_hosts_file")
     if isinstance(cause, socket.gaierror):
         # A node itself answers for its .local name: this is what one that is off looks like.
-        why = f"does not answer (the name {address} is not known)"
-        remedy = "switch it on; if it is on, write its address into the inventory instead of the name"
-        return Absence(host.name, why, remedy, dark=address.endswith(".local"))
+        return absent(absence.UNKNOWN_NAME, host.name, dark=address.endswith(".local"), address=address)
     if isinstance(cause, BadHostKeyException):
-        why = "shows another host key than the known one"
         entry = address if port == 22 else f"'[{address}]:{port}'"
         remove = f"ssh-keygen {f'-f {keys} ' if keys else ''}-R {entry}"
-        remedy = f"if it was installed anew, {remove} and try again; if not, another machine answers in its name"
-    elif isinstance(cause, AuthenticationException):
-        why, remedy = f"refuses the login {login}", f"ssh-copy-id {login} (ssh-add, where the key has a passphrase)"
-    elif "No authentication methods" in str(cause):
-        why, remedy = f"refuses the login {login}", f"here is no key to show: ssh-keygen, then ssh-copy-id {login}"
-    elif "No host key" in str(cause):
-        why = "has a host key that is not known here"
-        remedy = f"ssh-keyscan -p {port} {address} >> {keys or '~/.ssh/known_hosts'}"
-    elif _is_mute(host, cause):
-        why = "takes the connection and then says nothing"
-        remedy = (
-            "try again in a minute: it boots, loads a model, or waits for a touch of your key; if it stays so, it has "
-            "no memory left: look at its screen"
-        )
-    elif (number := _errno(cause)) in _ERRNO:
-        why, remedy = _ERRNO[number]
-        return Absence(host.name, why, remedy, dark=number in _DARK)
-    else:
-        why, remedy = f"can't be logged in to ({str(cause) or type(cause).__name__})", f"ssh {login} must work"
-    return Absence(host.name, why, remedy)
+        return absent(absence.OTHER_HOST_KEY, host.name, remove=remove)
+    if isinstance(cause, AuthenticationException):
+        return absent(absence.LOGIN_REFUSED, host.name, login=login)
+    if "No authentication methods" in str(cause):
+        return absent(absence.NO_KEY, host.name, login=login)
+    if "No host key" in str(cause):
+        file = keys or "~/.ssh/known_hosts"
+        return absent(absence.UNKNOWN_HOST_KEY, host.name, port=port, address=address, file=file)
+    if _is_mute(host, cause):
+        return absent(absence.MUTE, host.name)
+    if (number := _errno(cause)) in _ERRNO:
+        return absent(_ERRNO[number], host.name, dark=number in _DARK)
+    return absent(absence.NO_LOGIN, host.name, cause=str(cause) or type(cause).__name__, login=login)
 
 
 def _is_mute(host: Host, cause: BaseException) -> bool:

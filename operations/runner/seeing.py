@@ -13,6 +13,7 @@ from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel, on
 from operations.plan.config.refusal import Finding
 from operations.plan.engines import ENGINES
+from operations.plan.node_kinds import GPU_UNSEEN
 from operations.plan.recipes.images import Image, without_tag
 from operations.plan.services.demand import is_serving
 from operations.plan.services.engine_service import gpu_exports, gpu_trial
@@ -44,7 +45,8 @@ def tried(run: Run, where: Host) -> list[Finding]:
     run.trials[where.name] = [trial for trial in trials if trial["names"][0] not in told]
     for remark in dict.fromkeys(each["remark"] for each in told.values() if each["remark"]):
         logger.warning(f"{where.name}: {remark}")
-    return [Finding(where.name, each["problem"], each["remedy"]) for each in told.values() if each["problem"]]
+    faults = [each for each in told.values() if each["problem"]]
+    return [GPU_UNSEEN.finding(where.name, problem=each["problem"], remedy=each["remedy"]) for each in faults]
 
 
 def _owed(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Iterator[GpuTrial]:

@@ -22,7 +22,7 @@ from rich.table import Table
 from operations.node.unit import phases, served
 from operations.node.unit import starts as starts_of
 from operations.plan import history
-from operations.plan.absence import ASK_BY_HAND, SILENT, Absence, told
+from operations.plan.absence import SILENT, absent, told
 from operations.plan.config.refusal import Refusal
 from operations.runner.remote import ask_or_none
 from operations.runner.run import Run
@@ -66,7 +66,7 @@ def everywhere(
     for host, task in tasks:
         answer = task.get()
         if answer is None:
-            run.lose(host, Absence(host.name, SILENT, ASK_BY_HAND))
+            run.lose(host, absent(SILENT, host.name))
         else:
             answers[host.name] = answer
     if not answers:

@@ -18,7 +18,6 @@ import mmap
 import os
 import shlex
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from operations.plan.engines import ENGINES, loaders, starts
 from tests.bench import start_weights
 from tests.gpu import engines
 from tests.node.shipped import FILES, load, part
+from tests.support.ports import free_port
 
 #: What says whether an engine has loaded, and what has been read from disks, as on a node.
 ANSWERS, READ_MIB = load("engine/memory.py").answers, part("engine", "starts").paged_in_mib
@@ -102,7 +102,7 @@ def main() -> int:
 
 def start(engine: list[str], model: Path, loader: str, flags: list[str], *, cold: bool, log: str = "") -> Started:
     """Start the engine, wait for its answer, end it. `log`: how the name of its log begins."""
-    port, known = _free_port(), ENGINES["vllm"].LOADERS
+    port, known = free_port(), ENGINES["vllm"].LOADERS
     chosen = known[loader].flags if loader in known else ()
     before = _chooser(model.parent) if loader == loaders.AUTO else []
     argv = [*before, *engine, str(model), "--host", "127.0.0.1", "--port", str(port), *chosen, *flags]
@@ -220,12 +220,6 @@ def table(found: list[Started], direct: float) -> Table:
         )
     made.caption = f"read past the page cache by {READERS} readers: {direct:.2f} GiB/s"
     return made
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.node.confined import contained, owned, place
 from tests.node.strangers import request
 from tests.node.test_haproxy import Proxy
 from tests.plan.samples import ROOT
+from tests.support.ports import free_port
 
 #: A client's.
 KEY = "sk-of-an-app"
@@ -27,7 +28,7 @@ class Engine:
     """A double that runs."""
 
     def __init__(self) -> None:
-        self.port = doors.free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 

@@ -47,7 +47,7 @@ class Listening(SmallHub):
 
     no_ranges = False
 
-    def do_GET(self) -> None:  # noqa: N802 (as its base)
+    def do_GET(self) -> None:
         """Remembers, and answers."""
         ASKED.append((self.path, self.headers.get("Range", "")))
         if self.no_ranges:

@@ -415,7 +415,7 @@ def test_rails_do_not_move_to_another_port_when_their_cable_is_out(tmp_path: Pat
             links[rail]["carrier"] = False
     outcome = deploy(tmp_path, states, "-y", *flags(topology="replicas"))
     assert outcome.refused and outcome.commands == []
-    assert "no carrier on `enp1s0f0np0`" in outcome.text
+    assert "the rail enp1s0f0np0 has no carrier" in outcome.text
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_node_is_asked_for_its_own_ports_alone(tmp_path: Path) -> None:
     ]
     look: Any = healthy().looks["spark-2"] | {"holders": {"ports": ports, "gpu": []}}
     done = doctor(tmp_path, "--data", "_net=0", programs={"doctor.look": look})
-    assert "port 8000 is held by nginx" in done.stdout and "port 8001" not in done.stdout
+    assert "port 8000 is held by nginx (pid 7) [port-held]" in done.stdout and "port 8001" not in done.stdout
     done = doctor(tmp_path, "--data", "_net=0", "--data", "topology=replicas", programs={"doctor.look": look})
     assert all(f"port {port} is held by nginx" in done.stdout for port in (8000, 8001))
     assert "port 26031" not in done.stdout

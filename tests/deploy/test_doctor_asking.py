@@ -11,7 +11,6 @@ import pytest
 
 from operations.doctor import asking
 from operations.node.doctor import look
-from operations.plan.absence import SILENT
 from operations.plan.doctor.symptom import Seen
 
 
@@ -29,4 +28,16 @@ def test_a_node_that_hangs_is_given_up_and_the_other_is_heard(monkeypatch: pytes
     with gevent.Timeout(5):
         examination.look("/store", "image", {"spark-1": [], "spark-2": []}, ())
     assert list(examination.hosts) == list(seen.looks) == ["spark-2"]
-    assert seen.dead["spark-1"].why == SILENT and seen.dead["spark-1"].remedy
+    assert seen.dead["spark-1"].code == "reach-silent" and seen.dead["spark-1"].remedy
+
+
+def test_a_node_that_fails_at_a_question_says_with_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_double(host: Any, *_: Any, **__: Any) -> Any:
+        raise OSError("no such program")
+
+    monkeypatch.setattr(asking, "ask", ask_double)
+    host: Any = SimpleNamespace(name="spark-1", connector=None, data={})
+    examination = asking.Examination([host], Seen())
+    examination.cables()
+    dead = examination.seen.dead["spark-1"]
+    assert (dead.code, dead.why) == ("reach-question-failed", "lets us in and fails at a question: no such program")

@@ -53,6 +53,7 @@ def test_what_is_not_there_yet_is_tried_when_it_has_come_and_no_model_is_fetched
     outcome = deploy(tmp_path, states, "-y", inventory=code)
     assert outcome.refused
     assert "no model was fetched" in outcome.text and "could not select" in outcome.text
+    assert "[gpu-unseen-in-container]" in outcome.text
     assert not [command for _, command in outcome.commands if "start" in command and "tandem-engine" in command]
 
 

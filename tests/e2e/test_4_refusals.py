@@ -31,7 +31,7 @@ def refused(*words: str, **knobs: Any) -> None:
 def test_no_carrier_is_named() -> None:
     cluster.lab("cut", "spark-2:rail1")
     try:
-        refused("spark-2", "no carrier on `enP2p1s0f0np0`", "plug the cable in")
+        refused("spark-2", "the rail enP2p1s0f0np0 has no carrier", "plug the cable in")
     finally:
         cluster.lab("heal", "spark-2:rail1")
 

@@ -16,12 +16,7 @@ from operations.plan.recipes.formats import load_recipe
 from tests.gpu import engines, models, pairs, proofs, proxies
 from tests.gpu.engines import BOTH, FIRST, SECOND
 from tests.gpu.started import Program, last_words, started
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+from tests.support.ports import free_port
 
 
 def program(folder: Path, name: str, *argv: str, port: int = 0) -> Program:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from manual import drawing, rooms
+from manual import ROOT, drawing, rooms
 from manual.imports import PICTURE
-from manual.modules import ROOT
 
 
 def test_every_room_imports_from_below_alone() -> None:

@@ -21,6 +21,7 @@ from operations.paths import ADDRESS, FIREWALL, OFFICE, OFFICE_KNOWN, OFFICE_RUN
 from operations.plan.recipes.formats import load_recipe
 from tests.node.spaces import Space, wire
 from tests.plan.samples import ROOT, knobs, make_plan, nodes
+from tests.support.waiting import until
 
 WANTED, PORT, DEVICE = "10.0.0.50", 8000, "enP7s7"
 #: A double of the proxy, which says whose it is.
@@ -223,10 +224,7 @@ class Network:
         return "\n".join(f"{host.name}: {host.log()[-2000:]}" for host in self.hosts)
 
     def until(self, seconds: float, condition: Callable[[], Any]) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, self.logs()
-            time.sleep(0.05)
+        until(condition, seconds, logs=self.logs)
 
     def settle(self) -> tuple[Host, Host]:
         """Who has it, and the other one, when the first of them has answered alone for three seconds: by then a proxy

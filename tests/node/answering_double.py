@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.node.answering_said_double import Json, Written, chat, chat_stream, message, message_stream
+from tests.support.serving import Quiet, serving
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -160,7 +159,7 @@ def in_openai_form(asked: Json) -> Json:
 def answering(of: Faults) -> Iterator[str]:
     """The double at an address, with /v1, until the end."""
 
-    class Double(BaseHTTPRequestHandler):
+    class Double(Quiet):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self.path.endswith("/tokenize"):
@@ -189,13 +188,5 @@ def answering(of: Faults) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Double)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Double) as url:
+        yield f"{url}/v1"

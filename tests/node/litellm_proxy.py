@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from tests.node import strangers
 from tests.node.confined import behind, owned, place
 from tests.node.strangers import request
 from tests.plan.samples import ROOT, knobs
+from tests.support.ports import free_port
 
 #: By the proxy image's lock.
 LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-proxy/bin/litellm"))
@@ -30,27 +30,6 @@ DOUBLES = Path(__file__).parent / "doubles"
 CHAT, OWNER = "/v1/chat/completions", "sk-owner-marker"
 #: Seconds until LiteLLM has loaded: 8 of CPU, 12 with all of its routes, and as long as others leave it none.
 START_S = 900
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def free_ports(count: int) -> int:
-    """The first of so many that nobody has; another test process looks elsewhere first."""
-    firsts = range(30000, 32000, count)
-    own = os.getpid() % len(firsts)
-    for step in range(len(firsts)):
-        first = firsts[(own + step) % len(firsts)]
-        try:
-            for port in range(first, first + count):
-                socket.create_server(("127.0.0.1", port)).close()
-            return first
-        except OSError:
-            continue
-    raise AssertionError("no free ports")
 
 
 def body(text: str = "secret-prompt-marker", tokens: int = 4, **more: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.formats import load_recipe
-from tests.bench.routing.doors import free_port
 from tests.plan.samples import ROOT
+from tests.support.ports import free_port
 
 PROGRAM = Path(os.environ.get("LLAMA_SERVER", ROOT / ".venv-llama/llama-server"))
 RECIPE = load_recipe("lab-tiny-gguf")

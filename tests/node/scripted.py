@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.bench.routing import doors
 from tests.node.confined import contained, place
+from tests.support.serving import Quiet, serving
 
 
-class ScriptedDouble(BaseHTTPRequestHandler):
+class ScriptedDouble(Quiet):
     """An engine that answers with what lies ready, in turn: a status and bytes, after which it hangs up."""
 
     script: list[tuple[int, bytes]] = []
@@ -39,18 +38,11 @@ class ScriptedDouble(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @contextmanager
 def scripted_door(otherwise: Path) -> Iterator[doors.Door]:
     """Both, until the end."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), ScriptedDouble)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with place(otherwise) as folder:
-        door = doors.litellm("balanced", [f"http://127.0.0.1:{server.server_port}"], "double", folder, before=contained)
+    with serving(ScriptedDouble) as url, place(otherwise) as folder:
+        door = doors.litellm("balanced", [url], "double", folder, before=contained)
         yield door
         door.stop()
-    server.shutdown()
-    server.server_close()

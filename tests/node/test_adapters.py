@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
 
 from operations.node.engine import adapters
+from tests.support.serving import Quiet, serving
 
 
-class EngineDouble(BaseHTTPRequestHandler):
+class EngineDouble(Quiet):
     """Answers by a model's name: `po` as its base does, `own` otherwise to the last prompt alone."""
 
     asked: ClassVar[list[dict[str, object]]] = []
@@ -30,18 +29,12 @@ class EngineDouble(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def url() -> Iterator[str]:
     EngineDouble.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineDouble)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(EngineDouble) as url:
+        yield url
 
 
 def test_one_that_answers_as_its_base_is_told_and_one_that_differs_once_is_not(url: str) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from operations.paths import ADDRESS, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKETS
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("haproxy"),
@@ -72,15 +73,8 @@ def door(tmp_path: Path) -> Iterator[Door]:
         made.end()
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def test_a_proxy_listens_on_an_address_that_comes_later(door: Door) -> None:
-    until(door.says_yes)
+    until(door.says_yes, 20)
     assert f"{WANTED}:8000" in door.node.run("ss", "-Hltn")
     door.node.run("ip", "address", "add", f"{WANTED}/32", "dev", DEVICE)
 
@@ -90,20 +84,20 @@ def test_a_proxy_listens_on_an_address_that_comes_later(door: Door) -> None:
             return door.client.run(sys.executable, "-c", ASK) == "200\n"
         return False
 
-    until(is_answered)
+    until(is_answered, 20)
 
 
 def test_the_question_tells_one_that_serves_from_one_that_has_nobody_behind_it_hangs_or_is_gone(door: Door) -> None:
-    until(door.says_yes)
+    until(door.says_yes, 20)
     door.litellm.kill()
-    until(lambda: not door.says_yes())
+    until(lambda: not door.says_yes(), 20)
     door.litellm = subprocess.Popen(door.litellm.args, stderr=subprocess.DEVNULL)
-    until(door.says_yes)
+    until(door.says_yes, 20)
     door.proxy.send_signal(signal.SIGSTOP)
     begun = time.monotonic()
     assert not door.says_yes() and time.monotonic() - begun < 5
     door.proxy.send_signal(signal.SIGCONT)
-    until(door.says_yes)
+    until(door.says_yes, 20)
     door.proxy.kill()
     door.proxy.wait()
     assert not door.says_yes()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from operations.node.engine import answer_quality
+from tests.support.serving import Quiet, serving
 
 SAID = {"choices": [{"message": {"content": "Because air scatters blue light most of all."}}]}
 MARKS = {"choices": [{"message": {"content": "!!!!!!!!!!!!"}}]}
@@ -20,7 +19,7 @@ MARKS = {"choices": [{"message": {"content": "!!!!!!!!!!!!"}}]}
 def scripted(status: int, body: bytes, length: int) -> Iterator[str]:
     """A server that gives one answer to each request, of a length that it may not keep."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
@@ -28,16 +27,8 @@ def scripted(status: int, body: bytes, length: int) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

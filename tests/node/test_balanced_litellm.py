@@ -25,6 +25,7 @@ from tests.bench.routing import doors
 from tests.bench.routing.counters import counts
 from tests.bench.routing.load import stream
 from tests.node.confined import contained, place
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
@@ -38,7 +39,7 @@ class EngineDouble:
     """An engine's process on one port, which can go and come back."""
 
     def __init__(self) -> None:
-        self.port = doors.free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes]
         self.start()

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import Signs
 from tests.node.shipped import part
+from tests.support.serving import Quiet, serving
 
 node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
 
@@ -76,7 +76,7 @@ class FakeEngine:
 def fake() -> Iterator[FakeEngine]:
     made = FakeEngine()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             made.model = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["model"]
             made.answer()
@@ -94,16 +94,9 @@ def fake() -> Iterator[FakeEngine]:
             except OSError:
                 pass
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    yield made
-    made.free.set()
-    server.shutdown()
-    server.server_close()
+    with serving(Handler) as made.url:
+        yield made
+        made.free.set()
 
 
 class Kept:

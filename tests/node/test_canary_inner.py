@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.node.shipped import part
+from tests.support.serving import Quiet, serving
 
 node, watch, inner = part("canary", "node"), part("canary", "watch"), part("canary", "inner")
 
 
-class FakeProxy(BaseHTTPRequestHandler):
+class FakeProxy(Quiet):
     """Its event loop takes `late_s` until it comes to a question."""
 
     late_s = 0.0
@@ -29,18 +28,12 @@ class FakeProxy(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b'"I\'m alive!"')
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def kind() -> Iterator[tuple[str, type[FakeProxy]]]:
     made = type("Proxy", (FakeProxy,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", made
-    server.shutdown()
-    server.server_close()
+    with serving(made) as url:
+        yield url, made
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from operations.node.door import certificate
 from operations.node.door.speaking import opened
 from operations.node.engine import probe
 from operations.paths import PROXY, SOCKETS
-from tests.bench.routing.doors import free_port
 from tests.plan.samples import plan
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 NAMES = ["spark-1", "localhost", "127.0.0.1", "fd00::1"]

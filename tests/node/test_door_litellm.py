@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -28,6 +28,7 @@ from tests.node import strangers
 from tests.node.confined import place
 from tests.node.litellm_proxy import CHAT, LITELLM, OWNER, START_S, Proxy, body
 from tests.node.strangers import in_openai_form, request
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not LITELLM.exists(), reason="no LiteLLM here: LITELLM= names one")
 
@@ -58,14 +59,6 @@ def make(name: str, **more: Any) -> str:
 def row(name: str) -> Any:
     """Of `tandem keys`."""
     return next(each for each in keys.main()["keys"] if each["name"] == name)
-
-
-def until(what: Callable[[], bool]) -> None:
-    """What is written half a second later."""
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_without_a_part_of_its_door_it_does_not_start(tmp_path: Path) -> None:
@@ -168,14 +161,14 @@ def test_a_stream_tells_its_cost_to_who_asked_and_is_counted_either_way(proxy: P
     costs = [each["usage"]["total_tokens"] for each in said if each.get("usage")]
     assert len(said) == (5 if asks else 4)
     assert costs == ([1004] if asks else [])
-    until(lambda: row("alice")["tokens"] == 1004)
+    until(lambda: row("alice")["tokens"] == 1004, 60)
     keys.main(revoke="alice")
 
 
 def test_a_stream_that_its_engine_breaks_off_costs_what_was_sent(proxy: Proxy) -> None:
     key = make("alice")
     proxy.chat(key, "break " + "x" * 394, 40, stream=True)
-    until(lambda: row("alice")["requests"] == 1)
+    until(lambda: row("alice")["requests"] == 1, 60)
     # The pieces that came, of each try, and the question as LiteLLM or the door count it: the engine never said.
     assert 20 < row("alice")["tokens"] < 1000
 
@@ -199,7 +192,7 @@ def test_requests_at_once(proxy: Proxy) -> None:
         assert in_openai_form(text)["type"] == "requests"
         assert proxy.chat(other)[0] == 200
     # Both clients have gone.
-    until(lambda: proxy.chat(key)[0] == 200)
+    until(lambda: proxy.chat(key)[0] == 200, 60)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -237,7 +230,7 @@ def test_keys_come_and_go_under_load_and_no_request_is_lost(proxy: Proxy) -> Non
 def test_a_key_ends_when_it_ends(proxy: Proxy) -> None:
     key = make("alice", within_s=3.0)
     assert proxy.chat(key)[0] == 200
-    until(lambda: proxy.chat(key)[0] == 401)
+    until(lambda: proxy.chat(key)[0] == 401, 60)
     assert "has expired" in in_openai_form(proxy.chat(key)[2])["message"]
 
 

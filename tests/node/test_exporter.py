@@ -12,7 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ import pytest
 from operations.node.unit import phases
 from operations.paths import EXPORTER
 from operations.plan.history import record
-from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.plan.samples import plan
 from tests.plan.test_rules import promtool
+from tests.support.ports import free_port
+from tests.support.serving import Quiet, serving
 
 __all__ = ["promtool"]
 
@@ -39,7 +39,7 @@ def said(samples: Any) -> dict[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-class FakeEngine(BaseHTTPRequestHandler):
+class FakeEngine(Quiet):
     """vLLM's metrics, and what nobody has asked for."""
 
     body = b'# HELP vllm:x Tokens.\n# TYPE vllm:x counter\nvllm:x{model="m"} 7\npython_gc 3\n# EOF\n'
@@ -49,18 +49,12 @@ class FakeEngine(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.body)
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @contextmanager
 def answering(body: bytes) -> Iterator[tuple[str, type[FakeEngine]]]:
     made = type("Engine", (FakeEngine,), {"body": body})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/metrics", made
-    server.shutdown()
-    server.server_close()
+    with serving(made) as url:
+        yield f"{url}/metrics", made
 
 
 @pytest.fixture

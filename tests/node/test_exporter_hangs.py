@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from operations.node.monitoring import alarm_test
-from tests.node.litellm_proxy import free_port
 from tests.node.shipped import FILES, part
 from tests.node.test_exporter import FakeEngine, answering, said
+from tests.support.ports import free_port
 
 exporter, facts, machine, passed = (part("exporter", name) for name in ("exporter", "facts", "machine", "passed"))
 #: Seconds that a scrape may take, whatever hangs; a browser's page gives a node five.

@@ -20,6 +20,7 @@ import pytest
 
 from tests.node.shipped import FILES, load, part
 from tests.node.test_meet import comes
+from tests.support.ports import free_port
 
 others, under_way = part("fallback", "others"), part("fallback", "under_way")
 
@@ -163,12 +164,6 @@ class Node:
 
 
 Cluster = Callable[..., list[Node]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ from operations.node.door import drained
 from operations.node.door.speaking import opened
 from operations.paths import LITELLM, PROXY, PROXY_CONFIG, PROXY_LOADED, PROXY_RUN, PROXY_USER, SOCKETS
 from tests.node.confined import IS_ROOT, behind, place
-from tests.node.litellm_proxy import free_ports
 from tests.node.shipped import load
 from tests.plan.samples import plan
+from tests.support.ports import free_ports
+from tests.support.waiting import until
 
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
 #: The doubles behind HAProxy ask for none.
@@ -68,7 +69,7 @@ class Proxy:
         self.sockets.mkdir()
         self.doubles = {unit[-1]: self.double(unit[-1]) for unit in LITELLM}
         self.process = self.start()
-        until(10, lambda: all(self.state(name) == "UP" for name in self.doubles))
+        until(lambda: all(self.state(name) == "UP" for name in self.doubles), 10)
 
     def start(self) -> subprocess.Popen[bytes]:
         """As its unit does: what comes before the container, which gives folders away, and the container."""
@@ -114,13 +115,6 @@ class Proxy:
             process.wait()
 
 
-def until(seconds: float, condition: Any) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[Proxy]:
     with place(tmp_path) as folder:
@@ -157,7 +151,7 @@ def test_both_get_requests_and_the_liveness_says_that_one_of_them_is_up(proxy: P
     assert urllib.request.urlopen(f"{proxy.url}/health/liveliness").status == 200
     for double in proxy.doubles.values():
         double.kill()
-    until(6, lambda: proxy.state("a").startswith("DOWN") and proxy.state("b").startswith("DOWN"))
+    until(lambda: proxy.state("a").startswith("DOWN") and proxy.state("b").startswith("DOWN"), 6)
     with pytest.raises(urllib.error.HTTPError) as refused:
         proxy.stream(1)
     assert refused.value.code == 503 and refused.value.headers["Retry-After"] == "10"
@@ -168,10 +162,10 @@ def test_both_get_requests_and_the_liveness_says_that_one_of_them_is_up(proxy: P
 
 def test_one_that_is_stopped_is_out_of_the_way_in_three_seconds(proxy: Proxy) -> None:
     streams = Streams(proxy, 8, 60)
-    until(5, lambda: drained.under_way(proxy.pulse("a")) == drained.under_way(proxy.pulse("b")) == 4)
+    until(lambda: drained.under_way(proxy.pulse("a")) == drained.under_way(proxy.pulse("b")) == 4, 5)
     proxy.doubles["a"].send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
-    until(6, lambda: len(streams.broken) == 4)
+    until(lambda: len(streams.broken) == 4, 6)
     # The machine that tests has little time for anybody.
     assert max(streams.broken) - stopped < 4.5
     assert proxy.stream(2) == "b0 b1 "
@@ -181,7 +175,7 @@ def test_one_that_is_stopped_is_out_of_the_way_in_three_seconds(proxy: Proxy) ->
 
 def test_one_that_dies_takes_its_own_streams_with_it_and_no_other(proxy: Proxy) -> None:
     streams = Streams(proxy, 8, 20)
-    until(5, lambda: drained.under_way(proxy.pulse("a")) == 4)
+    until(lambda: drained.under_way(proxy.pulse("a")) == 4, 5)
     proxy.doubles["a"].kill()
     later = Streams(proxy, 4, 3)
     for each in (streams, later):
@@ -192,7 +186,7 @@ def test_one_that_dies_takes_its_own_streams_with_it_and_no_other(proxy: Proxy) 
 
 def test_one_is_renewed_and_no_stream_breaks(proxy: Proxy) -> None:
     streams = Streams(proxy, 8, 15)
-    until(5, lambda: drained.under_way(proxy.pulse("a")) == 4)
+    until(lambda: drained.under_way(proxy.pulse("a")) == 4, 5)
     said = drained.main(proxy.admin, "litellm/litellm-a", proxy.pulse("a"), [proxy.pulse("b")], 5, 20)
     assert said == {"left": 0}
     proxy.doubles["a"].kill()
@@ -202,35 +196,35 @@ def test_one_is_renewed_and_no_stream_breaks(proxy: Proxy) -> None:
     assert proxy.stream(1) == "b0 "
     assert drained.kept_out(proxy.admin) == ["litellm/litellm-a"]
     load("litellm/undrain.py").main(proxy.admin, "litellm/litellm-a")
-    until(5, lambda: proxy.state("a") == "UP")
+    until(lambda: proxy.state("a") == "UP", 5)
     assert drained.kept_out(proxy.admin) == drained.kept_out("/none") == []
     assert {proxy.stream(1), proxy.stream(1)} == {"a0 ", "b0 "}
 
 
 def test_the_other_one_is_not_drained_before_haproxy_sends_anything_to_the_first(proxy: Proxy) -> None:
     proxy.doubles["a"].kill()
-    until(6, lambda: proxy.state("a").startswith("DOWN"))
+    until(lambda: proxy.state("a").startswith("DOWN"), 6)
     proxy.doubles["a"] = proxy.double("a")
     # It takes requests, and HAProxy has not asked it twice yet.
-    until(5, lambda: drained.under_way(proxy.pulse("a")) is not None)
+    until(lambda: drained.under_way(proxy.pulse("a")) is not None, 5)
     assert drained.main(proxy.admin, "litellm/litellm-b", proxy.pulse("b"), [proxy.pulse("a")], 10, 5) == {"left": 0}
     assert proxy.stream(1) == "a0 "
 
 
 def test_one_that_alone_serves_is_not_drained(proxy: Proxy) -> None:
     proxy.doubles["a"].kill()
-    until(6, lambda: proxy.state("a").startswith("DOWN"))
+    until(lambda: proxy.state("a").startswith("DOWN"), 6)
     asked = (proxy.admin, "litellm/litellm-b", proxy.pulse("b"), [proxy.pulse("a")], 1, 5)
     assert drained.main(*asked) == {"left": 0, "alone": 1}
     assert proxy.stream(1) == "b0 " and drained.kept_out(proxy.admin) == []
     # Where it serves nobody either nothing is waited for.
     proxy.doubles["b"].kill()
-    until(6, lambda: drained.main(*asked) == {"left": 0})
+    until(lambda: drained.main(*asked) == {"left": 0}, 6)
 
 
 def test_a_drain_ends_with_what_is_left_and_needs_no_proxy(proxy: Proxy, tmp_path: Path) -> None:
     streams = Streams(proxy, 2, 30)
-    until(5, lambda: drained.under_way(proxy.pulse("a")) == 1)
+    until(lambda: drained.under_way(proxy.pulse("a")) == 1, 5)
     assert drained.main(proxy.admin, "litellm/litellm-a", proxy.pulse("a"), [], 1, 0.5) == {"left": 1}
     assert drained.main(str(tmp_path / "none"), "litellm/litellm-a", proxy.pulse("a"), [], 1, 0.5) == {"left": 0}
     streams.wait()
@@ -238,7 +232,7 @@ def test_a_drain_ends_with_what_is_left_and_needs_no_proxy(proxy: Proxy, tmp_pat
 
 def test_a_new_configuration_is_taken_up_under_streams(proxy: Proxy) -> None:
     streams = Streams(proxy, 4, 20)
-    until(5, lambda: drained.under_way(proxy.pulse("a")) == 2)
+    until(lambda: drained.under_way(proxy.pulse("a")) == 2, 5)
     proxy.config.write_text(proxy.config.read_text().replace("gt 1048576", "gt 100"))
     proxy.process.send_signal(signal.SIGUSR2)
 
@@ -249,7 +243,7 @@ def test_a_new_configuration_is_taken_up_under_streams(proxy: Proxy) -> None:
             return refused.code == 413
         return False
 
-    until(10, is_new)
+    until(is_new, 10)
     streams.wait()
     assert len(streams.whole) == 4 and streams.broken == []
 
@@ -273,14 +267,14 @@ def test_it_has_no_right_and_its_socket_is_its_own_and_root_s(proxy: Proxy) -> N
 def test_it_starts_again_behind(proxy: Proxy, before: str) -> None:
     proxy.process.kill()
     proxy.process.wait()
-    until(10, lambda: not is_listened_to(proxy.port))
+    until(lambda: not is_listened_to(proxy.port), 10)
     shutil.rmtree(proxy.run)
     if before != "a boot":
         proxy.run.mkdir()
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(proxy.admin)
     proxy.process = proxy.start()
-    until(10, lambda: proxy.state("a") == "UP")
+    until(lambda: proxy.state("a") == "UP", 10)
 
 
 def is_listened_to(port: int) -> bool:
@@ -328,7 +322,7 @@ def _holds_too_many(proxy: Proxy) -> None:
             return True
         return False
 
-    until(10, is_refused)
+    until(is_refused, 10)
     other = http.client.HTTPConnection("127.0.0.1", proxy.port, 5, ("127.0.0.2", 0))
     other.request("GET", "/health/liveliness")
     assert other.getresponse().status == 200
@@ -342,7 +336,7 @@ def _holds_too_many(proxy: Proxy) -> None:
         except OSError:
             return False
 
-    until(5, is_let_in)
+    until(is_let_in, 5)
 
 
 def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:
@@ -354,7 +348,7 @@ def test_nobody_says_for_others_who_asks(proxy: Proxy) -> None:
 
 def test_one_request_too_many_of_all_is_told_to_come_back_and_the_others_end_well(proxy: Proxy) -> None:
     streams = Streams(proxy, 12, 30)
-    until(5, lambda: sum(drained.under_way(proxy.pulse(name)) or 0 for name in "ab") == 12)
+    until(lambda: sum(drained.under_way(proxy.pulse(name)) or 0 for name in "ab") == 12, 5)
     with pytest.raises(urllib.error.HTTPError) as refused:
         proxy.stream(1)
     assert refused.value.code == 429 and 2 <= int(refused.value.headers["Retry-After"]) <= 12

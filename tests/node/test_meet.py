@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.support.ports import free_port
 
 MEET = Path(__file__).parents[2] / "files/engine/meet.py"
 
@@ -51,9 +52,7 @@ def lay_out(
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a rank; whatever is still there at the end of the test is killed."""
     running: list[subprocess.Popen[bytes]] = []
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
 
     def rank(
         number: int, *, ranks: int = 2, spec: str = "one", serve: str = "sleep 60", turns: Sequence[int] = ()

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,7 @@ from tests.node.addressed import DEVICE, WANTED, Followed, Host, Network, follow
 from tests.node.confined import behind, owned, place
 from tests.node.spaces import Space, wire
 from tests.plan.samples import plan
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("keepalived") or not shutil.which("haproxy"),
@@ -45,14 +46,6 @@ pytestmark = pytest.mark.skipif(
 DOUBLE = Path(__file__).parent / "doubles/litellm_double.py"
 #: Seconds in which another address is known to everybody; on a machine with time to spare it is one.
 SOON_S = 10.0
-
-
-def until(condition: Callable[[], bool], seconds: float = SOON_S) -> float:
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < seconds
-        time.sleep(0.05)
-    return time.monotonic() - begun
 
 
 @pytest.fixture
@@ -84,7 +77,7 @@ def test_a_node_that_boots_with_another_address_takes_nothing_away(network: Netw
         move(other, address)
         other.kept = other.start()
         (other.folder / "pid").write_text(str(other.kept.pid))
-        until(lambda at=address, of=holder: f"    {at}\n" in (of.folder / "run/unicast.loaded").read_text())  # type: ignore[misc]
+        until(lambda at=address, of=holder: f"    {at}\n" in (of.folder / "run/unicast.loaded").read_text(), SOON_S)  # type: ignore[misc]
         time.sleep(1)
         holds_alone(network, holder)
         # It is heard: without the holder the address is the other one's.
@@ -97,9 +90,9 @@ def test_an_address_that_changes_while_it_has_the_virtual_one(network: Network) 
     holder, other = network.settle()
     begun = time.monotonic()
     move(holder, "10.0.0.78")
-    until(lambda: "    10.0.0.78\n" in (other.folder / "run/unicast.loaded").read_text())
-    until(lambda: "src_ip 10.0.0.78\n" in (holder.folder / "run/unicast.loaded").read_text())
-    until(lambda: any(when > begun for when, _ in network.answers))
+    until(lambda: "    10.0.0.78\n" in (other.folder / "run/unicast.loaded").read_text(), SOON_S)
+    until(lambda: "src_ip 10.0.0.78\n" in (holder.folder / "run/unicast.loaded").read_text(), SOON_S)
+    until(lambda: any(when > begun for when, _ in network.answers), SOON_S)
     network.settle()
     (known,) = json.loads((other.folder / "known.json").read_text()).values()
     assert known == ["10.0.0.78"]
@@ -141,7 +134,7 @@ for text in (json.dumps({"name": sys.argv[3], "own": [sys.argv[4]]}), "[" * 6000
 def test_whoever_has_a_login_on_a_node_says_nothing_to_the_others(network: Network) -> None:
     holder, other = network.settle()
     known = holder.folder / "known.json"
-    until(lambda: "10.0.0.1" in known.read_text())
+    until(lambda: "10.0.0.1" in known.read_text(), SOON_S)
     before = known.read_text()
     (name,) = json.loads(before)
     fabric = [f"192.168.177.{11 + network.hosts.index(each)}" for each in (other, holder)]
@@ -153,7 +146,7 @@ def test_whoever_has_a_login_on_a_node_says_nothing_to_the_others(network: Netwo
         time.sleep(0.01)
     # It still listens.
     move(other, "10.0.0.79")
-    until(lambda: "10.0.0.79" in known.read_text())
+    until(lambda: "10.0.0.79" in known.read_text(), SOON_S)
     assert not list(holder.folder.glob("**/*.new"))
 
 
@@ -226,7 +219,9 @@ def test_the_proxy_listens_where_the_interface_is_and_streams_of_another_address
     time.sleep(0.3)
     door.node.run("ip", "addr", "del", "10.0.0.11/24", "dev", DEVICE)
     door.node.run("ip", "addr", "add", "10.0.0.77/24", "dev", DEVICE)
-    took = until(lambda: door.answers("10.0.0.77"))
+    begun = time.monotonic()
+    until(lambda: door.answers("10.0.0.77"), SOON_S)
+    took = time.monotonic() - begun
     assert stream.poll() is None, "the stream was over too soon to say anything"
     print(f"another address: {took:.1f} s")
     said, _ = stream.communicate(timeout=20)

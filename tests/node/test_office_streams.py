@@ -19,7 +19,8 @@ import pytest
 from tests.node.addressed import DEVICE, STREAMS, WANTED, Followed, Host
 from tests.node.confined import place
 from tests.node.shipped import part
-from tests.node.test_office import Door, until
+from tests.node.test_office import Door
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("keepalived"),

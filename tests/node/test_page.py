@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.node.litellm_proxy import free_port
 from tests.node.page_doubles import ANEW_S, KEY, LOOK_S, Double, Exporter, Page
 from tests.node.shipped import FILES
+from tests.support.ports import free_port
 
 NODES = ("spark-1", "spark-2")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from operations.paths import PAGE_SOCKET, PROXY, PROXY_CONFIG, PROXY_RUN, SOCKETS
-from tests.node.litellm_proxy import free_port
 from tests.node.page_doubles import KEY, Exporter, Page
 from tests.plan.samples import plan
+from tests.support.ports import free_port
 
 
 def asked(url: str, key: str = "") -> tuple[int, str]:

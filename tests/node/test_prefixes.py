@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
@@ -14,9 +12,10 @@ from operations.node.unit import services
 from operations.plan.doctor import diagnose
 from operations.plan.doctor import prefixes as judged
 from operations.plan.doctor.symptom import REMARK, Seen
+from tests.support.serving import Quiet, serving
 
 
-class EngineDouble(BaseHTTPRequestHandler):
+class EngineDouble(Quiet):
     """An engine's /metrics, with an engine's words and none of its work."""
 
     text: ClassVar[str] = ""
@@ -26,21 +25,14 @@ class EngineDouble(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.text.encode())
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineDouble)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    here = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr(services, "engines", lambda: ["tandem-engine", "tandem-engine-other"])
-    states = {"tandem-engine": {"url": here}, "tandem-engine-other": {"url": ""}}
-    monkeypatch.setattr(services, "main", lambda _: {"units": states, "strays": []})
-    yield here
-    server.shutdown()
-    server.server_close()
+    with serving(EngineDouble) as here:
+        states = {"tandem-engine": {"url": here}, "tandem-engine-other": {"url": ""}}
+        monkeypatch.setattr(services, "main", lambda _: {"units": states, "strays": []})
+        yield here
 
 
 VLLM = """\

@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,9 +21,10 @@ from operations.plan.services.alertmanager import CREDENTIALS
 from operations.plan.services.service import Program
 from operations.wire.unit import Receiver
 from tests.node import receivers, watchers
-from tests.node.litellm_proxy import free_port
 from tests.node.receivers import Received
 from tests.plan.samples import plan
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 #: Waiting that a test can't do.
 _SHORTER = {
@@ -120,15 +121,6 @@ class exporter:  # noqa: N801
         self._server.server_close()
 
 
-def until(found: Callable[[], Any], log: Path, within_s: float = 60) -> Any:
-    """What is found at last."""
-    deadline = time.monotonic() + within_s
-    while not (got := found()):
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
-    return got
-
-
 def of(got: Received, name: str, status: str) -> list[tuple[str, str, Any]]:
     return [
         each
@@ -149,21 +141,27 @@ def test_an_alarm_reaches_everybody_and_so_does_its_end(watch: Watch) -> None:
     name, log = "TandemEngineGaveUp", watch.folder / "alertmanager.log"
     failed = 'tandem_unit_failed{unit="tandem-engine",model="nemotron"}'
     watch.metrics[:] = [f"{failed} 1", 'tandem_plan_info{model="nemotron"} 1']
-    path, authorization, body = until(lambda: of(watch.webhook, name, "firing"), log)[0]
+    path, authorization, body = until(lambda: of(watch.webhook, name, "firing"), 60, logs=log.read_text)[0]
     assert (path, authorization) == ("/hook", f"Bearer {TOKEN}")
     (alarm,) = [each for each in body["alerts"] if each["labels"]["alertname"] == name]
     assert alarm["labels"]["node"] == "spark-1" and alarm["annotations"]["model"] == "nemotron"
     assert set(body["groupLabels"]) == {"node", "model"}
-    topic = until(lambda: of(watch.ntfy, name, "firing"), log)[0][0]
+    topic = until(lambda: of(watch.ntfy, name, "firing"), 60, logs=log.read_text)[0][0]
     asked = parse_qs(urlsplit(topic).query)
     assert urlsplit(topic).path == "/topic" and asked["tpl"] == ["1"] and "annotations.summary" in asked["m"][0]
-    subject, text = until(lambda: [m for m in watch.mail.mails if "has ended too often" in m[0]], log)[0]
+    subject, text = until(
+        lambda: [m for m in watch.mail.mails if "has ended too often" in m[0]], 60, logs=log.read_text
+    )[0]
     assert "firing" in subject and "next: `tandem status`" in text and "model: nemotron" in text
 
     watch.metrics[0] = f"{failed} 0"
-    until(lambda: of(watch.webhook, name, "resolved"), log)
-    until(lambda: of(watch.ntfy, name, "resolved"), log)
-    until(lambda: [mail for mail in watch.mail.mails if f"alarm: {name}" in mail[1] and "resolved: " in mail[1]], log)
+    until(lambda: of(watch.webhook, name, "resolved"), 60, logs=log.read_text)
+    until(lambda: of(watch.ntfy, name, "resolved"), 60, logs=log.read_text)
+    until(
+        lambda: [mail for mail in watch.mail.mails if f"alarm: {name}" in mail[1] and "resolved: " in mail[1]],
+        60,
+        logs=log.read_text,
+    )
 
 
 def test_of_several_models_the_one_that_is_ill_is_the_alarm_s(watch: Watch) -> None:
@@ -173,13 +171,17 @@ def test_of_several_models_the_one_that_is_ill_is_the_alarm_s(watch: Watch) -> N
     of_both = ['tandem_plan_info{model="nemotron"} 1', 'tandem_plan_info{model="coder"} 1']
     watch.metrics[:] = [f"{failed} 1", *of_both]
     try:
-        body = until(lambda: [each for each in of(watch.webhook, name, "firing") if "coder" in str(each)], log)[0][2]
+        body = until(
+            lambda: [each for each in of(watch.webhook, name, "firing") if "coder" in str(each)], 60, logs=log.read_text
+        )[0][2]
     finally:
         watch.metrics[:] = [f"{failed} 0", *of_both]
     (alarm,) = [each for each in body["alerts"] if each["labels"]["alertname"] == name]
     assert alarm["labels"]["model"] == alarm["annotations"]["model"] == body["groupLabels"]["model"] == "coder"
     assert "the engine of coder on spark-1" in alarm["annotations"]["summary"]
-    until(lambda: [each for each in of(watch.webhook, name, "resolved") if "coder" in str(each)], log)
+    until(
+        lambda: [each for each in of(watch.webhook, name, "resolved") if "coder" in str(each)], 60, logs=log.read_text
+    )
 
 
 @pytest.fixture
@@ -205,7 +207,7 @@ def test_a_test_alarm_is_told_to_all_of_them(node: Watch) -> None:
     assert [each["kind"] for each in answer["receivers"]] == ["webhook", "ntfy", "email"]
     assert of(node.webhook, "TandemTest", "firing") and of(node.ntfy, "TandemTest", "firing")
     # Its end too: nobody has to wonder whether it is over.
-    until(lambda: of(node.webhook, "TandemTest", "resolved"), node.folder / "alertmanager.log")
+    until(lambda: of(node.webhook, "TandemTest", "resolved"), 60, logs=(node.folder / "alertmanager.log").read_text)
 
 
 @pytest.mark.parametrize("status", [500, 401])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,17 @@ from operations.node.model import facts
 from operations.node.unit import journal
 from operations.plan.engines import ENGINES
 from operations.plan.recipes.formats import FOLDER, load_recipe
+from tests.support.serving import Quiet, serving
 
 ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def serving(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+def answering(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """A server that answers paths with JSON, and what it was asked. It stands in for programs that need a GPU."""
     asked: list[tuple[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
             asked.append((self.path, json.loads(self.rfile.read(size) or b"null")))
@@ -39,21 +38,13 @@ def serving(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]
         def do_GET(self) -> None:
             self.do_POST()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url, asked
 
 
 def problem(message: dict[str, Any], *, reasoning: bool | None = None, text: bool = True) -> str:
     """What is said of an answer."""
-    with serving({"/v1/chat/completions": {"choices": [{"message": message}]}}) as (url, _):
+    with answering({"/v1/chat/completions": {"choices": [{"message": message}]}}) as (url, _):
         return str(answer_quality.main(url, "m", reasoning, text, 5)["problem"])
 
 
@@ -83,7 +74,7 @@ def test_noise_is_not_judged_where_the_recipe_says_so() -> None:
 
 
 def test_a_server_that_fails_is_a_problem() -> None:
-    with serving({}) as (url, _):
+    with answering({}) as (url, _):
         assert "HTTP 404" in answer_quality.main(url, "m", None, True, 5)["problem"]
     assert "refused" in answer_quality.main(url, "m", None, True, 5)["problem"]
 
@@ -148,7 +139,7 @@ def ollama() -> Any:
 
 def test_what_ollama_has_loaded_is_unloaded() -> None:
     answers = {"/api/ps": {"models": [{"name": "qwen3:8b"}, {"name": "x"}]}, "/api/generate": {"done": True}}
-    with serving(answers) as (url, asked):
+    with answering(answers) as (url, asked):
         assert ollama().main(url) == ["qwen3:8b", "x"]
     assert [body for path, body in asked if path == "/api/generate"] == [
         {"model": "qwen3:8b", "keep_alive": 0},
@@ -158,7 +149,7 @@ def test_what_ollama_has_loaded_is_unloaded() -> None:
 
 def test_no_ollama_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert ollama().main("http://127.0.0.1:9") == []
-    with serving({"/api/ps": {"models": [{"name": "x"}]}}) as (url, _):
+    with answering({"/api/ps": {"models": [{"name": "x"}]}}) as (url, _):
         assert ollama().main(url) == ["x"]
     assert "Ollama does not unload x: HTTP Error 404" in capsys.readouterr().err
 
@@ -213,7 +204,7 @@ def test_what_is_no_configuration_says_nothing_of_ranks(tmp_path: Path, text: st
 
 
 def test_main_is_the_cache_s_then_the_hub_s(tmp_path: Path) -> None:
-    with serving({"/api/models/org/m/revision/main": {"sha": "b" * 40}}) as (url, _):
+    with answering({"/api/models/org/m/revision/main": {"sha": "b" * 40}}) as (url, _):
         assert facts.main_commit(tmp_path, "models--org--m", url, "org/m", "") == "b" * 40
         (tmp_path / "models--org--m/refs").mkdir(parents=True)
         (tmp_path / "models--org--m/refs/main").write_text("c" * 40)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +16,7 @@ from tests.node.confined import contained, place
 from tests.node.test_passthrough_litellm import DONE
 from tests.node.test_passthrough_litellm import event as chunk
 from tests.node.test_protocols_litellm import COMPLETED, CREATED, DELTA, MESSAGES, RESPONSES, START, STOP, TEXT
+from tests.support.serving import Quiet, serving
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
@@ -30,7 +29,7 @@ FORM = b'--xxxxxxxx\r\nContent-Disposition: form-data; name="file"; filename="a"
 FORM += b'--xxxxxxxx\r\nContent-Disposition: form-data; name="model"\r\n\r\n%s\r\n--xxxxxxxx--\r\n'
 
 
-class SilentDouble(BaseHTTPRequestHandler):
+class SilentDouble(Quiet):
     """An engine that waits between the parts of its answer; `waits`: before its headers as well."""
 
     status, parts, waits = 200, list[bytes](), False
@@ -49,22 +48,15 @@ class SilentDouble(BaseHTTPRequestHandler):
             self.wfile.flush()
             time.sleep(SILENT_S)
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture(name="door", scope="module")
 def the_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[doors.Door]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), SilentDouble)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with pytest.MonkeyPatch.context() as patch, place(tmp_path_factory.mktemp("litellm")) as folder:
+    folder = tmp_path_factory.mktemp("litellm")
+    with serving(SilentDouble) as url, pytest.MonkeyPatch.context() as patch, place(folder) as at:
         patch.setenv("TANDEM_ALIVE_S", str(ALIVE_S))
-        url = f"http://127.0.0.1:{server.server_port}"
-        door = doors.litellm("balanced", [url], "double", folder, before=contained)
+        door = doors.litellm("balanced", [url], "double", at, before=contained)
         yield door
         door.stop()
-    server.shutdown()
-    server.server_close()
 
 
 def ask(door: doors.Door, path: str, body: bytes, kind: str = "application/json") -> tuple[int, bytes]:

@@ -25,8 +25,9 @@ from tests.node.page_doubles import KEY as PAGE_KEY
 from tests.node.page_doubles import Exporter, Page
 from tests.node.relay import Relay
 from tests.node.strangers import request
-from tests.node.test_haproxy import Proxy, until
+from tests.node.test_haproxy import Proxy
 from tests.plan.samples import plan
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="only root is another user for a while")
 NOBODY = 65534
@@ -78,7 +79,7 @@ def test_who_takes_the_places_of_a_litellm_that_is_away_is_sent_nothing(tmp_path
                 double.wait()
                 for kind in ("sock", "pulse"):
                     (proxy.sockets / f"litellm-{name}.{kind}").unlink()
-            until(10, lambda: proxy.state("a") == "DOWN" == proxy.state("b"))
+            until(lambda: proxy.state("a") == "DOWN" == proxy.state("b"), 10)
             places = [str(proxy.sockets / name) for name in ("litellm-a.sock", "litellm-a.pulse", "proxy.sock")]
             squatter = as_nobody(SQUAT, json.dumps(places), json.dumps([8010, 8011, 8012, 8013]))
             assert squatter.stdout
@@ -154,7 +155,7 @@ def test_litellm_has_no_port_and_knows_who_asks_through_the_proxy(tmp_path: Path
             assert listens_at(real.processes[-1].pid) == []
             assert (real.used / "listens").is_socket() and real.chat(OWNER)[0] == 200
             request(real.url, "POST", CHAT, OWNER, body(), headers={"X-Forwarded-For": "10.9.8.7"})
-            until(10, lambda: "from 10.9.8.7" in real.log.read_text())
+            until(lambda: "from 10.9.8.7" in real.log.read_text(), 10)
         finally:
             real.stop()
 

@@ -28,6 +28,7 @@ from tests.bench.door.client import ask
 from tests.bench.routing import doors
 from tests.node.stranger_rows import ROWS
 from tests.node.stranger_words import CLOSED, Row
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy`")
 
@@ -113,7 +114,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         patch.setenv("TANDEM_BODY_BYTES", str(64 << 20))
         patch.setenv("TANDEM_REQUEST_S", str(SLOW_S))
         patch.setenv("PYTHONUNBUFFERED", "1")
-        engine = doors.free_port()
+        engine = free_port()
         stack.enter_context(program([sys.executable, "-m", "tests.bench.door.engine", str(engine)], cwd=doors.ROOT))
         (folder / "shared").mkdir()
 
@@ -125,7 +126,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
         with ThreadPoolExecutor() as pool:
             inner = list(pool.map(litellm, "ab"))
-        port = doors.free_port()
+        port = free_port()
         changes = {f"timeout {name} 30s": f"timeout {name} {SLOW_S}s" for name in ("http-request", "client")}
         haproxy(folder, port, inner, stack, changes)
         homes = [folder / name / "balanced" for name in "ab"]

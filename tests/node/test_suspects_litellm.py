@@ -21,9 +21,10 @@ from operations.paths import PROXY_USER
 from tests.bench.routing import doors
 from tests.node.confined import IS_ROOT, contained, place
 from tests.node.doubles.mortal_double import DIGITS
-from tests.node.litellm_proxy import CHAT, DOUBLES, free_port
+from tests.node.litellm_proxy import CHAT, DOUBLES
 from tests.node.shipped import part
 from tests.node.strangers import request
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.skipif(not doors.LITELLM.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 ENGINES = 3

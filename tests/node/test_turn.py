@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.node.shipped import FILES
+from tests.support.serving import Quiet, serving
 
 #: `turn.py` with a place of a test's, and less patience.
 RUN = """
@@ -88,19 +88,14 @@ def node(tmp_path: Path) -> Node:
 def engine(status: int = 200, said: bytes = b"") -> Iterator[str]:
     """One that answers."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             self.send_response(status)
             self.end_headers()
             self.wfile.write(said)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/metrics"
-        server.shutdown()
+    with serving(Handler) as url:
+        yield f"{url}/metrics"
 
 
 def nobody() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operations.plan.absence import Absence, told
+from operations.plan.absence import NO_ROUTE, Absence, absent, told
 
 DARK = Absence("spark-2", "does not answer (no route to host)", "switch it on", dark=True)
 
@@ -29,6 +29,12 @@ def test_one_line_says_what_the_service_does_meanwhile(topology: str, is_head: b
 
 def test_where_the_topology_is_not_known_only_the_remedy_is_said() -> None:
     assert told(DARK) == "spark-2 does not answer (no route to host): switch it on"
+
+
+def test_its_code_stands_at_the_end_of_the_line() -> None:
+    assert told(absent(NO_ROUTE, "spark-2")) == (
+        "spark-2 does not answer (no route to host): switch it on, or look at its network cable [reach-no-route]"
+    )
 
 
 def test_a_node_that_refuses_us_may_well_serve() -> None:

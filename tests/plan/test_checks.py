@@ -73,10 +73,10 @@ def test_a_healthy_node_has_no_findings() -> None:
         (survey(memory={"total_mib": 122_000, "available_mib": 60_000}), "58.6 GiB of memory available"),
         (listener(8000), "port 8000 is held by nginx (pid 77) -> end it, or change `proxy_port`"),
         (listener(26000), "port 26000 is held by nginx"),
-        (links(enP2p1s0f0np0={"carrier": False}), "no carrier on `enP2p1s0f0np0`"),
+        (links(enP2p1s0f0np0={"carrier": False}), "the rail enP2p1s0f0np0 has no carrier"),
         (
             links(enP2p1s0f0np0={"up": False, "carrier": False, "addresses": ["192.168.178.11/24"]}),
-            "`enP2p1s0f0np0` is down -> on spark-1: sudo ip link set enP2p1s0f0np0 up",
+            "the rail enP2p1s0f0np0 is down -> on spark-1: sudo ip link set enP2p1s0f0np0 up",
         ),
         (survey(source=["/models/x/config.json is missing"]), "config.json is missing"),
         (survey(archives={"tandem/proxy:1": "/srv/proxy.tar is no image archive"}), "is no image archive"),

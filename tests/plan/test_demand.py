@@ -176,7 +176,7 @@ def test_models_of_one_node_start_where_all_of_them_find_what_they_want() -> Non
     }
     models = planned(both, count=2).on("spark-1")
     assert list(check(spark(101.3), models)) == []
-    ((problem, remedy),) = check(spark(90), models)
+    ((problem, remedy, _code),) = check(spark(90), models)
     assert problem == "has 90.0 GiB of memory available, its models need 98.0 together"
     assert remedy.startswith("give them less (memory_gib), or end what holds it")
     # What runs gives its memory back first.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.plan.absence import Absence
+from operations.plan.absence import NO_ROUTE, absent
 from operations.plan.doctor import diagnose, figures
 from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, gathered
 from operations.plan.doctor.ways import between, pairs
@@ -173,207 +173,239 @@ def crossed(seen: Seen) -> None:
 
 LINK, PORT = f"links/{RAILS[1]}", f"ports/{RAILS[1]}"
 
+#: The code of what is told, how the pair is made ill, how bad that is, and words of the row.
 CASES: list[tuple[str, Change, str, str]] = [
-    ("dead", field("dead", {"spark-3": Absence("spark-3", "has no route", "switch it on")}), BAD, "has no route"),
+    ("reach-no-route", field("dead", {"spark-3": absent(NO_ROUTE, "spark-3")}), BAD, "no route to host"),
     # The GPU.
-    ("stuck clock", load(sm_mhz=799.0, power_w=19.5), BAD, "the GPU works at 799 MHz and 20 W"),
-    ("starved", load(power_w=28.0), BAD, "the GPU draws 28 W under full load"),
-    ("slow clock", load(sm_mhz=1800.0), REMARK, "the GPU works at 1800 MHz"),
-    ("unequal clocks", load(sm_mhz=1800.0), REMARK, "clocks under the same load: spark-1 2281 MHz, spark-2 1800 MHz"),
-    ("held back under load", load(reasons=0x40), BAD, "under load the GPU is held back: hardware thermal slowdown"),
-    ("power brake", at("gpu/gpus/0", gpu(reasons=0x81)), BAD, "the GPU is held back now: power brake"),
-    ("hot GPU", at("gpu/gpus/0", gpu(celsius=91.0)), BAD, "the GPU has 91 °C"),
-    ("warm GPU", at("gpu/gpus/0", gpu(celsius=86.0)), REMARK, "the GPU has 86 °C"),
-    ("was held back", at("gpu/counters", {"HW Thermal Slowdown": 27.6}), REMARK, "HW Thermal Slowdown 27.6 s"),
-    ("no nvidia-smi", at("gpu/gpus", []), BAD, "the driver 580.95.05 is loaded, and nvidia-smi sees no GPU"),
+    ("gpu-clock-stuck", load(sm_mhz=799.0, power_w=19.5), BAD, "the GPU works at 799 MHz and 20 W"),
+    ("gpu-starved", load(power_w=28.0), BAD, "the GPU draws 28 W under full load"),
+    ("gpu-clock-slow", load(sm_mhz=1800.0), REMARK, "the GPU works at 1800 MHz"),
     (
-        "another on the GPU",
+        "gpu-clocks-unequal",
+        load(sm_mhz=1800.0),
+        REMARK,
+        "clocks under the same load: spark-1 2281 MHz, spark-2 1800 MHz",
+    ),
+    ("gpu-held-back-under-load", load(reasons=0x40), BAD, "under load the GPU is held back: hardware thermal slowdown"),
+    ("gpu-held-back", at("gpu/gpus/0", gpu(reasons=0x81)), BAD, "the GPU is held back now: power brake"),
+    ("gpu-hot", at("gpu/gpus/0", gpu(celsius=91.0)), BAD, "the GPU has 91 °C"),
+    ("gpu-hot", at("gpu/gpus/0", gpu(celsius=86.0)), REMARK, "the GPU has 86 °C"),
+    ("gpu-was-held-back", at("gpu/counters", {"HW Thermal Slowdown": 27.6}), REMARK, "HW Thermal Slowdown 27.6 s"),
+    ("gpu-not-seen", at("gpu/gpus", []), BAD, "the driver 580.95.05 is loaded, and nvidia-smi sees no GPU"),
+    (
+        "gpu-shared",
         at("holders/gpu", [{"pid": "7", "process": "ollama", "mib": 4096.0}]),
         REMARK,
         "ollama (pid 7",
     ),
     # The kernel's log.
-    ("Xid of the hardware", event("xid", "79"), BAD, "Xid 79, 3 times in 24 hours"),
-    ("Xid of a program", event("xid", "31"), REMARK, "Xid 31, 3 times"),
-    ("corrected PCIe errors", event("aer", "Corrected"), REMARK, "PCIe errors (Corrected), 3 times"),
-    ("PCIe errors", event("aer", "Uncorrectable (Fatal)"), BAD, "PCIe errors (Uncorrectable (Fatal))"),
-    ("OOM kill", event("oom", "VLLM::EngineCor"), BAD, "VLLM::EngineCor, 3 times in 24 hours"),
-    ("no memory for the GPU", event("no_gpu_memory", "NV_ERR_NO_MEMORY"), BAD, "NV_ERR_NO_MEMORY, 3 times"),
+    ("log-xid", event("xid", "79"), BAD, "Xid 79, 3 times in 24 hours"),
+    ("log-xid-of-a-program", event("xid", "31"), REMARK, "Xid 31, 3 times"),
+    ("log-pcie-errors", event("aer", "Corrected"), REMARK, "PCIe errors (Corrected), 3 times"),
+    ("log-pcie-errors", event("aer", "Uncorrectable (Fatal)"), BAD, "PCIe errors (Uncorrectable (Fatal))"),
+    ("log-oom-kill", event("oom", "VLLM::EngineCor"), BAD, "VLLM::EngineCor, 3 times in 24 hours"),
+    ("log-no-gpu-memory", event("no_gpu_memory", "NV_ERR_NO_MEMORY"), BAD, "NV_ERR_NO_MEMORY, 3 times"),
     (
-        "power cut",
+        "log-power-off",
         event("power_off", "EXT4-fs (nvme0n1p2)"),
         REMARK,
         "EXT4-fs (nvme0n1p2), 3 times in 24 hours",
     ),
-    ("disk errors", event("disk", "I/O error, dev nvme0n1"), BAD, "I/O error, dev nvme0n1"),
+    ("log-disk-errors", event("disk", "I/O error, dev nvme0n1"), BAD, "I/O error, dev nvme0n1"),
     # The machine.
     (
-        "swap on",
+        "memory-swap",
         at("memory/swaps", [{"name": "/swap", "gib": 16.0, "used_gib": 0.0}]),
         REMARK,
         "swap is on: /swap, 0.0 of",
     ),
     (
-        "swap used",
+        "memory-swap",
         at("memory/swaps", [{"name": "/swap", "gib": 16.0, "used_gib": 3.0}]),
         BAD,
         "swap is on: /swap, 3.0 of",
     ),
-    ("caches", at("memory/cache_gib", 60.0), REMARK, "60.0 of 119.0 GiB are page cache"),
-    ("hot sensor", at("heat/zones/0/celsius", 97.0), BAD, "acpitz has 97 °C"),
-    ("full disk", at("disk/room/0/free_gib", 0.2), BAD, "the disk of / is full: 0.2 of 3600.0 GiB free"),
-    ("less than a hundredth", at("disk/room/0/free_gib", 20.0), BAD, "the disk of / is full: 20.0 of 3600.0 GiB free"),
-    ("no inodes", at("disk/room/0/inodes_free", 0.0), BAD, "0% of its inodes"),
-    ("narrow disk", at("disk/room/0/free_gib", 100.0), REMARK, "the disk of / is full: 100.0 of"),
-    ("failing NVMe", at("disk/health/0/media_errors", 4), BAD, "nvme0n1: 4 media errors"),
-    ("warned of", at("disk/health/0/warning", 4), BAD, "nvme0n1: critical warning 0x4"),
-    ("worn NVMe", at("disk/health/0/used_percent", 95), REMARK, "nvme0n1 has used 95 % of its life"),
-    ("hot NVMe", at("disk/health/0/celsius", 80), REMARK, "nvme0n1 has 80 °C"),
-    ("slow NVMe", at("disk/read/gb_s", 0.4), REMARK, "nvme0n1 reads 0.40 GB/s"),
-    ("unequal NVMes", at("disk/read/gb_s", 2.0), REMARK, "disks read unequally: spark-1 5.1 GB/s, spark-2 2.0 GB/s"),
+    ("memory-page-cache", at("memory/cache_gib", 60.0), REMARK, "60.0 of 119.0 GiB are page cache"),
+    ("heat-sensor", at("heat/zones/0/celsius", 97.0), BAD, "acpitz has 97 °C"),
+    ("disk-full", at("disk/room/0/free_gib", 0.2), BAD, "the disk of / is full: 0.2 of 3600.0 GiB free"),
+    ("disk-full", at("disk/room/0/free_gib", 20.0), BAD, "the disk of / is full: 20.0 of 3600.0 GiB free"),
+    ("disk-full", at("disk/room/0/inodes_free", 0.0), BAD, "0% of its inodes"),
+    ("disk-full", at("disk/room/0/free_gib", 100.0), REMARK, "the disk of / is full: 100.0 of"),
+    ("disk-failing", at("disk/health/0/media_errors", 4), BAD, "nvme0n1: 4 media errors"),
+    ("disk-failing", at("disk/health/0/warning", 4), BAD, "nvme0n1: critical warning 0x4"),
+    ("disk-worn", at("disk/health/0/used_percent", 95), REMARK, "nvme0n1 has used 95 % of its life"),
+    ("disk-hot", at("disk/health/0/celsius", 80), REMARK, "nvme0n1 has 80 °C"),
+    ("disk-slow", at("disk/read/gb_s", 0.4), REMARK, "nvme0n1 reads 0.40 GB/s"),
     (
-        "port held",
+        "disk-speeds-unequal",
+        at("disk/read/gb_s", 2.0),
+        REMARK,
+        "disks read unequally: spark-1 5.1 GB/s, spark-2 2.0 GB/s",
+    ),
+    (
+        "port-held",
         at("holders/ports", [{"port": 8001, "address": "0.0.0.0", "process": "nginx", "pid": "77", "ours": False}]),
         BAD,
         "port 8001 is held by nginx (pid 77)",
     ),
     # Versions.
-    ("drivers", at("software/driver", "590.1"), BAD, "NVIDIA drivers differ: spark-1 has 580.95.05, spark-2 has 590.1"),
-    ("kernels", at("software/kernel", "6.11"), BAD, "kernels differ: spark-1 has 6.17.0-1032-nvidia, spark-2 has 6.11"),
-    ("firmware", at(f"{PORT}/firmware", "28.40.1"), BAD, "the NICs' firmware differs"),
-    ("BIOS", at("software/bios", "5.30"), REMARK, "firmware (BIOS) differ"),
-    ("Docker", at("software/docker", "26.1.5"), REMARK, "Docker versions differ"),
     (
-        "upgrades at night",
+        "software-drivers-differ",
+        at("software/driver", "590.1"),
+        BAD,
+        "NVIDIA drivers differ: spark-1 has 580.95.05, spark-2 has 590.1",
+    ),
+    (
+        "software-kernels-differ",
+        at("software/kernel", "6.11"),
+        BAD,
+        "kernels differ: spark-1 has 6.17.0-1032-nvidia, spark-2 has 6.11",
+    ),
+    ("rail-firmware-differs", at(f"{PORT}/firmware", "28.40.1"), BAD, "the NICs' firmware differs"),
+    ("software-firmware-differs", at("software/bios", "5.30"), REMARK, "firmware (BIOS) differ"),
+    ("docker-versions-differ", at("software/docker", "26.1.5"), REMARK, "Docker versions differ"),
+    (
+        "docker-renewed-at-night",
         at("software/nightly", ["containerd.io", "docker-ce"]),
         REMARK,
         "unattended-upgrades may renew containerd.io docker-ce at night",
     ),
-    ("stores", at("software/store", "overlayfs (containerd)"), REMARK, "Docker's stores differ"),
+    ("docker-stores-differ", at("software/store", "overlayfs (containerd)"), REMARK, "Docker's stores differ"),
     (
-        "NCCL",
+        "nccl-differs",
         at("software/nccl/version", "2.27.3"),
         BAD,
         "different NCCLs: spark-1 has 2.28.9 (219 bytes), spark-2 has 2.27.3",
     ),
-    ("another build of NCCL", at("software/nccl/size", 190), BAD, "different NCCLs: spark-1 has 2.28.9 (219 bytes)"),
-    ("no NCCL on one", at("software/nccl/version", ""), BAD, "spark-2 has none"),
+    ("nccl-differs", at("software/nccl/size", 190), BAD, "different NCCLs: spark-1 has 2.28.9 (219 bytes)"),
+    ("nccl-differs", at("software/nccl/version", ""), BAD, "spark-2 has none"),
     (
-        "two NCCLs",
+        "nccl-twice",
         at("software/nccl/system", "2.28.9"),
         REMARK,
         "the image has two NCCLs, 2.28.9 (wheel) and 2.28.9 (system)",
     ),
     # Clocks.
     (
-        "clocks apart",
+        "clock-apart",
         field("clocks", {n: {"offset_s": 9.0 * i, "doubt_s": 0.2} for i, n in enumerate(NODES)}),
         BAD,
         "9.0 s",
     ),
     (
-        "this machine's clock",
+        "clock-away",
         field("clocks", {"spark-1": {"offset_s": -60.0, "doubt_s": 0.2}}),
         REMARK,
         "60.0 s behind",
     ),
     (
-        "clock stopped",
+        "clock-service-stopped",
         at("clock", {"running": [], "stopped": ["chrony"], "spared": [], "synchronized": False}),
         BAD,
         "the clock service chrony is stopped",
     ),
-    ("no clock service", at("clock/running", []), REMARK, "no clock service is installed"),
+    ("clock-no-service", at("clock/running", []), REMARK, "no clock service is installed"),
     (
-        "not synchronised",
+        "clock-unsynchronised",
         at("clock/synchronized", False),
         REMARK,
         "systemd-timesyncd runs, and the clock is not synchronised",
     ),
     # Ports and cables.
     (
-        "unplugged",
+        "rail-no-carrier",
         all_of(at(f"{LINK}/carrier", False), at(f"{PORT}/mbit_s", None)),
         BAD,
         f"the rail {RAILS[1]} has no carrier",
     ),
-    ("down", all_of(at(f"{LINK}/carrier", False), at(f"{LINK}/up", False)), BAD, f"the rail {RAILS[1]} is down"),
-    ("no such port", field("rails", {"spark-2": ("enp9s0f0np0",)}), BAD, "there is no interface enp9s0f0np0"),
-    ("MTU of a port", at(f"{LINK}/mtu", 1500), BAD, f"{RAILS[1]} has MTU 1500, not 9000"),
+    ("rail-down", all_of(at(f"{LINK}/carrier", False), at(f"{LINK}/up", False)), BAD, f"the rail {RAILS[1]} is down"),
+    ("rail-missing", field("rails", {"spark-2": ("enp9s0f0np0",)}), BAD, "there is no interface enp9s0f0np0"),
+    ("rail-mtu", at(f"{LINK}/mtu", 1500), BAD, f"{RAILS[1]} has MTU 1500, not 9000"),
     (
-        "MTU of the way",
+        "rail-frames-lost",
         field("mtu", {"spark-1": ["x -> spark-2: small packets do, 9000 bytes do not"]}),
         BAD,
         "9000 bytes do not",
     ),
-    ("slow port", at(f"{PORT}/mbit_s", 40_000), BAD, "runs at 40 Gbit/s"),
-    ("cable of 100G", at(f"{PORT}/mbit_s", 100_000), REMARK, "runs at 100 Gbit/s"),
+    ("rail-port-slow", at(f"{PORT}/mbit_s", 40_000), BAD, "runs at 40 Gbit/s"),
+    ("rail-port-slow", at(f"{PORT}/mbit_s", 100_000), REMARK, "runs at 100 Gbit/s"),
     (
-        "narrow PCIe",
+        "rail-pcie-slow",
         at(f"{PORT}/pcie/width", 2),
         BAD,
         f"the PCIe link of {RAILS[1]} is 32 GT/s x2, it can do 32 GT/s x4",
     ),
-    ("slow PCIe", at(f"{PORT}/pcie/gt_s", 2.5), BAD, "is 2.5 GT/s x4"),
-    ("broken frames", at(f"{PORT}/errors", 12), REMARK, "has received 12 broken frames"),
+    ("rail-pcie-slow", at(f"{PORT}/pcie/gt_s", 2.5), BAD, "is 2.5 GT/s x4"),
+    ("rail-broken-frames", at(f"{PORT}/errors", 12), REMARK, "has received 12 broken frames"),
     (
-        "crossed",
+        "cable-crossed",
         crossed,
         BAD,
         f"crossed: {RAILS[0]} of spark-1 meets {RAILS[1]} of spark-2, its subnet is on {RAILS[0]}",
     ),
     (
-        "cabled to a stranger",
+        "cable-unjoined",
         all_of(heard("spark-1"), heard("spark-2")),
         BAD,
         "no port of the one hears a port of the other",
     ),
     (
-        "a port that hears nobody",
+        "cable-stranger",
         heard("spark-1", (RAILS[0], "spark-2", RAILS[0])),
         BAD,
         f"{RAILS[1]} has a carrier, and hears none",
     ),
     (
-        "one way",
+        "cable-one-way",
         heard("spark-1", (RAILS[0], "spark-2", RAILS[0])),
         BAD,
         f"spark-2 {RAILS[1]} hears spark-1 {RAILS[1]}, and is not heard",
     ),
     (
-        "a loop",
+        "cable-loop",
         heard("spark-1", (RAILS[0], "spark-1", "enp1s0f1np1")),
         BAD,
         f"{RAILS[0]} hears another port of its own node",
     ),
     # What the rails carry.
     (
-        "badly initialised",
+        "rail-tcp-slow",
         all_of(field("rdma", []), stream(1, gbit_s=7.2)),
         BAD,
         f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 7.2 Gbit/s of 126 by TCP",
     ),
     (
-        "little, by TCP alone",
+        "rail-tcp-less",
         all_of(field("rdma", []), stream(1, gbit_s=13.2)),
         REMARK,
         f"spark-2 {RAILS[0]} -> spark-1 {RAILS[0]} carries 13.2 Gbit/s of 126 by TCP",
     ),
-    ("unequal twins", stream(2, gbit_s=38.0), REMARK, f"spark-1 {RAILS[1]} -> spark-2 {RAILS[1]} carries 38.0 Gbit/s"),
-    ("nothing through", stream(0, problem="timed out"), BAD, "no TCP gets through (timed out)"),
+    ("rail-unequal", stream(2, gbit_s=38.0), REMARK, f"spark-1 {RAILS[1]} -> spark-2 {RAILS[1]} carries 38.0 Gbit/s"),
+    ("rail-no-tcp", stream(0, problem="timed out"), BAD, "no TCP gets through (timed out)"),
     (
-        "slow RDMA",
+        "rdma-slow",
         lambda seen: seen.rdma[0].update({"gbit_s": 13.2}),
         BAD,
         "carries 13.2 Gbit/s; a GB10's rail 92 to 97",
     ),
     (
-        "no RDMA",
+        "rdma-fails",
         lambda seen: seen.rdma[0].update({"problem": "ib_write_bw gave no figure"}),
         BAD,
         "ib_write_bw gave no figure",
     ),
-    # What could not be asked.
+    # What the proxy and the engines say.
+    ("certificate-ends", at("certificate/days", 29.0), REMARK, "the proxy's certificate ends in 29 days"),
+    ("certificate-ends", at("certificate/days", 6.4), BAD, "the proxy's certificate ends in 6 days"),
+    ("certificate-ended", at("certificate/days", -2.0), BAD, "the proxy's certificate has ended 2 days ago"),
+    (
+        "prefix-cache-never-hits",
+        at("prefixes", [{"url": "http://127.0.0.1:8001", "asked": 20_000, "found": 0}]),
+        REMARK,
+        "has found none of 20,000 tokens",
+    ),
+    ("software-systems-differ", at("software/system", "Ubuntu 22.04"), REMARK, "systems differ: spark-1 has Ubuntu 24"),
+    # What could not be asked: it has no code.
     ("no GPU", all_of(at("gpu/gpus", []), at("software/driver", "")), UNASKED, "no GPU: clocks, power, heat"),
     ("not this GPU", at("gpu/gpus/0", gpu(name="NVIDIA H100")), UNASKED, "what a NVIDIA H100 gives is not known here"),
     ("no load", lambda seen: seen.loads.update({"spark-2": {"by": "", "why": "x"}}), UNASKED, "clock under load: x"),
@@ -397,9 +429,9 @@ CASES: list[tuple[str, Change, str, str]] = [
         "its image does not tell: no python3",
     ),
     ("solo", field("needs_rails", False), UNASKED, "the fabric: this topology has none"),
-    ("no rails", field("rails", {"spark-2": ()}), BAD, "no interface of a ConnectX is here"),
-    ("one half", field("rails", {"spark-2": RAILS[:1]}), REMARK, f"the port shows one interface, {RAILS[0]}"),
-    ("the other half is back", at(f"{LINK}/addresses", []), REMARK, f"{RAILS[1]} has no address, {RAILS[0]} has"),
+    ("rail-no-connectx", field("rails", {"spark-2": ()}), BAD, "no interface of a ConnectX is here"),
+    ("rail-half", field("rails", {"spark-2": RAILS[:1]}), REMARK, f"the port shows one interface, {RAILS[0]}"),
+    ("rail-no-address", at(f"{LINK}/addresses", []), REMARK, f"{RAILS[1]} has no address, {RAILS[0]} has"),
     (
         "left out",
         all_of(field("streams", []), field("skipped", ("net",))),
@@ -420,7 +452,7 @@ CASES: list[tuple[str, Change, str, str]] = [
         "no ib_write_bw (apt install perftest)",
     ),
     (
-        "sockets in RDMA's place",
+        "nccl-sockets",
         at("networks/tandem-engine", ["IB", "Socket"]),
         BAD,
         "NCCL in tandem-engine was told of RDMA devices and uses sockets",
@@ -433,13 +465,20 @@ def test_a_healthy_pair_has_nothing_at_all() -> None:
     assert diagnose(healthy(), PORTS) == []
 
 
-@pytest.mark.parametrize(("change", "severity", "said"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_symptom_is_told(change: Change, severity: str, said: str) -> None:
+def test_a_node_without_a_certificate_has_none_that_ends() -> None:
+    seen = healthy()
+    at("certificate", {})(seen)
+    assert diagnose(seen, PORTS) == []
+
+
+@pytest.mark.parametrize(("code", "change", "severity", "said"), CASES, ids=[case[0] for case in CASES])
+def test_a_symptom_is_told(code: str, change: Change, severity: str, said: str) -> None:
     seen = deepcopy(healthy())
     change(seen)
     found = diagnose(seen, PORTS)
     told = [each for each in found if said in each.seen]
     assert [each.severity for each in told][:1] == [severity], [each.seen for each in found]
+    assert told[0].code == ("" if severity == UNASKED else code)
     # A row says what it means and what helps; a line about what was not asked says enough in itself.
     assert severity == UNASKED or (told[0].means and told[0].where)
     assert severity != BAD or told[0].remedy
@@ -537,23 +576,6 @@ def test_ways_between_two_nodes_are_found_by_their_subnets() -> None:
     assert [way["device"] for way in between(one, other)] == [RAILS[1]]
     assert pairs(["a", "b"]) == [("a", "b")] and pairs(["a"]) == []
     assert pairs(["a", "b", "c"]) == [("a", "b"), ("b", "c"), ("c", "a")]
-
-
-@pytest.mark.parametrize(
-    ("days", "severity", "said"),
-    [
-        (29.0, REMARK, "the proxy's certificate ends in 29 days"),
-        (6.4, BAD, "the proxy's certificate ends in 6 days"),
-        (-2.0, BAD, "the proxy's certificate has ended 2 days ago"),
-    ],
-)
-def test_a_certificate_that_ends_is_told_in_time(days: float, severity: str, said: str) -> None:
-    seen = healthy()
-    seen.looks["spark-2"]["certificate"] = {"days": days}
-    (symptom,) = [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]
-    assert (symptom.severity, symptom.where, symptom.seen) == (severity, ("spark-2",), said)
-    seen.looks["spark-2"]["certificate"] = {}
-    assert not [each for each in diagnose(seen, PORTS) if "certificate" in each.seen]
 
 
 @pytest.mark.parametrize(

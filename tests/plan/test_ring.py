@@ -260,7 +260,7 @@ def test_a_cable_that_is_out_is_a_finding_unless_the_node_behind_it_is_away() ->
     (one, *_) = ring_of(knobs())
     out = {DEVICES[2]: {"carrier": False}}
     assert problems(one, {}) == []
-    assert problems(one, out) == [f"no carrier on `{DEVICES[2]}`"]
+    assert problems(one, out) == [f"the rail {DEVICES[2]} has no carrier"]
     object.__setattr__(one, "ends", ("spark-2", "spark-2", "", ""))
     assert problems(one, out) == []
 

@@ -76,7 +76,7 @@ def test_without_any_netdev_it_is_the_cable_that_is_named() -> None:
     assert told[0].remedy.startswith("plug the cable in at both ends")
     # So where the owner has named them.
     told = check_survey(nodes(2, wanted)[1], found, survey(), plan(topology="replicas").models, wanted, 2)
-    assert [each.problem for each in told] == [f"there is no interface `{each}`" for each in (FIRST, SECOND)]
+    assert [each.problem for each in told] == [f"there is no interface {each}" for each in (FIRST, SECOND)]
     assert all(each.remedy.startswith("plug the cable in at both ends") for each in told)
 
 
@@ -98,7 +98,7 @@ def test_rails_that_went_with_their_cable_do_not_move_to_a_port_without_one(left
     found["state"] |= {"links": dict.fromkeys(left, link), "firewall": {"problem": "", "inside": ["lo", FIRST, SECOND]}}
     node = replace(nodes(2, wanted)[1], rails=left, subnets=SUBNETS if left else ())
     (told,) = check_survey(node, found, survey(), plan(topology="replicas").models, wanted, 2)
-    assert told.problem == f"{FIRST} and {SECOND} are gone"
+    assert told.problem == f"these interfaces are gone: {FIRST}, {SECOND}"
     assert told.remedy.startswith("plug the cable in at both ends")
     # Whoever has moved the cable has moved it.
     for device in left:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Interface
 
 from operations.plan.cluster import nccl
 from operations.plan.cluster.nodes import Node, on_fabric
 from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.kind import Findings, Kind
 from operations.plan.config.knobs import Knobs
 from operations.wire.fabric import Link, NetplanEntry
 from operations.wire.look import Survey
@@ -17,12 +18,77 @@ from operations.wire.look import Survey
 #: Of netdevs that can do RDMA.
 RDMA_DRIVER = "mlx5_core"
 
-#: (problem, remedy) of each.
-Findings = Iterator[tuple[str, str]]
+#: A rail without a cable may have no interface at all.
+_PLUG = "plug the cable in at both ends: without one its interfaces may be gone"
+_NOTHING = "nothing goes over it"
+RAILS_GONE = Kind(
+    "rail-gone",
+    "these interfaces are gone: {rails}",
+    "the rails of the plan that serves are not here any more",
+    "plug the cable in at both ends, or into another port at both",
+)
+RAIL_MISSING = Kind(
+    "rail-missing",
+    "there is no interface {rail}",
+    _NOTHING,
+    f"{_PLUG}; or let `fabric_interfaces` be of those that are here: {{here}}",
+)
+RAIL_NO_CARRIER = Kind(
+    "rail-no-carrier",
+    "the rail {rail} has no carrier",
+    _NOTHING,
+    "plug the cable in at both ends (a link that is down at the other end looks the same: is that node on?), or name "
+    "other `fabric_interfaces`; with carrier: {live}",
+)
+RAIL_DOWN = Kind("rail-down", "the rail {rail} is down", _NOTHING, "on {node}: sudo ip link set {rail} up")
+RAIL_NO_NIC = Kind(
+    "rail-no-connectx",
+    "no interface of a ConnectX is here, and a fabric needs one",
+    "ranks and other nodes' engines can't be reached",
+    f"{_PLUG}; if they stay away, reboot, and look whether `lspci -d 15b3:` lists it",
+)
+RAILS_TOO_MANY = Kind(
+    "rail-too-many",
+    "a fabric has two rails, here are {count}: {rails}",
+    remedy="name the two interfaces in the inventory: `fabric_interfaces`",
+)
+LOGIN_BY_RAIL = Kind(
+    "login-by-rail",
+    "the login goes to {address}, an address of the rail `{rail}`: a deploy sets those anew",
+    remedy="name its address in the office's network: `ssh_hostname` in inventory.py",
+)
+LOGIN_IN_SUBNET = Kind(
+    "login-in-rail-subnet",
+    "the interface of the login has {addresses}, which is in `fabric_subnets`",
+    "Tandem's firewall drops what comes for a rail's subnet over another interface",
+    "set `fabric_subnets` in group_data/all.py to others: they are the rails' alone",
+)
+NETPLAN_UNREAD = Kind(
+    "netplan-unread",
+    "{file} can't be looked into: {problem}",
+    "it may give a rail another address",
+    "put that right: netplan reads it too",
+)
+NETPLAN_GIVES = Kind(
+    "netplan-gives-too",
+    "{file} gives `{rail}` {what} too",
+    remedy="remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
+)
+FIREWALL_SHUT = Kind(
+    "firewall-shuts-rail",
+    "{by} lets no connection in over {rails}: ranks and copies could not reach this node",
+    remedy="{remedy}",
+)
+NO_RDMA_DEVICE = Kind(
+    "rdma-no-device",
+    "no RDMA device is on {rails}: NCCL would speak TCP, and every token be late",
+    remedy="sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE to "
+    "'1' in the recipe's env",
+)
 
 
 def check(node: Node, survey: Survey, models: Sequence[ServedModel], knobs: Knobs) -> Findings:
-    """What stands in the way of a node's fabric: (problem, remedy) of each. `models`: those with a part on it."""
+    """What stands in the way of a node's fabric. `models`: those with a part on it."""
     yield from _rails(node, survey, knobs)
     yield from _firewall(node, survey, knobs)
     yield from _rdma(node, survey, models)
@@ -39,58 +105,31 @@ def _rails(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     gone = [each for each in survey["state"]["firewall"].get("inside", []) if each != "lo" and each not in links]
     lost = gone if not set(node.rails) & {name for name in links if links[name]["carrier"]} else []
     if lost:
-        remedy = "plug the cable in at both ends, or into another port at both"
-        yield f"{' and '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone", remedy
+        yield RAILS_GONE.said(rails=", ".join(lost))
     for place, rail in enumerate(() if lost else node.rails):
         if node.ends and not node.ends[place]:
             # The node at its other end is not needed, or it would have been missed.
             continue
         if rail not in links:
-            there = ", ".join(links) or "none, as where no cable is in"
-            yield (
-                f"there is no interface `{rail}`",
-                "plug the cable in at both ends: without one its interfaces may be gone; "
-                f"or let `fabric_interfaces` be of those that are here: {there}",
-            )
+            yield RAIL_MISSING.said(rail=rail, here=", ".join(links) or "none, as where no cable is in")
         elif links[rail]["up"] and not links[rail]["carrier"]:
-            yield (
-                f"no carrier on `{rail}`",
-                "plug the cable in at both ends (a link that is down at the other end looks the same there), or name "
-                f"other `fabric_interfaces`; with carrier: {', '.join(live) or 'none'}",
-            )
+            yield RAIL_NO_CARRIER.said(rail=rail, live=", ".join(live) or "none")
         elif not links[rail]["up"] and on_fabric(links[rail]["addresses"], node.subnets):
-            yield f"`{rail}` is down", f"on {node.name}: sudo ip link set {rail} up"
+            yield RAIL_DOWN.said(rail=rail, node=node.name)
     if survey["came_in_by"] in node.rails:
-        yield (
-            f"the login goes to {node.management}, an address of the rail `{survey['came_in_by']}`: a deploy sets "
-            "those anew",
-            "name its address in the office's network: `ssh_hostname` in inventory.py",
-        )
+        yield LOGIN_BY_RAIL.said(address=node.management, rail=survey["came_in_by"])
     elif taken := _of_the_rails(node, survey, knobs):
-        yield (
-            f"the interface of the login has {' and '.join(taken)}, which is in `fabric_subnets`",
-            "set `fabric_subnets` in group_data/all.py to others: they are the rails' alone",
-        )
+        yield LOGIN_IN_SUBNET.said(addresses=" and ".join(taken))
     if not node.rails and not lost:
-        yield (
-            "no interface of a ConnectX is here, and a fabric needs one",
-            "plug the cable in at both ends: without one its interfaces may be gone; if they stay away, reboot, and "
-            "look whether `lspci -d 15b3:` lists it",
-        )
+        yield RAIL_NO_NIC.said()
     elif len(node.rails) > 2 and not node.ends:
-        yield (
-            f"a fabric has two rails, here are {len(node.rails)}: {', '.join(node.rails)}",
-            "name the two interfaces in the inventory: `fabric_interfaces`",
-        )
+        yield RAILS_TOO_MANY.said(count=len(node.rails), rails=", ".join(node.rails))
     for entry in survey["netplan"]:
         if entry.get("unread"):
-            yield f"{entry['file']} can't be looked into: {entry['unread']}", "put that right: netplan reads it too"
+            yield NETPLAN_UNREAD.said(file=entry["file"], problem=entry["unread"])
         for rail in node.rails if entry.get("gives") else ():
             if is_for(entry, rail, links.get(rail)):
-                yield (
-                    f"{entry['file']} gives `{rail}` {entry['gives']} too",
-                    f"remove `{rail}` from it: netplan would keep both, and ranks could meet on the wrong one",
-                )
+                yield NETPLAN_GIVES.said(file=entry["file"], rail=rail, what=entry["gives"])
 
 
 def _of_the_rails(node: Node, survey: Survey, knobs: Knobs) -> list[str]:
@@ -116,10 +155,8 @@ def _firewall(node: Node, survey: Survey, knobs: Knobs) -> Findings:
     ]
     if shut:
         over = ", ".join(f"`{each['device']}`" for each in shut)
-        yield (
-            f"{shut[0]['by']} lets no connection in over {over}: ranks and copies could not reach this node",
-            " && ".join(each["remedy"] for each in shut),
-        )
+        remedy = " && ".join(each["remedy"] for each in shut)
+        yield FIREWALL_SHUT.said(by=shut[0]["by"], rails=over, remedy=remedy)
 
 
 def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings:
@@ -134,12 +171,8 @@ def _rdma(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Findings
     lacking = [rail for rail in without if links[rail]["driver"] == RDMA_DRIVER]
     others = [rank.name for each in wants for rank in each.nodes if rank.rdma and rank.name != node.name]
     if lacking or (without and others and not node.rdma):
-        yield (
-            f"no RDMA device is on {' and '.join(f'`{rail}`' for rail in lacking or without)}"
-            f"{f', {others[0]} has them' if others else ''}: NCCL would speak TCP, and every token be late",
-            "sudo modprobe mlx5_ib, or reboot: `rdma link` has to name them; where TCP is meant, set NCCL_IB_DISABLE "
-            "to '1' in the recipe's env",
-        )
+        rails = " and ".join(f"`{rail}`" for rail in lacking or without)
+        yield NO_RDMA_DEVICE.said(rails=rails + (f", {others[0]} has them" if others else ""))
 
 
 def is_for(entry: NetplanEntry, rail: str, link: Link | None) -> bool:

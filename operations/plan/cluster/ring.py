@@ -22,6 +22,7 @@ from ipaddress import IPv4Interface, IPv4Network
 
 from operations.plan.cluster.nodes import Node, halves, port_of
 from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.kind import Kind
 from operations.plan.config.refusal import Finding
 from operations.wire.doctor import HeardFrame
 from operations.wire.fabric import Links
@@ -31,6 +32,23 @@ SIZE = 3
 NCCL = "2.30.7"
 #: A rail's subnet, with room for three nodes in each quarter of it.
 NARROWEST = 26
+TORN = Kind(
+    "ring-port-gone",
+    "is one of a ring, and a port of it has no interfaces",
+    remedy="plug the cable in at both ends; where no ring is wanted any more, name the two rails of each node in the "
+    "inventory (`fabric_interfaces`)",
+)
+HALF = Kind(
+    "ring-port-half",
+    "a port of a ring has two interfaces, here are {count} at both ports: {names}",
+    "routes and NCCL count on both halves of a port",
+    "plug the cables in anew at both ends, and reboot it; `lspci -d 15b3:` lists both halves of each port",
+)
+GAP = Kind(
+    "ring-gap",
+    "no cable joins {one} and {other}, and {middle} has a cable to each: one of a ring is missing",
+    remedy="join a port of each with a cable, or put all three on one switch{otherwise}",
+)
 #: What each node has heard on its ports (operations/node/doctor/cables.py), by its name.
 Heard = Mapping[str, Sequence[HeardFrame]]
 
@@ -132,10 +150,8 @@ def torn(links: Mapping[str, Links], rails: Sequence[IPv4Network]) -> list[Findi
     if on_a_switch(list(links.values())):
         return []
     cables = {part for rail in rails if rail.prefixlen <= NARROWEST for part in rail.subnets(2)}
-    remedy = "plug the cable in at both ends; where no ring is wanted any more, name the two rails of each node in the "
-    remedy += "inventory (`fabric_interfaces`)"
     return [
-        Finding(name, "is one of a ring, and a port of it has no interfaces", remedy)
+        TORN.finding(name)
         for name, here in links.items()
         if len(here) < 2 * len(rails)
         and any(IPv4Interface(address).network in cables for link in here.values() for address in link["addresses"])
@@ -145,13 +161,7 @@ def torn(links: Mapping[str, Links], rails: Sequence[IPv4Network]) -> list[Findi
 def check_netdevs(rails: Mapping[str, Sequence[str]]) -> list[Finding]:
     """Nodes of a ring with a port that shows one netdev alone: routes and NCCL count on both halves."""
     return [
-        Finding(
-            name,
-            f"a port of a ring has two interfaces, here are {len(each)} at both ports: {', '.join(each)}",
-            "plug the cables in anew at both ends, and reboot it; `lspci -d 15b3:` lists both halves of each port",
-        )
-        for name, each in rails.items()
-        if len(each) != 4
+        HALF.finding(name, count=len(each), names=", ".join(each)) for name, each in rails.items() if len(each) != 4
     ]
 
 
@@ -164,11 +174,10 @@ def gap(heard: Heard, names: Sequence[str], serving: Collection[str]) -> list[Fi
         one, other = (names[each] for each in neighbours(index))
         ports = _toward(heard, middle, one), _toward(heard, middle, other)
         if not _toward(heard, one, other) and not _toward(heard, other, one) and all(ports) and not ports[0] & ports[1]:
-            problem = f"no cable joins {one} and {other}, and {middle} has a cable to each: one of a ring is missing"
-            remedy = "join a port of each with a cable, or put all three on one switch"
-            if not {one, other} <= set(serving):
-                remedy += f"; or name the two rails of {middle} in the inventory (`fabric_interfaces`)"
-            return [Finding("fabric", problem, remedy)]
+            otherwise = f"; or name the two rails of {middle} in the inventory (`fabric_interfaces`)"
+            are_needed = {one, other} <= set(serving)
+            data = {"one": one, "other": other, "middle": middle, "otherwise": "" if are_needed else otherwise}
+            return [GAP.finding("fabric", **data)]
     return []
 
 

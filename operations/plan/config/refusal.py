@@ -12,11 +12,14 @@ from operations.plan.config.secret import hidden
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that stands in the way. `where` is a node, a file, or `data` for a knob."""
+    """One thing that stands in the way. `where` is a node, a file, or `data` for a knob. `code`: of its kind (kind.py);
+    empty: somebody typed it.
+    """
 
     where: str
     problem: str
     remedy: str
+    code: str = ""
 
     def __post_init__(self) -> None:
         # They quote what anybody may have written.
@@ -49,13 +52,18 @@ class Refusal(Exception):
 
 
 def as_table(findings: tuple[Finding, ...]) -> str:
-    """Findings as aligned text, one paragraph each: `where  problem`, the remedy under it."""
+    """Findings as aligned text, one paragraph each: `where  problem [code]`, the remedy under it."""
     width = max((len(finding.where) for finding in findings), default=0)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.where.ljust(width)}  {finding.problem}")
+        lines.append(f"{finding.where.ljust(width)}  {coded(finding.problem, finding.code)}")
         lines.append(f"{' ' * width}  -> {finding.remedy}")
     return "\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def coded(text: str, code: str) -> str:
+    """A line of a finding, with its code behind it where it has one: `tandem explain CODE` says more."""
+    return f"{text} [{code}]" if code else text
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str, least: float = 0.6) -> str:

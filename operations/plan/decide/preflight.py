@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from operations.plan import node_kinds as kinds
 from operations.plan.absence import Absence
 from operations.plan.checks import check_survey, strangers
 from operations.plan.cluster.nodes import Node
 from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.kind import Kind
 from operations.plan.config.knobs import Knobs
-from operations.plan.config.refusal import Finding, Remark
+from operations.plan.config.refusal import Finding, Remark, coded
 from operations.plan.declared import Declared, DeclaredModel
 from operations.plan.plan import as_a_whole
 from operations.plan.ranks import check_model
@@ -57,8 +59,11 @@ def absences(declared: Declared, names: Sequence[str], absent: Mapping[str, Abse
     missed = tuple(_needed(each, alone, names[0]) for each in absent.values() if each.name in needed)
     remarks = (
         Notice(
-            f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
-            "until a deploy finds it"
+            coded(
+                f"{absence.name} {absence.why}: this plan needs nothing of it; what an older plan has left there stays "
+                "until a deploy finds it",
+                absence.code,
+            )
         )
         for absence in absent.values()
     )
@@ -93,39 +98,30 @@ def surveys(nodes: Sequence[Node], told: Mapping[str, Survey], models: Sequence[
     clusters = [model for model in models if model.knobs.of_an_engine.topology == "cluster"]
     in_clusters = {node.name for model in clusters for node in model.nodes}
     lines += [
-        Notice(
-            f"{node.name}: its kernel or its control groups (cgroup v2 is needed) don't let Tandem's firewall know an "
-            "engine's sockets: ports that a rank opens by itself can be reached from every network of the node"
-        )
-        for node in nodes
-        if node.name in in_clusters and not node.engine_group
+        _noted(kinds.NO_CGROUPS, node.name) for node in nodes if node.name in in_clusters and not node.engine_group
     ]
     return Verdict(remarks=tuple(lines))
 
 
 def _remarks(name: str, survey: Survey) -> Iterator[Notice]:
     for place in survey.get("foreign", []):
-        yield Notice(
-            f"{name}: {place} is not its login's; Tandem can write there, `hf download` can't: "
-            f'sudo chown -R "$USER": {place}'
-        )
-    for problem, remedy in strangers(survey) if survey.get("sudo") and is_serving(survey) else ():
-        yield Notice(f"{name}: {problem}: the engine would not start again beside it; {remedy}")
+        yield _noted(kinds.FOREIGN_FILES, name, place=place)
+    for problem, remedy, code in strangers(survey) if survey.get("sudo") and is_serving(survey) else ():
+        yield Notice(coded(f"{name}: {problem}: the engine would not start again beside it; {remedy}", code))
     if survey.get("cdi") and survey["software"].get("nvidia-container-toolkit") == "1.19.1":
-        yield Notice(
-            f"{name}: with CDI and NVIDIA's toolkit 1.19.1 a Spark froze under heavy loads, with 1.19.0 and without "
-            "CDI it did not (nvidia-container-toolkit issue 1910; which of both it was is not known)"
-        )
+        yield _noted(kinds.CDI_FREEZES, name)
 
 
 def _shut(name: str, survey: Survey, knobs: Knobs) -> Iterator[Notice]:
     for each in survey.get("shut", []):
         if each["is_door"]:
-            yield Notice(
-                f"{name}: {each['by']} does not let {each['peer'].partition('/')[0]} in to the proxy's port "
-                f"{knobs.proxy_port} over {each['device']}, nor other clients that no rule of yours names: "
-                f"{each['remedy']}"
-            )
+            data = {"by": each["by"], "peer": each["peer"].partition("/")[0], "device": each["device"]}
+            yield _noted(kinds.PROXY_SHUT, name, port=knobs.proxy_port, remedy=each["remedy"], **data)
+
+
+def _noted(kind: Kind, name: str, /, **data: object) -> Notice:
+    problem, remedy, code = kind.said(**data)
+    return Notice(coded(f"{name}: {problem}: {remedy}", code))
 
 
 def models_as_they_are(declared: Declared, models: Sequence[ServedModel], head: Survey) -> Verdict:
@@ -161,7 +157,7 @@ def _needed(absence: Absence, recipe: Recipe | None = None, head: str = "") -> F
     remedy = f"{absence.remedy}; or take it out of the inventory"
     if recipe and head and "solo" in recipe.topologies:
         remedy += f"; topology=solo serves on {head} alone"
-    return Finding(absence.name, absence.why, remedy)
+    return Finding(absence.name, absence.why, remedy, absence.code)
 
 
 def _unpinned(of: DeclaredModel, head: Survey) -> Iterator[Finding]:

@@ -36,4 +36,4 @@ def figures(seen: Seen) -> list[str]:
 
 def _dead(seen: Seen) -> Iterator[Symptom]:
     for node, absence in seen.dead.items():
-        yield Symptom(BAD, (node,), absence.why, "nothing can be said of it", absence.remedy)
+        yield Symptom(BAD, (node,), absence.why, "nothing can be said of it", absence.remedy, absence.code)

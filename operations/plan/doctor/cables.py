@@ -7,9 +7,41 @@ from ipaddress import ip_interface
 from itertools import combinations
 
 from operations.plan.cluster.nodes import port_of
-from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom
+from operations.plan.config.kind import Kind
+from operations.plan.doctor.symptom import BAD, REMARK, Seen, Symptom, found
 from operations.wire.doctor import Cables
 from operations.wire.fabric import Link, Links
+
+UNJOINED = Kind(
+    "cable-unjoined",
+    "no port of the one hears a port of the other",
+    "they can't be two ranks of a cluster, nor copy from each other",
+    "join a port of each with a cable, or both to one switch",
+)
+ONE_WAY = Kind(
+    "cable-one-way",
+    "{node} {port} hears {peer} {peer_port}, and is not heard",
+    "frames go one way only",
+    "reseat the cable, or take another",
+)
+LOOP = Kind(
+    "cable-loop",
+    "{port} hears another port of its own node",
+    "frames go in a circle, and neither port reaches another node",
+    "move one end of that cable",
+)
+STRANGER = Kind(
+    "cable-stranger",
+    "{port} has a carrier, and hears none of these nodes",
+    "it is cabled to something else, or to a port that is down at the other end",
+    "follow the cable",
+)
+CROSSED = Kind(
+    "cable-crossed",
+    "crossed: {port} of {node} meets {met} of {peer}, its subnet is on {meant}",
+    "both have a link, and no packet arrives",
+    "swap the cables at one end",
+)
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -36,15 +68,12 @@ def _pair(one: str, other: str, heard: Heard, seen: Seen) -> Iterator[Symptom]:
     ways = {(at, of) for at, _device, of, _from in heard}
     if (one, other) not in ways and (other, one) not in ways:
         if seen.cables[one]["ports"] and seen.cables[other]["ports"]:
-            means = "they can't be two ranks of a cluster, nor copy from each other"
-            remedy = "join a port of each with a cable, or both to one switch"
-            yield Symptom(BAD, (one, other), "no port of the one hears a port of the other", means, remedy)
+            yield found(UNJOINED, BAD, one, other)
         return
     for at, of in ((one, other), (other, one)):
         for _at, device, _of, source in sorted(each for each in heard if each[0] == at and each[2] == of):
             if not any(each[0] == of and each[1] == source and each[2] == at for each in heard):
-                told = f"{at} {device} hears {of} {source}, and is not heard"
-                yield Symptom(BAD, (at, of), told, "frames go one way only", "reseat the cable, or take another")
+                yield found(ONE_WAY, BAD, at, of, node=at, port=device, peer=of, peer_port=source)
 
 
 def _ports(node: str, told: Cables, heard: Heard, seen: Seen) -> Iterator[Symptom]:
@@ -53,19 +82,10 @@ def _ports(node: str, told: Cables, heard: Heard, seen: Seen) -> Iterator[Sympto
         reaches = any(of != node for of, _source in others)
         # A switch floods the frames: there both ports of a node hear each other, and the other nodes as well.
         if not reaches and any(of == node and port_of(source) != port_of(device) for of, source in others):
-            means = "frames go in a circle, and neither port reaches another node"
-            yield Symptom(
-                BAD, (node,), f"{device} hears another port of its own node", means, "move one end of that cable"
-            )
+            yield found(LOOP, BAD, node, port=device)
         if not reaches:
-            rail = device in seen.rails.get(node, ())
-            yield Symptom(
-                BAD if rail else REMARK,
-                (node,),
-                f"{device} has a carrier, and hears none of these nodes",
-                "it is cabled to something else, or to a port that is down at the other end",
-                "follow the cable",
-            )
+            is_rail = device in seen.rails.get(node, ())
+            yield found(STRANGER, BAD if is_rail else REMARK, node, port=device)
 
 
 def _crossed(node: str, links: dict[str, Links], heard: Heard) -> Iterator[Symptom]:
@@ -77,14 +97,8 @@ def _crossed(node: str, links: dict[str, Links], heard: Heard) -> Iterator[Sympt
             theirs = links.get(peer, {})
             meant = [name for name, other in theirs.items() if own & _networks(other)]
             if own and meant and not met & set(meant) and any(_networks(theirs.get(name)) for name in met):
-                yield Symptom(
-                    BAD,
-                    (node, peer),
-                    f"crossed: {device} of {node} meets {', '.join(sorted(met))} of {peer}, its subnet is on "
-                    f"{', '.join(sorted(meant))}",
-                    "both have a link, and no packet arrives",
-                    "swap the cables at one end",
-                )
+                names = {"met": ", ".join(sorted(met)), "meant": ", ".join(sorted(meant))}
+                yield found(CROSSED, BAD, node, peer, port=device, node=node, peer=peer, **names)
 
 
 def _networks(link: Link | None) -> set[str]:

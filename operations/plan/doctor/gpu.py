@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.plan.config.kind import Kind
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, found
 from operations.wire.doctor import Gpu, GpuLoad
 
 #: SM clock under load: 2,281 MHz [J] to about 2,400 [K] where all is well, 500 to 850 where power is held back [J, K];
@@ -29,6 +30,56 @@ CAP = "cap its clock: gpu_clock_mhz = 2100 in group_data/all.py"
 BRICK = (
     "shut down, unplug the power brick from the wall and from the Spark for a minute; then the cable, then the brick"
 )
+LIMITS = "nvidia-smi -q -d CLOCK,PERFORMANCE"
+NOT_SEEN = Kind(
+    "gpu-not-seen",
+    "the driver {driver} is loaded, and nvidia-smi sees no GPU",
+    "an engine can't start",
+    "sudo dmesg | grep NVRM; reboot; if it stays so, the driver does not match the kernel",
+)
+IS_HOT = Kind("gpu-hot", "the GPU has {celsius:.0f} °C", "it slows down; GB10s have hung at 91", f"give it air; {CAP}")
+IS_HELD_BACK = Kind(
+    "gpu-held-back",
+    "the GPU is held back now: {reasons}",
+    "heat or a weak power supply",
+    f"give it air, or {CAP}; if it is cool: {BRICK}",
+)
+WAS_HELD_BACK = Kind(
+    "gpu-was-held-back",
+    "the GPU was held back since the driver was loaded: {reasons}",
+    "heat or power was short at times",
+    f"give it air; {CAP}",
+)
+HELD_BACK_UNDER_LOAD = Kind(
+    "gpu-held-back-under-load",
+    "under load the GPU is held back: {reasons}",
+    "heat or a weak power supply",
+    f"if it is hot {CAP}; else: {BRICK}",
+)
+STUCK = Kind(
+    "gpu-clock-stuck",
+    "the GPU works at {mhz:.0f} MHz and {watts:.0f} W; a GB10 has about 2,300",
+    "power is held back, by a supply that was negotiated badly: a third of the tokens (12 a second and not 36)",
+    f"{BRICK}. A reboot does not help",
+)
+STARVED = Kind(
+    "gpu-starved",
+    "the GPU draws {watts:.0f} W under full load; a GB10 draws about 90",
+    "power is held back although the clock looks right",
+    BRICK,
+)
+SLOW = Kind(
+    "gpu-clock-slow",
+    "the GPU works at {mhz:.0f} MHz; a GB10 has about 2,300",
+    "a limit of the owner's, or heat",
+    f"{LIMITS}; a limit is gpu_clock_mhz, or sudo nvidia-smi -rgc takes it away",
+)
+UNEQUAL = Kind(
+    "gpu-clocks-unequal",
+    "clocks under the same load: {clocks}",
+    "all wait for the slowest",
+    f"find out why {{slowest}} is slower: {LIMITS} on both",
+)
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -37,13 +88,7 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     for node, told in seen.topic("gpu"):
         if not told["gpus"]:
             if drivers.get(node):
-                yield Symptom(
-                    BAD,
-                    (node,),
-                    f"the driver {drivers[node]} is loaded, and nvidia-smi sees no GPU",
-                    "an engine can't start",
-                    "sudo dmesg | grep NVRM; reboot; if it stays so, the driver does not match the kernel",
-                )
+                yield found(NOT_SEEN, BAD, node, driver=drivers[node])
             else:
                 yield Symptom(UNASKED, (node,), "no GPU: clocks, power, heat, who holds it")
             continue
@@ -58,33 +103,15 @@ def judge(seen: Seen) -> Iterator[Symptom]:
 def _at_rest(node: str, gpu: Gpu) -> Iterator[Symptom]:
     celsius = gpu["celsius"] or 0
     if celsius >= WARM:
-        yield Symptom(
-            BAD if celsius >= HOT else REMARK,
-            (node,),
-            f"the GPU has {celsius:.0f} °C",
-            "it slows down; GB10s have hung at 91",
-            f"give it air; {CAP}",
-        )
+        yield found(IS_HOT, BAD if celsius >= HOT else REMARK, node, celsius=celsius)
     if held := reasons(gpu["reasons"]):
-        yield Symptom(
-            BAD,
-            (node,),
-            f"the GPU is held back now: {', '.join(held)}",
-            "heat or a weak power supply",
-            f"give it air, or {CAP}; if it is cool: {BRICK}",
-        )
+        yield found(IS_HELD_BACK, BAD, node, reasons=", ".join(held))
 
 
 def _counted(node: str, counters: dict[str, float]) -> Iterator[Symptom]:
     told = [f"{name} {seconds:.1f} s" for name, seconds in counters.items() if seconds >= 0.1]
     if told:
-        yield Symptom(
-            REMARK,
-            (node,),
-            f"the GPU was held back since the driver was loaded: {', '.join(told)}",
-            "heat or power was short at times",
-            f"give it air; {CAP}",
-        )
+        yield found(WAS_HELD_BACK, REMARK, node, reasons=", ".join(told))
 
 
 def _under_load(node: str, name: str, load: GpuLoad) -> Iterator[Symptom]:
@@ -100,33 +127,13 @@ def _under_load(node: str, name: str, load: GpuLoad) -> Iterator[Symptom]:
         return
     clock, power = _clock(busy), _power(busy)
     if clock < STUCK_MHZ:
-        yield Symptom(
-            BAD,
-            (node,),
-            f"the GPU works at {clock:.0f} MHz and {power:.0f} W; a GB10 has about 2,300",
-            "power is held back, by a supply that was negotiated badly: a third of the tokens (12 a second and not 36)",
-            f"{BRICK}. A reboot does not help",
-        )
+        yield found(STUCK, BAD, node, mhz=clock, watts=power)
     elif load["by"] == "own" and 0 < power < STARVED_W:
-        yield Symptom(
-            BAD,
-            (node,),
-            f"the GPU draws {power:.0f} W under full load; a GB10 draws about 90",
-            "power is held back although the clock looks right",
-            BRICK,
-        )
+        yield found(STARVED, BAD, node, watts=power)
     elif clock < SLOW_MHZ:
-        yield Symptom(
-            REMARK,
-            (node,),
-            f"the GPU works at {clock:.0f} MHz; a GB10 has about 2,300",
-            "a limit of the owner's, or heat",
-            "nvidia-smi -q -d CLOCK,PERFORMANCE; a limit is gpu_clock_mhz, or sudo nvidia-smi -rgc takes it away",
-        )
+        yield found(SLOW, REMARK, node, mhz=clock)
     if held := sorted({reason for sample in busy for reason in reasons(sample["reasons"])}):
-        means = "heat or a weak power supply"
-        remedy = f"if it is hot {CAP}; else: {BRICK}"
-        yield Symptom(BAD, (node,), f"under load the GPU is held back: {', '.join(held)}", means, remedy)
+        yield found(HELD_BACK_UNDER_LOAD, BAD, node, reasons=", ".join(held))
 
 
 def _unequal(seen: Seen) -> Iterator[Symptom]:
@@ -136,8 +143,7 @@ def _unequal(seen: Seen) -> Iterator[Symptom]:
     if len(clocks) > 1 and len(kinds) == 1 and min(clocks.values()) < 0.85 * max(clocks.values()):
         told = ", ".join(f"{node} {clock:.0f} MHz" for node, clock in clocks.items())
         slow = min(clocks, key=lambda node: clocks[node])
-        remedy = f"find out why {slow} is slower: nvidia-smi -q -d CLOCK,PERFORMANCE on both"
-        yield Symptom(REMARK, tuple(clocks), f"clocks under the same load: {told}", "all wait for the slowest", remedy)
+        yield found(UNEQUAL, REMARK, *clocks, clocks=told, slowest=slow)
 
 
 def figures(seen: Seen) -> Iterator[str]:

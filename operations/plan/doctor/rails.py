@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom
+from operations.plan.cluster.fabric_checks import RAIL_DOWN, RAIL_MISSING, RAIL_NO_CARRIER, RAIL_NO_NIC
+from operations.plan.config.kind import Kind
+from operations.plan.doctor.symptom import BAD, REMARK, UNASKED, Seen, Symptom, found
 from operations.wire.doctor import Measured, Port
-from operations.wire.fabric import Link
+from operations.wire.fabric import Links
 
 #: Mbit/s of a GB10's port, and the least with which a cluster is worth it.
 FULL_MBIT, LEAST_MBIT = 200_000, 100_000
@@ -20,6 +22,92 @@ MUCH_LESS, LESS = 0.1, 0.5
 REVIVE = (
     "reboot both with the cable in place; if it stays, shut both down, unplug their power for a minute, and boot again"
 )
+ILL = "a ConnectX-7 that has initialised badly gives 8 to 25 Gbit/s, whatever the link says"
+HALF = Kind(
+    "rail-half",
+    "the port shows one interface, {rail}, a GB10's has two",
+    "half of the bandwidth is missing",
+    "plug the cable in anew until it clicks, then reboot {node}; tandem apply takes the other one",
+)
+FRAMES = Kind(
+    "rail-frames-lost",
+    "a frame of {mtu} bytes: {problem}",
+    "ranks hang as soon as they send much, or copies crawl",
+    "tandem apply sets MTU {mtu} on both ends; a switch between must carry it as well",
+)
+SOCKETS = Kind(
+    "nccl-sockets",
+    "NCCL in {unit} was told of RDMA devices and uses sockets",
+    "every token waits for TCP: the devices were not there when it started",
+    "`rdma link` on each of its nodes has to name one for each rail, or reboot; then: sudo systemctl restart {unit} "
+    "there",
+)
+NO_ADDRESS = Kind(
+    "rail-no-address",
+    "{rail} has no address, {other} has",
+    "half of the bandwidth is not used",
+    "tandem apply gives it one",
+)
+MTU = Kind(
+    "rail-mtu",
+    "{rail} has MTU {mtu}, not {wanted}",
+    "full frames don't get through, or every packet costs more",
+    "tandem apply sets it",
+)
+SLOW_PORT = Kind(
+    "rail-port-slow",
+    "the port of {rail} runs at {gbit_s} Gbit/s",
+    "a GB10's does 200: the cable or the switch can't",
+    "a QSFP56 (200G) cable, plugged in until it clicks",
+)
+SLOW_PCIE = Kind(
+    "rail-pcie-slow",
+    "the PCIe link of {rail} is {now}, it can do {best}",
+    "the rail can't reach its speed",
+    REVIVE,
+)
+BROKEN_FRAMES = Kind(
+    "rail-broken-frames",
+    "{rail} has received {count} broken frames",
+    "the cable or a plug is bad",
+    "reseat the cable, or take another",
+)
+NO_TCP = Kind(
+    "rail-no-tcp",
+    "{way}: no TCP gets through ({problem})",
+    "ranks and copies can't use that rail",
+    "the rows about its ports and cables; else a firewall: sudo iptables -S, sudo nft list ruleset",
+)
+LITTLE_TCP = Kind(
+    "rail-tcp-slow",
+    "{way} carries {gbit_s:.1f} Gbit/s of {limit:.0f} by TCP",
+    f"TCP gives more on busy cores too; {ILL}",
+    REVIVE,
+)
+LESS_TCP = Kind(
+    "rail-tcp-less",
+    "{way} carries {gbit_s:.1f} Gbit/s of {limit:.0f} by TCP",
+    f"the cores may be busy, or the port is ill: {ILL}",
+    "sudo apt install perftest on both, and look again by RDMA",
+)
+UNEQUAL = Kind(
+    "rail-unequal",
+    "{way} carries {gbit_s:.1f} Gbit/s, the best of its kind {best:.1f}",
+    "all wait for the slowest rail",
+    f"look again when idle; then {REVIVE}",
+)
+NO_RDMA = Kind(
+    "rdma-fails",
+    "RDMA {way}: {problem}",
+    "NCCL falls back to TCP, or hangs",
+    f"ibv_devinfo on both; then {REVIVE}",
+)
+SLOW_RDMA = Kind(
+    "rdma-slow",
+    "RDMA {way} carries {gbit_s:.1f} Gbit/s; a GB10's rail 92 to 97",
+    "the ConnectX-7 has initialised badly",
+    REVIVE,
+)
 
 
 def judge(seen: Seen) -> Iterator[Symptom]:
@@ -30,32 +118,14 @@ def judge(seen: Seen) -> Iterator[Symptom]:
     links, ports = dict(seen.topic("links")), dict(seen.topic("ports"))
     for node, rails in seen.rails.items():
         if not rails:
-            yield Symptom(
-                BAD,
-                (node,),
-                "no interface of a ConnectX is here",
-                "without a cable they may be gone; ranks and other nodes' engines can't be reached",
-                "plug the cable in at both ends; `lspci -d 15b3:` shows whether the card is there",
-            )
+            yield found(RAIL_NO_NIC, BAD, node)
         if len(rails) == 1:
-            yield Symptom(
-                REMARK,
-                (node,),
-                f"the port shows one interface, {rails[0]}, a GB10's has two",
-                "half of the bandwidth is missing",
-                f"plug the cable in anew until it clicks, then reboot {node}; tandem apply takes the other one",
-            )
+            yield found(HALF, REMARK, node, rail=rails[0], node=node)
         for rail in rails:
-            yield from _port(node, rail, links.get(node, {}).get(rail), ports.get(node, {}).get(rail) or {}, seen)
+            yield from _port(node, rail, links.get(node, {}), ports.get(node, {}).get(rail) or {}, seen)
     for node, problems in seen.mtu.items():
         for problem in problems:
-            yield Symptom(
-                BAD,
-                (node,),
-                f"a frame of {seen.wanted_mtu} bytes: {problem}",
-                "ranks hang as soon as they send much, or copies crawl",
-                f"tandem apply sets MTU {seen.wanted_mtu} on both ends; a switch between must carry it as well",
-            )
+            yield found(FRAMES, BAD, node, mtu=seen.wanted_mtu, problem=problem)
     yield from _networks(seen)
     yield from _streams(seen, ports)
     yield from _rdma(seen, ports)
@@ -66,62 +136,32 @@ def _networks(seen: Seen) -> Iterator[Symptom]:
     for node, networks in seen.topic("networks"):
         for unit, names in networks.items():
             if "Socket" in names:
-                told = f"NCCL in {unit} was told of RDMA devices and uses sockets"
-                means = "every token waits for TCP: the devices were not there when it started"
-                remedy = (
-                    f"`rdma link` on each of its nodes has to name one for each rail, or reboot; then: sudo systemctl "
-                    f"restart {unit} there"
-                )
-                yield Symptom(BAD, (node,), told, means, remedy)
+                yield found(SOCKETS, BAD, node, unit=unit)
 
 
-def _port(node: str, rail: str, link: Link | None, port: Port, seen: Seen) -> Iterator[Symptom]:
+def _port(node: str, rail: str, links: Links, port: Port, seen: Seen) -> Iterator[Symptom]:
+    link = links.get(rail)
     if link is None:
-        yield Symptom(
-            BAD,
-            (node,),
-            f"there is no interface {rail}",
-            "nothing goes over it",
-            "plug the cable in at both ends: without one its interfaces may be gone; or mend `fabric_interfaces`",
-        )
+        yield found(RAIL_MISSING, BAD, node, rail=rail, here=", ".join(links) or "none")
         return
     if not link["carrier"]:
-        why = "has no carrier" if link["up"] else "is down"
-        remedy = (
-            "plug the cable in at both ends; is the other node on?" if link["up"] else f"sudo ip link set {rail} up"
-        )
-        yield Symptom(BAD, (node,), f"the rail {rail} {why}", "nothing goes over it", remedy)
+        live = ", ".join(name for name, each in links.items() if each["carrier"]) or "none"
+        yield found(RAIL_NO_CARRIER if link["up"] else RAIL_DOWN, BAD, node, node=node, rail=rail, live=live)
         return
-    links = dict(seen.topic("links")).get(node, {})
     beside = [each for each in seen.rails[node] if each in links and links[each]["addresses"]]
     if beside and not link["addresses"]:
-        means = "half of the bandwidth is not used"
-        yield Symptom(REMARK, (node,), f"{rail} has no address, {beside[0]} has", means, "tandem apply gives it one")
+        yield found(NO_ADDRESS, REMARK, node, rail=rail, other=beside[0])
     if link["addresses"] and link["mtu"] != seen.wanted_mtu:
-        means = "full frames don't get through, or every packet costs more"
-        yield Symptom(BAD, (node,), f"{rail} has MTU {link['mtu']}, not {seen.wanted_mtu}", means, "tandem apply does")
+        yield found(MTU, BAD, node, rail=rail, mtu=link["mtu"], wanted=seen.wanted_mtu)
     speed = port.get("mbit_s")
     if speed and speed < FULL_MBIT:
-        yield Symptom(
-            BAD if speed < LEAST_MBIT else REMARK,
-            (node,),
-            f"the port of {rail} runs at {speed // 1000} Gbit/s",
-            "a GB10's does 200: the cable or the switch can't",
-            "a QSFP56 (200G) cable, plugged in until it clicks",
-        )
+        yield found(SLOW_PORT, BAD if speed < LEAST_MBIT else REMARK, node, rail=rail, gbit_s=speed // 1000)
     now, best = port.get("pcie"), port.get("pcie_max")
     if now and best and (now["gt_s"] < best["gt_s"] or now["width"] < best["width"]):
-        yield Symptom(
-            BAD,
-            (node,),
-            f"the PCIe link of {rail} is {now['gt_s']:g} GT/s x{now['width']:.0f}, it can do "
-            f"{best['gt_s']:g} GT/s x{best['width']:.0f}",
-            "the rail can't reach its speed",
-            REVIVE,
-        )
+        speeds = [f"{each['gt_s']:g} GT/s x{each['width']:.0f}" for each in (now, best)]
+        yield found(SLOW_PCIE, BAD, node, rail=rail, now=speeds[0], best=speeds[1])
     if port.get("errors"):
-        seen_errors = f"{rail} has received {port['errors']} broken frames"
-        yield Symptom(REMARK, (node,), seen_errors, "the cable or a plug is bad", "reseat the cable, or take another")
+        yield found(BROKEN_FRAMES, REMARK, node, rail=rail, count=port["errors"])
 
 
 def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
@@ -137,25 +177,15 @@ def _streams(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]
     for stream in seen.streams:
         way, where, limit = _way(stream), (stream["node"], stream["peer"]), capacity(ports, stream)
         if "problem" in stream:
-            means = "ranks and copies can't use that rail"
-            remedy = "the rows about its ports and cables; else a firewall: sudo iptables -S, sudo nft list ruleset"
-            yield Symptom(BAD, where, f"{way}: no TCP gets through ({stream['problem']})", means, remedy)
+            yield found(NO_TCP, BAD, *where, way=way, problem=stream["problem"])
             continue
         speed = stream["gbit_s"]
         if way not in known and limit >= 2 * BADLY_INITIALISED and speed < BADLY_INITIALISED:
-            told = f"{way} carries {speed:.1f} Gbit/s of {limit:.0f} by TCP"
-            ill = "a ConnectX-7 that has initialised badly gives 8 to 25 Gbit/s, whatever the link says"
-            if speed < LEAST_TCP:
-                yield Symptom(BAD, where, told, f"TCP gives more on busy cores too; {ill}", REVIVE)
-            else:
-                means = f"the cores may be busy, or the port is ill: {ill}"
-                yield Symptom(REMARK, where, told, means, "sudo apt install perftest on both, and look again by RDMA")
+            kind, severity = (LITTLE_TCP, BAD) if speed < LEAST_TCP else (LESS_TCP, REMARK)
+            yield found(kind, severity, *where, way=way, gbit_s=speed, limit=limit)
         elif speed < LESS * best[limit]:
             severity = BAD if speed < MUCH_LESS * best[limit] else REMARK
-            told = f"{way} carries {speed:.1f} Gbit/s, the best of its kind {best[limit]:.1f}"
-            yield Symptom(
-                severity, where, told, "all wait for the slowest rail", f"look again when idle; then {REVIVE}"
-            )
+            yield found(UNEQUAL, severity, *where, way=way, gbit_s=speed, best=best[limit])
 
 
 def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
@@ -177,11 +207,9 @@ def _rdma(seen: Seen, ports: dict[str, dict[str, Port]]) -> Iterator[Symptom]:
     for each in seen.rdma:
         where, way = (each["node"], each["peer"]), _way(each)
         if "problem" in each:
-            means = "NCCL falls back to TCP, or hangs"
-            yield Symptom(BAD, where, f"RDMA {way}: {each['problem']}", means, "ibv_devinfo on both; then " + REVIVE)
+            yield found(NO_RDMA, BAD, *where, way=way, problem=each["problem"])
         elif "gbit_s" in each and each["gbit_s"] < LEAST_RDMA <= capacity(ports, each):
-            told = f"RDMA {way} carries {each['gbit_s']:.1f} Gbit/s; a GB10's rail 92 to 97"
-            yield Symptom(BAD, where, told, "the ConnectX-7 has initialised badly", REVIVE)
+            yield found(SLOW_RDMA, BAD, *where, way=way, gbit_s=each["gbit_s"])
 
 
 def capacity(ports: dict[str, dict[str, Port]], stream: Measured) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, overload
 
 from operations.plan.absence import Absence
+from operations.plan.config.kind import Kind
 from operations.wire.doctor import (
     Cables,
     ClockService,
@@ -38,13 +39,20 @@ SEVERITIES = (BAD, REMARK, UNASKED)
 
 @dataclass(frozen=True)
 class Symptom:
-    """`where` are node names."""
+    """`where` are node names. `code`: of its kind; empty where something could not be looked at."""
 
     severity: str
     where: tuple[str, ...]
     seen: str
     means: str = ""
     remedy: str = ""
+    code: str = ""
+
+
+def found(kind: Kind, severity: str, /, *where: str, **data: object) -> Symptom:
+    """One of a kind. `where`: names of nodes; `data`: what the kind's texts name."""
+    seen, means, remedy = (text.format(**data) for text in (kind.seen, kind.means, kind.remedy))
+    return Symptom(severity, where, seen, means, remedy, kind.code)
 
 
 @dataclass

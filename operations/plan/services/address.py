@@ -10,6 +10,7 @@ from operations.paths import ADDRESS, OFFICE, OFFICE_RUN, PROXY_ASKED, PROXY_USE
 from operations.plan.cluster.environment import MOUNT
 from operations.plan.cluster.nodes import Node
 from operations.plan.config.files import File, as_is, render
+from operations.plan.config.kind import Kind
 from operations.plan.config.knobs import Knobs
 from operations.plan.config.refusal import Finding
 from operations.plan.recipes.images import proxy_image
@@ -24,6 +25,33 @@ _OFFICE = "/office"
 #: memory (IPC_LOCK) are short, and runs its script as root of no group (SETGID).
 _KEEPS = ("NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK", "SETGID")
 _REMEDY = "choose a free address of the nodes' own office network"
+OWN = Kind("address-of-a-node", "proxy_address={address!r} is its own address ({device})", remedy=_REMEDY)
+NO_OFFICE = Kind(
+    "address-no-office",
+    "its login came in over {login}, of which no IPv4 interface is known",
+    remedy="log in by an IPv4 address, or clear proxy_address",
+)
+OUTSIDE = Kind(
+    "address-outside",
+    "proxy_address={address!r} lies outside {subnet}, the network of its login's interface {device}",
+    remedy=f"{_REMEDY}; all nodes that serve have to be in it, by the way you log in",
+)
+RESERVED = Kind(
+    "address-reserved",
+    "proxy_address={address!r} is the network's or the broadcast address of {subnet}",
+    remedy=_REMEDY,
+)
+HELD = Kind(
+    "address-held",
+    "proxy_address={address!r} is held by another host ({mac}, heard on {device})",
+    remedy=_REMEDY,
+)
+ID_TAKEN = Kind(
+    "address-vrrp-id-taken",
+    "{source} uses VRRP's id {id} on the same network",
+    "routers with one id take the address from each other",
+    "set proxy_vrid to another one, 1 to 255",
+)
 
 
 def address_service(recipe: Recipe, knobs: Knobs, node: Node) -> Service | None:
@@ -116,11 +144,12 @@ def check_address(knobs: Knobs, serving: Sequence[Node], surveys: Mapping[str, M
     if not knobs.proxy_address:
         return
     if any(IPv4Address(knobs.proxy_address) in subnet for subnet in knobs.rail_subnets):
-        yield Finding("data", f"{_knob(knobs)} lies in a subnet of the rails, where no client is", _REMEDY)
+        problem = f"proxy_address={knobs.proxy_address!r} lies in a subnet of the rails, where no client is"
+        yield Finding("data", problem, _REMEDY)
         return
     if owners := [name for name, survey in surveys.items() if _is_its_own(knobs.proxy_address, survey)]:
         device = surveys[owners[0]]["office"]["addresses"][knobs.proxy_address]
-        yield Finding(owners[0], f"{_knob(knobs)} is its own address ({device})", _REMEDY)
+        yield OWN.finding(owners[0], address=knobs.proxy_address, device=device)
         return
     # Every node's every interface answers for the address while the node has it, be it one that serves no more.
     offices = [survey.get("office") or {} for survey in surveys.values()]
@@ -136,26 +165,18 @@ def _against(
     """`claimed`: what the node has heard of others; `macs` and `addresses`: whose words are our own."""
     wanted, device = IPv4Address(knobs.proxy_address), node.office_device
     if not node.office:
-        problem = f"its login came in over {node.management}, of which no IPv4 interface is known"
-        yield Finding(node.name, problem, "log in by an IPv4 address, or clear proxy_address")
+        yield NO_OFFICE.finding(node.name, login=node.management)
         return
-    subnet = IPv4Interface(node.office).network
+    subnet, address = IPv4Interface(node.office).network, knobs.proxy_address
     if wanted not in subnet:
-        problem = f"{_knob(knobs)} lies outside {subnet}, the network of its login's interface {device}"
-        yield Finding(node.name, problem, f"{_REMEDY}; all nodes that serve have to be in it, by the way you log in")
+        yield OUTSIDE.finding(node.name, address=address, subnet=subnet, device=device)
     elif subnet.prefixlen < 31 and wanted in (subnet.network_address, subnet.broadcast_address):
-        yield Finding(node.name, f"{_knob(knobs)} is the network's or the broadcast address of {subnet}", _REMEDY)
+        yield RESERVED.finding(node.name, address=address, subnet=subnet)
     elif claimed.get("mac") and claimed["mac"] not in macs:
-        problem = f"{_knob(knobs)} is held by another host ({claimed['mac']}, heard on {device})"
-        yield Finding(node.name, problem, _REMEDY)
+        yield HELD.finding(node.name, address=address, mac=claimed["mac"], device=device)
     for source in claimed.get("vrids", {}).get(str(vrid(knobs)), []):
         if source not in addresses:
-            problem = f"{source} uses VRRP's id {vrid(knobs)} on the same network"
-            yield Finding(node.name, problem, "set proxy_vrid to another one, 1 to 255")
-
-
-def _knob(knobs: Knobs) -> str:
-    return f"proxy_address={knobs.proxy_address!r}"
+            yield ID_TAKEN.finding(node.name, source=source, id=vrid(knobs))
 
 
 def _is_its_own(address: str, survey: Mapping[str, Any]) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from operations.paths import ENGINE
 from operations.plan.cluster.served_model import ServedModel
+from operations.plan.config.kind import Findings, Kind
 from operations.plan.config.knobs import Topology
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import Demand
@@ -15,6 +16,32 @@ from operations.wire.look import Survey
 
 #: What is in the way of a start, and how to see it.
 HOLDERS = "end what holds it: ps aux --sort -rss | head"
+TOO_SMALL_ALONE = Kind(
+    "memory-too-small-alone",
+    "has {gib:.1f} GiB of memory; serving alone the recipe needs {need:g}",
+    remedy="set fallback to off, or choose a recipe that fits into one node",
+)
+TOO_SMALL = Kind(
+    "memory-too-small", "has {gib:.1f} GiB of memory, the recipe needs {need:g}", remedy="choose another recipe"
+)
+KERNEL_TAKES = Kind(
+    "memory-kernel-takes",
+    "min_free_kbytes and swap take {kept:.1f} GiB beside the running engine, and leave {left:.1f}; below {floor:g} "
+    "(memory_floor_gib) the guard kills it",
+    remedy=f"stop it first (sudo systemctl stop '{ENGINE}*'), or take these back in group_data/all.py",
+)
+_HAS = "has {gib:.1f} GiB of memory available"
+MODELS_LACK = Kind(
+    "memory-models-lack",
+    f"{_HAS}, its models need {{need:.1f}} together",
+    remedy=f"give them less (memory_gib), or {HOLDERS}",
+)
+RECIPE_LACKS = Kind("memory-recipe-lacks", f"{_HAS}, the recipe needs {{need:.4g}}", remedy=HOLDERS)
+SHARE_LACKS = Kind(
+    "memory-share-lacks",
+    f"{_HAS}, {{engine}} wants {{need:.1f}} ({{flag}} {{share:g}} of {{total:.1f}}{{floor}})",
+    remedy=f"{HOLDERS}; or set {{flag}} to {{least:g}} in the recipe",
+)
 
 
 def demand(recipe: Recipe, topology: Topology, parts: int = 1) -> Demand:
@@ -52,11 +79,11 @@ def taken_gib(model: ServedModel, total_gib: float) -> float:
     return max(of(model).of(total_gib), share * total_gib)
 
 
-def check(
-    survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0, floor_gib: float = 0.0
-) -> Iterator[tuple[str, str]]:
-    """What starts on a node demand, against what is there: [problem, remedy]. `models`: those with a part on it;
-    `kept_gib`: what this plan will take from it first (tuning.py); `floor_gib`: the guard's.
+def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0, floor_gib: float = 0.0) -> Findings:
+    """What starts on a node demand, against what is there.
+
+    `models`: those with a part on it; `kept_gib`: what this plan will take from it first (tuning.py); `floor_gib`: the
+    guard's.
 
     Several fit into its memory together, or there is no plan (operations/plan/admission.py).
     """
@@ -65,22 +92,15 @@ def check(
     for each in models if len(models) == 1 else ():
         alone, need = each.recipe.memory_gib("solo"), each.recipe.memory_gib(each.knobs.of_an_engine.topology)
         if each.knobs.falls_back and total_gib < alone:
-            yield (
-                f"has {total_gib:.1f} GiB of memory; serving alone the recipe needs {alone:g}",
-                "set fallback to off, or choose a recipe that fits into one node",
-            )
+            yield TOO_SMALL_ALONE.said(gib=total_gib, need=alone)
         if total_gib < need:
-            yield f"has {total_gib:.1f} GiB of memory, the recipe needs {need:g}", "choose another recipe"
+            yield TOO_SMALL.said(gib=total_gib, need=need)
             return
     # A running engine gives its memory back before the next one starts. What the kernel is to keep it takes first.
     if is_serving(survey):
         left_gib = memory["available_mib"] / 1024 - kept_gib
         if kept_gib and left_gib < floor_gib:
-            yield (
-                f"min_free_kbytes and swap take {kept_gib:.1f} GiB beside the running engine, and leave {left_gib:.1f};"
-                f" below {floor_gib:g} (memory_floor_gib) the guard kills it",
-                f"stop it first (sudo systemctl stop '{ENGINE}*'), or take these back in group_data/all.py",
-            )
+            yield KERNEL_TAKES.said(kept=kept_gib, left=left_gib, floor=floor_gib)
         return
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
@@ -93,27 +113,22 @@ def is_serving(survey: Survey) -> bool:
     return any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE))
 
 
-def _missing(
-    models: Sequence[ServedModel], total_gib: float, available_gib: float, floor_gib: float
-) -> Iterator[tuple[str, str]]:
+def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: float, floor_gib: float) -> Findings:
     """Who wants more to be free than is, and what helps."""
     # The floor counts once, however many fill their shares.
     more = max(free_gib(each.recipe, of(each), total_gib, floor_gib) - of(each).of(total_gib) for each in models)
     need = sum(of(each).of(total_gib) for each in models) + more
     if available_gib >= need:
         return
-    has = f"has {available_gib:.1f} GiB of memory available"
     if len(models) > 1:
-        yield f"{has}, its models need {need:.1f} together", f"give them less (memory_gib), or {HOLDERS}"
+        yield MODELS_LACK.said(gib=available_gib, need=need)
         return
     (model,), wanted = models, of(models[0])
     if wanted.gib >= need:
-        yield f"{has}, the recipe needs {wanted.gib:.4g}", HOLDERS
+        yield RECIPE_LACKS.said(gib=available_gib, need=wanted.gib)
         return
     engine, above = ENGINES[model.recipe.engine], need - wanted.share * total_gib
     least = math.floor((available_gib - above) / total_gib * 100) / 100
     floor = f", and {above:g} left above memory_floor_gib" if above else ""
-    yield (
-        f"{has}, {engine.TITLE} wants {need:.1f} ({engine.SHARE} {wanted.share:g} of {total_gib:.1f}{floor})",
-        f"{HOLDERS}; or set {engine.SHARE} to {least:g} in the recipe",
-    )
+    words = {"engine": engine.TITLE, "flag": engine.SHARE, "share": wanted.share, "total": total_gib, "floor": floor}
+    yield SHARE_LACKS.said(gib=available_gib, need=need, least=least, **words)

@@ -5,10 +5,9 @@ Nothing of it is set unless the owner says so; what each is worth, and who says 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from operations.paths import folder_of, unit_file
 from operations.plan.config.files import File, render
+from operations.plan.config.kind import Findings, Kind
 from operations.plan.config.knobs import Knobs
 from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.service import Program, seal_program
@@ -20,6 +19,16 @@ USUAL = "2000 to 2200"
 #: Of what `vm.min_free_kbytes` is raised by, how much MemAvailable is less: the high watermark is half above it (Linux,
 #: mm/page_alloc.c), and 6.2 GiB were seen for 4 ([Y]).
 KEPT = 1.5
+NO_CLOCK = Kind(
+    "gpu-no-clock-to-cap",
+    "gpu_clock_mhz={mhz}, and nvidia-smi tells of no GPU here",
+    remedy="set it to 0, or see that nvidia-smi works",
+)
+OTHER_CLOCKS = Kind(
+    "gpu-clock-out-of-range",
+    "gpu_clock_mhz={mhz}: its GPU has {range}",
+    remedy=f"set it to one of these (owners of a GB10: {USUAL}), or to 0: no cap",
+)
 
 
 def tuning(knobs: Knobs) -> Program | None:
@@ -37,18 +46,17 @@ def tuning(knobs: Knobs) -> Program | None:
     return seal_program(TUNING, [File(f"{folder}/tuning.sh", script, "755"), File(unit_file(TUNING), unit)])
 
 
-def check(survey: Survey, knobs: Knobs) -> Iterator[tuple[str, str]]:
-    """A clock that the node's GPU does not have: [problem, remedy]. What nvidia-smi does not tell refuses nothing."""
-    said = f"gpu_clock_mhz={knobs.gpu_clock_mhz}"
+def check(survey: Survey, knobs: Knobs) -> Findings:
+    """A clock that the node's GPU does not have. What nvidia-smi does not tell refuses nothing."""
     clocks = survey.get("clocks")
     if not knobs.gpu_clock_mhz or clocks is None:
         return
     lowest, highest = clocks["lowest_mhz"], clocks["highest_mhz"]
     if not clocks["gpus"]:
-        yield f"{said}, and nvidia-smi tells of no GPU here", "set it to 0, or see that nvidia-smi works"
+        yield NO_CLOCK.said(mhz=knobs.gpu_clock_mhz)
     elif highest and not (lowest or 0) <= knobs.gpu_clock_mhz <= highest:
         has = f"{lowest:.0f} to {highest:.0f} MHz" if lowest else f"{highest:.0f} MHz at most"
-        yield f"{said}: its GPU has {has}", f"set it to one of these (owners of a GB10: {USUAL}), or to 0: no cap"
+        yield OTHER_CLOCKS.said(mhz=knobs.gpu_clock_mhz, range=has)
 
 
 def kept_gib(survey: Survey, knobs: Knobs) -> float:

@@ -29,6 +29,7 @@ from tests.bench.door.client import together
 from tests.bench.routing import doors
 from tests.lab import cgroup
 from tests.plan.samples import plan
+from tests.support.ports import free_port
 
 LITELLMS_OWN_WAY = Path(__file__).parent / "doubles/passthrough.py"
 REPEATS = int(os.environ.get("REPEATS", "3"))
@@ -146,7 +147,7 @@ def until(ready: Callable[[], bool]) -> None:
 
 def ways(folder: Path, stack: ExitStack) -> list[Way]:
     """All of them, running."""
-    engines = [doors.free_port() for _ in range(2)]
+    engines = [free_port() for _ in range(2)]
     urls = [f"http://127.0.0.1:{port}" for port in engines]
     for port in engines:
         argv = [sys.executable, "-m", "tests.bench.door.engine", str(port)]
@@ -169,7 +170,7 @@ def ways(folder: Path, stack: ExitStack) -> list[Way]:
     both = [litellm(name, shared=shared) for name in "ab"]
     found.append(Way("LiteLLM", both[0][0].url, doors.KEY, [pid(both[0][0])]))
     for count in (1, 2):
-        inner, port = both[:count], doors.free_port()
+        inner, port = both[:count], free_port()
         home = folder / f"haproxy-{count}"
         home.mkdir()
         pids = haproxy(home, port, [used for _, used in inner], stack)

@@ -30,6 +30,7 @@ from tests.bench.routing import doors
 from tests.bench.routing.counters import Looks, counts
 from tests.bench.routing.load import Load, Size
 from tests.bench.routing.table import Step, markdown, step
+from tests.support.ports import free_port
 
 SPEED = float(os.environ.get("SPEED", "2"))
 #: Tokens of a piece of the doubles' streams: what two cores can pass on for several doors at once.
@@ -61,7 +62,7 @@ def open_door(name: str, engines: Sequence[str], model: str, folder: Path) -> do
 
 def double(stack: ExitStack, speed: float = SPEED, piece: int = PIECE) -> str:
     """An engine that is none; it ends with the stack. Its URL."""
-    port = doors.free_port()
+    port = free_port()
     argv = [sys.executable, "-m", "tests.bench.routing.double_server", str(port), str(speed), str(piece)]
     process = subprocess.Popen(argv, cwd=doors.ROOT)
     stack.callback(process.wait)

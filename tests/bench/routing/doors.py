@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from operations.plan.config.knobs import Knobs
 from operations.plan.recipes.formats import load_recipe
 from operations.plan.services.litellm import MODULES, Behind, proxy_config
 from tests.plan.samples import knobs
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 #: LiteLLM by the proxy image's own lock (`make venv-proxy`).
@@ -63,13 +63,6 @@ class Door:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback's that nobody has."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def litellm(
