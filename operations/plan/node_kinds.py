@@ -130,7 +130,7 @@ PROXY_SHUT = Kind(
 )
 NO_CGROUPS = Kind(
     "node-no-cgroup-rules",
-    "its kernel or its control groups (cgroup v2 is needed) don't let Tandem's firewall know an engine's sockets: ports "
-    "that a rank opens by itself can be reached from every network of the node",
+    "its kernel or its control groups (cgroup v2 is needed) don't let Tandem's firewall know an engine's sockets: "
+    "ports that a rank opens by itself can be reached from every network of the node",
     remedy="boot it with cgroup v2: `stat -fc %T /sys/fs/cgroup` says cgroup2fs then",
 )
