@@ -130,6 +130,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "starts": {},
+        "kernels": {"gpu": "", "cpu": "", "kept": {}},
         "walls": {"problem": "" if WALLS in mine.services else "no walls are here"},
         "proxy": {
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),

@@ -150,6 +150,7 @@ def survey(**changes: Any) -> Any:
             "modes": {"wrong": [], "refused": []},
             "served": "",
             "starts": {},
+            "kernels": {"gpu": "", "cpu": "", "kept": {}},
             "walls": {"problem": "no walls are here"},
             "proxy": {"loaded": "", "engines": {}, "older": [], "drained": []},
             "alone": {},
