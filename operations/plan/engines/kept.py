@@ -79,6 +79,13 @@ LIBRARIES = (
         "/root/.triton, and goes with the container",
         by_name=True,
     ),
+    Cache(
+        path="pycache",
+        ranks="own",
+        key="each file's place in the image, its time and size, and Python's version",
+        source="docs.python.org, PYTHONPYCACHEPREFIX: byte code of an image that has none (files/engine/byte_code.py)",
+        by_name=True,
+    ),
     CUDA,
     Cache(
         path="huggingface",

@@ -78,7 +78,7 @@ class LlamaCpp:
         "server: its makers call it a proof of concept"
     )
     WEIGHTS: Kind = "gguf"
-    PYTHON = False
+    PACKAGE = ""
     HELD = True
     PIPELINES = False
     STAGELESS = ""

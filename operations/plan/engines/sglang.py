@@ -97,7 +97,7 @@ class SgLang:
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     ALONE = ""
     WEIGHTS: Kind = "model"
-    PYTHON = True
+    PACKAGE = "sglang"
     HELD = False
     PIPELINES = False
     STAGELESS = ""

@@ -98,6 +98,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         folders=recipe.folders,
         before=[*recipe.start_mods, *(f"{environment.MOUNT}/{name}" for name in hooks)],
         mount=environment.MOUNT,
+        package=runs.PACKAGE,
         runs=starts.RUNS,
         commands=[*nccl.commands(recipe, knobs), *_commands(model, node, choices)],
     )
@@ -114,6 +115,8 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     if choices:
         files.append(File(f"{folder}/loader.py", as_is("engine/loader.py")))
         files.append(File(f"{folder}/loader.json", json.dumps(choices, indent=1) + "\n"))
+    if runs.PACKAGE:
+        files.append(File(f"{folder}/byte_code.py", as_is("engine/byte_code.py")))
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
         files.append(File(f"{folder}/on_gpu.py", node_program("machine/on_gpu.py")))
