@@ -132,9 +132,10 @@ def test_a_node_without_kernels_has_those_of_one_that_has_them() -> None:
 
 
 def test_kernels_of_another_image_processor_or_start_are_not_taken() -> None:
-    for change in ({"content": "d"}, {"processor": NEWER}, {"proven": False}, {"place": "a" * 12 + "/" + "b" * 12}):
+    changes: list[dict[str, Any]] = [{"content": "d"}, {"processor": NEWER}, {"proven": False}]
+    for change in [*changes, {"place": "aaaaaaaaaaaa/bbbbbbbbbbbb"}]:
         both = Nodes()
-        both.keeps(FIRST, **change)  # type: ignore[arg-type]
+        both.keeps(FIRST, **change)
         assert both.lacking() is None, change
     both = Nodes()
     both.looks[SECOND] = both.look(gpu=NEWER)
