@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 from operations.node.copy import fetch
+from operations.node.image.content_id import content_id
 from operations.node.kernels import compiled, kept
 from operations.wire.kernels import Made
+from tests.node.shipped import FILES
 
+NODE = FILES.parent / "operations/node"
 PORT = 26983
 PLACE = "aaaaaaaaaaaa/bbbbbbbbbbbb"
 OTHER = "aaaaaaaaaaaa/cccccccccccc"
@@ -239,3 +242,35 @@ def test_processors_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert compiled.processor(gpu=False) == wide
     (tmp_path / "proc/cpuinfo").write_text(flags.replace(" avx512f", ""))
     assert compiled.processor(gpu=False) != wide
+
+
+def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(
+    tmp_path: Path,
+) -> None:
+    """As ready.sh runs it; Docker is a double that has one image."""
+    folder, cache = tmp_path / "engine", tmp_path / "cache"
+    folder.mkdir()
+    for name in ("kernels/compiled.py", "image/content_id.py"):
+        shutil.copy(NODE / name, folder)
+    shutil.copy(FILES / "engine/made_for.py", folder)
+    landed = folder / "compiled.py"
+    landed.write_text(landed.read_text().replace("/var/lib/tandem/cache", str(cache)))
+    docker = tmp_path / "docker"
+    image = {"Config": {"Env": ["A=1"]}, "RootFS": {"Layers": ["sha256:1"]}, "Architecture": "arm64"}
+    docker.write_text(f"#!/bin/sh\n[ \"$3\" != gone ] || exit 1\ncat <<'E'\n{json.dumps([image])}\nE\n")
+    docker.chmod(0o755)
+
+    def start(name: str) -> str:
+        argv = [sys.executable, str(folder / "made_for.py"), PLACE, name, "cpu"]
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stderr
+
+    assert start("tandem/engine:1") == ""
+    made = {"content": content_id(image), "processor": compiled.processor(gpu=False)}
+    assert compiled.read(cache / PLACE) == made
+    (cache / PLACE / "triton").mkdir(parents=True)
+    assert start("tandem/engine:1") == "" and (cache / PLACE).exists()
+    docker.write_text(docker.read_text().replace("A=1", "A=2"))
+    assert "tandem: kernels are compiled anew: this is another image" in start("tandem/engine:1")
+    assert not (cache / PLACE).exists()
+    assert "nobody knows what its kernels were compiled for" in start("gone")

@@ -48,6 +48,8 @@ def receive(source: Source, place: str, made: Made) -> Copied:
             return {"error": f"{broken[0]} is not what it was when a start with it had served"}
         # A name on the disk before its content would be a broken kernel after a power cut.
         os.sync()
+        for name in files:
+            kept.forget(part / name)
         _settle(part, here, files)
     finally:
         shutil.rmtree(part, ignore_errors=True)
