@@ -91,7 +91,6 @@ IMAGES = Group(
             *("operations/runner/sharing.py", "operations/node/image/layers.py", "operations/node/copy/fetch.py"),
             *("operations/node/copy/source.py", "operations/node/copy/disk_space.py", "operations/runner/patience.py"),
         ),
-        "Compiled kernels": ("operations/steps/kernels.py", "operations/node/copy/kernels.py"),
     },
 )
 MODEL = Group(
