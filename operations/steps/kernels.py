@@ -74,7 +74,7 @@ def _take(run: Run, model: ServedModel, wanted: decide.Lacking, _state: State, w
             run.copies.from_node(run.plan, source, where, "kernels", kernels=wanted.place, made=wanted.made)
             where.log(f"{model.unit}: compiled kernels are those of {source.name}")
             return True
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             where.log(f"{error}: its engine compiles its own")
             _mend(run, model, wanted.place, run.node(source.name))
     return wanted.begins and _begin(model, wanted.place, wanted.made, where)

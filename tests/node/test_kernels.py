@@ -235,6 +235,8 @@ def test_processors_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     version = "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95.05  Release Build\n"
     (tmp_path / "proc/driver/nvidia/version").write_text(version)
     assert compiled.processor(gpu=True) == MADE["processor"]
+    (gpu / "information").write_text("Model: \t\t Unknown\n")
+    assert compiled.processor(gpu=True) == "", "a driver that has not begun yet is no other GPU"
     flags = "model name\t: A\nflags\t\t: sse avx512f\ncpu MHz\t\t: 2000.1\n"
     (tmp_path / "proc/cpuinfo").write_text(flags)
     wide = compiled.processor(gpu=False)

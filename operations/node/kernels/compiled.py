@@ -42,8 +42,10 @@ def processor(*, gpu: bool) -> str:
     found = set[str]()
     for each in (PROC / "driver/nvidia/gpus").glob("*/information"):
         name = re.search(r"^Model:\s*(.+?)\s*$", _text(each), re.MULTILINE)
-        if name:
-            found.add(f"{name[1]} {_text(PCI / each.parent.name / 'device').strip()}".strip())
+        if not name or name[1] == "Unknown":
+            # The driver has not begun with it yet: nothing is to go for that.
+            return ""
+        found.add(f"{name[1]} {_text(PCI / each.parent.name / 'device').strip()}".strip())
     return f"{', '.join(sorted(found))}, driver {driver[1]}" if driver and found else ""
 
 
