@@ -111,6 +111,16 @@ def test_kernels_of_another_image_or_processor_are_not_taken(
     assert not (tmp_path / "to").exists()
 
 
+def test_an_engine_that_compiles_nothing_hands_on_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(source / PLACE)
+    (source / PLACE).mkdir()
+    compiled.put(source / PLACE, MADE)
+    kept.keep({PLACE: PATHS})
+    assert take(source, tmp_path / "to", monkeypatch)["done"] and not (tmp_path / "to").exists()
+
+
 def test_a_broken_file_is_found_and_all_of_it_left_out(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

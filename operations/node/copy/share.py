@@ -72,7 +72,9 @@ class Shared:
 def _of_kernels(peers: Sequence[str], place: str, made: Made) -> Shared:
     files = kept.offered(place, made)
     names = {name: entry["sha256"] for name, entry in files.items()}
-    return Shared(peers, compiled.CACHE / place, have=lambda: names, kernels={"made": made, "files": files})
+    here = compiled.CACHE / place
+    told = compiled.read(here) or {"content": "", "processor": ""}
+    return Shared(peers, here, have=lambda: names, kernels={"made": told, "files": files})
 
 
 def of(snapshot: Path) -> str:
