@@ -125,12 +125,12 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             for model in plan.models
             for each in model.recipe.models
         },
+        "kernels": {"gpu": "", "cpu": "", "kept": {}},
         "slots": {each.name: each.slot for each in plan.on(name) if each.name},
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},
         "served": record(plan, contents_of(plan))["id"],
         "starts": {},
-        "kernels": {"gpu": "", "cpu": "", "kept": {}},
         "walls": {"problem": "" if WALLS in mine.services else "no walls are here"},
         "proxy": {
             "loaded": next((file.sha256 for file in files if file.path == PROXY_CONFIG), ""),
