@@ -168,7 +168,7 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
 	@# Programs of files/ import their parts by name: each folder is looked at by itself.
 	@for each in files/*/; do ! ls $$each*.py >/dev/null 2>&1 || \
-		MYPYPATH=$$each:operations/node/door:operations/node/unit $(BIN)/mypy $$each*.py || exit 1; done
+		MYPYPATH=$$each:operations/node/door:operations/node/unit:operations/node/kernels:operations/node/image $(BIN)/mypy $$each*.py || exit 1; done
 
 chaos: lab-up ## every fault of a table, done to the lab under load: what was lost, how long it took (CHAOS="--help")
 	@$(BIN)/python -m tests.chaos $(CHAOS)

@@ -21,6 +21,7 @@ from operations.steps import (
     fabric,
     firewall,
     image,
+    kernels,
     lock,
     model,
     monitoring,
@@ -58,6 +59,7 @@ image.copy(run, "proxy", name="Image | the proxy's, on the other nodes")
 image.sees_gpu(run, name="Image | the engine's sees the GPU")
 model.obtain(run, name="Model | on the head")
 model.copy(run, name="Model | on the other nodes")
+kernels.hand_on(run, name="Kernels | to nodes that have none, from one that has compiled them")
 
 # The switch. Whatever can be done while the old engine serves is done before it stops.
 secret_files.fix_permissions(run, name="Secrets | whose they are, and who may read them")
@@ -81,6 +83,7 @@ for served, node in host.loop(run.plan.turns):
     engine.stand_in(run, served, node, name=f"Engine | another one serves while {node}{served.suffix} is renewed")
     # The one that serves then may do so at another address than before.
     proxy.serve(run, name="Engine | the proxies, before the next one stops", _if=partial(engine.proxy_follows, run))
+    kernels.follow(run, served, node, name=f"Engine | kernels for {node}{served.suffix}")
     engine.renew(run, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(run, name="Engine | a token from each")
 proxy.serve(run, name="Proxy | run")
@@ -93,6 +96,7 @@ verify.proxy(run, name="Verify | a token through the proxy")
 verify.ray_nodes(run, name="Verify | every node is in the Ray cluster (only with Ray)", _if=started.did_change)
 greet(run, name="Verify | how it is used")
 verify.remember(run, name="Verify | this plan has served")
+kernels.listed(run, name="Kernels | of engines that serve, for other nodes")
 verify.answers(run, name="Verify | what a new model answers")
 verify.keep_answers(run, name="Verify | its answers go with the plan")
 monitoring.export(run, name="Monitoring | what each node says to Prometheus")

@@ -80,7 +80,7 @@ HOUSE: tuple[list[Room], ...] = (
     [*_node("engine"), _room("operations.plan.services")],
     [*_node("door", "monitoring"), _room("operations.plan.cluster")],
     [*_node("copy", "unit"), _room("operations.plan.recipes")],
-    [*_node("image", "model", "machine", "network", "secret"), _room("operations.plan.engines")],
+    [*_node("image", "kernels", "model", "machine", "network", "secret"), _room("operations.plan.engines")],
     [Room("operations.node", ("operations.node",)), _A_NODE],
     [_A_RECIPE],
     [_room("operations.plan.config")],

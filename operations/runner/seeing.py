@@ -62,7 +62,7 @@ def _owed(node: Node, survey: Survey, models: Sequence[ServedModel]) -> Iterator
                 "names": _names(model.image),
                 "flags": flags,
                 "exports": exports,
-                "python": ENGINES[model.recipe.engine].PYTHON,
+                "python": bool(ENGINES[model.recipe.engine].PACKAGE),
                 "serving": is_serving(survey),
                 "by": by,
             }

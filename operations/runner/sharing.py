@@ -1,4 +1,4 @@
-"""Copies from the head to the other nodes over the fabric: servers that live only while the copies do."""
+"""Copies from node to node over the fabric: servers that live only while the copies do."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ class Copies:
 
     def from_head(self, plan: Plan, host: Host, what: str, **arguments: Any) -> Copied:
         """Fetch `what` (`image` or `model`) on `host` from the head. Raises RuntimeError in the programs' own words."""
-        head, node = plan.head.node, plan.of(host.name).node
+        return self.from_node(plan, plan.head.node, host, what, **arguments)
+
+    def from_node(self, plan: Plan, source: Node, host: Host, what: str, **arguments: Any) -> Copied:
+        """The same from any node (`kernels` too)."""
+        node = plan.of(host.name).node
         # Each worker has a server of its own: nothing is shared that one worker's end could take from another.
         port = plan.knobs.copy_port(node.index)
-        addresses = [address for _, address in node.toward(head)]
+        addresses = [address for _, address in node.toward(source)]
         server = Tether(
-            host.state.inventory.get_host(head.name),
+            host.state.inventory.get_host(source.name),
             share.main,
             addresses=addresses,
             port=port,
-            peers=[address for _, address in head.toward(node)],
-            **{**arguments, "store": head.path(plan.knobs.model_store)},
+            peers=[address for _, address in source.toward(node)],
+            **{**arguments, "store": source.path(plan.knobs.model_store)},
         )
         try:
             if not server.read().get("ready"):
-                raise RuntimeError(f"the head could not open port {port} on the fabric; is another program there?")
+                raise RuntimeError(f"{source.name} could not open port {port} on the fabric; is another program there?")
             client = Tether(
                 host,
                 fetch.main,
@@ -53,7 +57,7 @@ class Copies:
             )
             try:
                 with self._all_together(" ".join(map(str, (what, *arguments.values())))):
-                    return follow(host, f"{what} from {head.name}", client)
+                    return follow(host, f"{what} from {source.name}", client)
             finally:
                 client.close()
         finally:

@@ -165,7 +165,7 @@ def _download(run: Run, served: ServedModel, model: Model, store: str, *, by_pro
         settings.append("HF_TOKEN_PATH=/hub-token")
         argv += ["--volume", f"{knobs.hub_token_file}:/hub-token:ro"]
     argv += [word for setting in settings for word in ("--env", setting)]
-    has_client = ENGINES[served.recipe.engine].PYTHON and not by_proxy
+    has_client = ENGINES[served.recipe.engine].PACKAGE and not by_proxy
     image = served.image if has_client else proxy_image(served.recipe, knobs)
     argv += ["--entrypoint", "python3", image.local, "-c", as_is("model/download.py")]
     argv += [model.repo, str(model.revision), json.dumps({"only": model.files, "without": model.ignore})]

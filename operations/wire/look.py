@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from operations.wire import Json
 from operations.wire.fabric import Claimed, Links, NetplanEntry, Office, OfficeState, Shut
+from operations.wire.kernels import Kernels
 from operations.wire.model import ImageState, Layout, ModelState, Place, Vocabulary
 from operations.wire.unit import Alone, Services
 
@@ -102,7 +103,8 @@ class Look(TypedDict):
 
     `images` by local name, `files` by path, `links` by netdev, `models` by their keys; `slots`: ports of models, by
     name; `secrets`: path -> hash, or empty; `served`: id of the plan that served last; `starts`: spec of an engine ->
-    seconds of its longest start; `missing`: packages; `refused`: apt was asked for them within a day.
+    seconds of its longest start; `missing`: packages; `refused`: apt was asked for them within a day; `kernels`: what
+    engines have compiled.
     """
 
     services: Services
@@ -122,6 +124,7 @@ class Look(TypedDict):
     refused: bool
     alone: Alone
     office: OfficeState
+    kernels: Kernels
 
 
 class Listener(TypedDict):

@@ -98,7 +98,9 @@ class Audit(TypedDict, total=False):
 
 
 class Identity(TypedDict, total=False):
-    """An image that is here: Docker's id, the hash of its content (services.content_id). Empty: it is not here."""
+    """An image that is here: Docker's id, the hash of its content (operations/node/image/content_id.py). Empty: it is
+    not here.
+    """
 
     id: str
     content: str

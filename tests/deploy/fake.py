@@ -125,6 +125,7 @@ def look(plan: Plan, name: str) -> dict[str, Any]:
             for model in plan.models
             for each in model.recipe.models
         },
+        "kernels": {"gpu": "", "cpu": "", "kept": {}},
         "slots": {each.name: each.slot for each in plan.on(name) if each.name},
         "secrets": {RAY_TOKEN: "t", PROXY_KEY: "k", CLIENT_KEYS: ""},
         "modes": {"wrong": [], "refused": []},

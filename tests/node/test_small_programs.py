@@ -21,7 +21,7 @@ import pytest
 from pyinfra.connectors.util import write_stdin
 
 from operations.node.door import keys
-from operations.node.image import archive, content
+from operations.node.image import archive, content_id
 from operations.node.look import files
 from operations.node.monitoring import exported
 from operations.node.network import links
@@ -62,8 +62,8 @@ def image(**changes: Any) -> dict[str, Any]:
 
 
 def test_content_is_equal_where_the_image_id_is_not() -> None:
-    assert content.content_id(image(Id="2", Config={"Env": ["A=1"], "Cmd": [], "Entrypoint": ["run"]})) == (
-        content.content_id(image())
+    assert content_id.content_id(image(Id="2", Config={"Env": ["A=1"], "Cmd": [], "Entrypoint": ["run"]})) == (
+        content_id.content_id(image())
     )
 
 
@@ -71,7 +71,7 @@ def test_content_is_equal_where_the_image_id_is_not() -> None:
     "changes", [{"RootFS": {"Layers": ["sha256:2"]}}, {"Architecture": "amd64"}, {"Config": {"Env": ["A=2"]}}]
 )
 def test_another_content_is_another(changes: dict[str, Any]) -> None:
-    assert content.content_id(image(**changes)) != content.content_id(image())
+    assert content_id.content_id(image(**changes)) != content_id.content_id(image())
 
 
 @contextmanager

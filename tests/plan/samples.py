@@ -145,6 +145,7 @@ def survey(**changes: Any) -> Any:
                 "enP2p1s0f0np0": link | {"mac": "30:c5:99:00:00:02", "rdma": "roceP2p1s0f0"},
             },
             "models": {},
+            "kernels": {"gpu": "", "cpu": "", "kept": {}},
             "slots": {},
             "secrets": {},
             "modes": {"wrong": [], "refused": []},

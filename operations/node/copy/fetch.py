@@ -1,4 +1,4 @@
-"""Fetch an image or a model from the head's share, proving what arrives before it gets its name."""
+"""Fetch an image, a model or kernels from another node's share, proving what arrives before it gets its name."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from operations.node.commands import docker_root
 from operations.node.copy import share
 from operations.node.copy.disk_space import fits
 from operations.node.copy.install import Installer, filled
+from operations.node.copy.kernels import receive
 from operations.node.copy.meter import Meter
 from operations.node.copy.source import Busy, Source
 from operations.node.copy.swarm import STREAMS, UPLOADS, Swarm, Task
@@ -27,10 +28,14 @@ CHUNK = 1 << 20
 
 
 def main(what: str, addresses: list[str], port: int, store: str, **arguments: Any) -> Copied:
-    """`what` is `image` (image) or `model` (see `_model`); the last line has `done` or `error`."""
+    """`what` is `image` (image), `model` (see `_model`) or `kernels` (see receive); the last line has `done` or
+    `error`.
+    """
     beats.watch()
     head = Source(addresses, port)
     try:
+        if what == "kernels":
+            return receive(head, arguments["kernels"], arguments["made"])
         return _image(head) if what == "image" else _model(head, store, **arguments)
     except (OSError, HTTPException, ValueError) as error:
         return {"error": str(error) or type(error).__name__}

@@ -1,4 +1,4 @@
-"""Serve one model and one image to one peer, over the rails, as long as the deploy holds the tether."""
+"""Serve one model, image, or plan's kernels to one peer, over the rails, as long as the deploy holds the tether."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from urllib.parse import unquote
 from operations.node import beats
 from operations.node.copy import source
 from operations.node.image import layers
+from operations.node.kernels import compiled, kept
 from operations.node.model import proof
+from operations.wire.kernels import Made, Offered
 from operations.wire.model import Ready
 
 
@@ -32,10 +34,15 @@ def main(
     revision: str = "",
     kind: str = "model",
     image: str = "",
+    kernels: str = "",
+    made: Made | None = None,
 ) -> Ready:
-    """Print {"ready": true} and serve until the tether ends."""
+    """Print {"ready": true} and serve until the tether ends. `kernels`: their place, and `made`: for what."""
+    shared = Shared(peers, Path(store) / folder / "snapshots" / revision, image)
+    if kernels and made:
+        shared = _of_kernels(peers, kernels, made)
     try:
-        serve(addresses, port, Shared(peers, Path(store) / folder / "snapshots" / revision, image))
+        serve(addresses, port, shared)
     except OSError as error:
         return {"ready": False, "error": str(error)}
     print(json.dumps({"ready": True}), flush=True)
@@ -50,7 +57,7 @@ class Shared:
     """What is served, and to whom: addresses of peers, a snapshot, an image by name.
 
     Of a snapshot that is still arriving: `have`, name -> blob of what is there; `coming`, names that are on their way;
-    `uploads`, how many files are given at once.
+    `uploads`, how many files are given at once. `kernels`: what is listed of them; the snapshot is their folder.
     """
 
     peers: Sequence[str]
@@ -59,6 +66,15 @@ class Shared:
     have: Callable[[], dict[str, str]] | None = None
     coming: Callable[[], list[str]] = list
     uploads: threading.Semaphore | None = None
+    kernels: Offered | None = None
+
+
+def _of_kernels(peers: Sequence[str], place: str, made: Made) -> Shared:
+    files = kept.offered(place, made)
+    names = {name: entry["sha256"] for name, entry in files.items()}
+    here = compiled.CACHE / place
+    told = compiled.read(here) or {"content": "", "processor": ""}
+    return Shared(peers, here, have=lambda: names, kernels={"made": told, "files": files})
 
 
 def of(snapshot: Path) -> str:
@@ -73,9 +89,9 @@ def serve(addresses: Sequence[str], port: int, shared: Shared) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """`/model`: the manifest; `/have`: names and blobs that are here, and names that are coming; `/file/NAME`: a file,
-    from `Range: bytes=N-`. POST `/image` with `{"have": [...]}`: an archive for `docker load`, without the layers of
-    these chain ids. (A line of a header ends at 64 KiB, which is a thousand of them.)
+    """`/model`: the manifest; `/kernels`: theirs; `/have`: names and blobs that are here, and names that are coming;
+    `/file/NAME`: a file, from `Range: bytes=N-`. POST `/image` with `{"have": [...]}`: an archive for `docker load`,
+    without the layers of these chain ids. (A line of a header ends at 64 KiB, which is a thousand of them.)
     """
 
     protocol_version = "HTTP/1.1"
@@ -90,6 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/model":
             self._json(proof.manifest(self.shared.snapshot))
+        elif self.path == "/kernels" and self.shared.kernels:
+            self._json(self.shared.kernels)
         elif self.path == "/have":
             have, coming = self._have(), self.shared.coming()
             self._json({"of": of(self.shared.snapshot), "have": have, "coming": coming})

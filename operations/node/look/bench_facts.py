@@ -15,7 +15,7 @@ from pathlib import Path
 
 from operations.node.commands import docker_inspect, output, read
 from operations.node.door import endpoint
-from operations.node.image.content import content_id
+from operations.node.image.content_id import content_id
 from operations.node.machine import gpu, heat
 from operations.node.unit import served, services
 from operations.paths import ENGINE, PROXY

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from operations.node.door import certificate, proxy
 from operations.node.image import origin
+from operations.node.kernels import kept
 from operations.node.login import expand
 from operations.node.look import files
 from operations.node.model import proof
@@ -53,6 +54,7 @@ def main(
         missing_ = pool.submit(monitors.missing)
         refused_ = pool.submit(monitors.refused)
         alone_ = pool.submit(alone.since)
+        kernels_ = pool.submit(kept.state)
         return {
             "services": services_.result(),
             "images": images_.result(),
@@ -71,6 +73,7 @@ def main(
             "refused": refused_.result(),
             "alone": alone_.result(),
             "office": office.state(),
+            "kernels": kernels_.result(),
         }
 
 

@@ -19,8 +19,11 @@ OWN_OF_RANKS, NOT_COPIED = "ray_own.json", "/root/.config/vllm/ray_non_carry_ove
 
 
 def common_environment() -> dict[str, str]:
-    """What every engine gets, in every topology: the model is in the store, a start must not depend on the Hub."""
-    return {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": HUB}
+    """What every engine gets, in every topology: the model is in the store, a start must not depend on the Hub, and
+    nothing waits to tell somebody of it. DO_NOT_TRACK is read by vLLM, TensorRT-LLM (NVIDIA/TensorRT-LLM #12384) and
+    the Hub's client (huggingface_hub/constants.py).
+    """
+    return {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": HUB, "DO_NOT_TRACK": "1"}
 
 
 def rank_environment(node: Node, ranks: Sequence[Node]) -> dict[str, str]:

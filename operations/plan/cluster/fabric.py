@@ -23,8 +23,8 @@ class Rail:
 
 
 def proof_ports(knobs: Knobs) -> list[int]:
-    """Ports of the plan's that are tried over the rails before anything is copied: the one that no copy has
-    (`copy_port` counts from the one behind it), and the last. On the others an engine may want to listen just then.
+    """Ports of the plan's that are tried over the rails before anything is copied: the one that only kernels for the
+    head are served on, and the last. On the others an engine may want to listen just then.
     """
     return [knobs.copy_port(0), knobs.cluster_ports + PORTS_EACH - 1]
 

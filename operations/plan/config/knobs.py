@@ -263,7 +263,9 @@ class Knobs(KnobFields):
         return range(self.cluster_ports + 100, self.cluster_ports + PORTS_EACH)
 
     def copy_port(self, index: int) -> int:
-        """Where the head serves the copies of the node with this index, and where that node serves other workers."""
+        """Where others serve the copies of the node with this index (the head mostly), and where that node serves other
+        workers.
+        """
         return self.port("share") + index
 
 

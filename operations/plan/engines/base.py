@@ -136,8 +136,8 @@ class Engine(Protocol):
     ALONE: str
     #: What the files of a model that it serves are proven by.
     WEIGHTS: Kind
-    #: Whether its images have Python, and the Hub's client in it.
-    PYTHON: bool
+    #: Its Python package: its images have Python, and the Hub's client in it. Empty: they have not.
+    PACKAGE: str
     #: Whether it takes all of its memory at its start: what its model's files and its flags say, whatever is free.
     HELD: bool
     #: Whether a cluster's ranks can be stages of a pipeline.

@@ -7,10 +7,11 @@ cold, and the others are warm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from operations.plan.cluster.environment import CACHE_MOUNT
 from operations.plan.recipes.lint.subject import parse
 
 #: Where a container has what its ranks must have alike: it goes with the container, so that all begin with nothing.
@@ -22,15 +23,21 @@ class Cache:
     """One folder below /root/.cache.
 
     `ranks`: `own`, each rank may have another, or none; `alike`, they hang unless all find the same. `key`: by what the
-    engine tells entries of other models, flags and GPUs apart; the image is told apart by the volume. `source`: where
-    that was read. `since`, `before`: the releases that it is so in, from and up to; empty: no bound. `variable`: what
-    says where it lies. `switch`: the variable without which it is not kept at all. One that is to be alike has either.
+    engine tells entries of other models, flags and GPUs apart; the image is told apart by the volume. `by_name`: that
+    is all that an entry hangs on but image and processor, so another plan of theirs may begin with it. `is_compiled`:
+    making it takes long; else each node makes its own.
+
+    `source`: where that was read. `since`, `before`: the releases that it is so in, from and up to; empty: no bound.
+    `variable`: what says where it lies. `switch`: the variable without which it is not kept at all. One that is to be
+    alike has either.
     """
 
     path: str
     ranks: Literal["own", "alike"]
     key: str
     source: str
+    by_name: bool = False
+    is_compiled: bool = True
     since: str = ""
     before: str = ""
     variable: str = ""
@@ -44,6 +51,17 @@ class Cache:
         return not (self.since and mine < parse(self.since)) and not (self.before and mine >= parse(self.before))
 
 
+#: Of CUDA's driver, for any engine.
+CUDA = Cache(
+    path="nv",
+    ranks="own",
+    key="each kernel's PTX, the driver, and the GPU",
+    source="CUDA C++ Programming Guide, CUDA_CACHE_PATH: code of PTX, where an image has none for this GPU. By itself "
+    "it is in /root/.nv, and goes with the container",
+    by_name=True,
+)
+#: By which the two that are not below /root/.cache by themselves come to lie there.
+MOVED = {"TRITON_CACHE_DIR": f"{CACHE_MOUNT}/triton", "CUDA_CACHE_PATH": f"{CACHE_MOUNT}/nv"}
 #: Of libraries that any engine here has; each writes a file whole and then renames it.
 LIBRARIES = (
     Cache(
@@ -51,12 +69,30 @@ LIBRARIES = (
         ranks="own",
         key="FlashInfer's version, the GPU's architecture, and each kernel's parameters",
         source="flashinfer/jit/env.py of 0.7.0, FLASHINFER_WORKSPACE_DIR: a lock for each kernel, no collective",
+        by_name=True,
     ),
+    Cache(
+        path="triton",
+        ranks="own",
+        key="each kernel's code, the compiler, and the GPU",
+        source="triton/runtime/cache.py, TRITON_CACHE_DIR: a folder for each hash, no collective. By itself it is in "
+        "/root/.triton, and goes with the container",
+        by_name=True,
+    ),
+    Cache(
+        path="pycache",
+        ranks="own",
+        key="each file's place in the image, its time and size, and Python's version",
+        source="docs.python.org, PYTHONPYCACHEPREFIX: byte code of an image that has none (files/engine/byte_code.py)",
+        by_name=True,
+    ),
+    CUDA,
     Cache(
         path="huggingface",
         ranks="own",
         key="the model's repository and revision",
         source="a model's own code is copied there, from the same store on every node",
+        is_compiled=False,
     ),
 )
 
@@ -70,3 +106,17 @@ def for_one_start(caches: Iterable[Cache], version: str) -> dict[str, str]:
     """Variables by which a rank keeps them no longer than its container: all ranks of each start begin with nothing."""
     movable = (each for each in alike(caches, version) if each.variable)
     return {each.variable: f"{ONE_START}/{each.path.rpartition('/')[2]}" for each in movable}
+
+
+def handed(caches: Sequence[Cache], version: str, *, is_cluster: bool) -> list[str]:
+    """Paths of what one node's engine may have of another's, below /root/.cache: what takes long to make, and in a
+    cluster nothing that its ranks must have alike.
+    """
+    never = {each.path for each in alike(caches, version)} if is_cluster else set()
+    found = (each.path for each in caches if each.is_compiled and each.is_of(version) and each.path not in never)
+    return list(dict.fromkeys(found))
+
+
+def by_name(caches: Sequence[Cache]) -> list[str]:
+    """Paths of what another plan of the same image and processor may begin with."""
+    return [each.path for each in caches if each.by_name]

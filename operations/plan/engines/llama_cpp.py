@@ -30,7 +30,7 @@ from operations.plan.engines.base import (
     count,
     value_bytes,
 )
-from operations.plan.engines.kept import Cache
+from operations.plan.engines.kept import CUDA, Cache
 from operations.plan.engines.llama_cpp_files import MMPROJ, wanted
 from operations.plan.engines.loaders import Loader
 from operations.plan.engines.named import Named, Place, Reference, by_name, place, reference
@@ -78,7 +78,7 @@ class LlamaCpp:
         "server: its makers call it a proof of concept"
     )
     WEIGHTS: Kind = "gguf"
-    PYTHON = False
+    PACKAGE = ""
     HELD = True
     PIPELINES = False
     STAGELESS = ""
@@ -123,7 +123,7 @@ class LlamaCpp:
         "prefix_found": ("llamacpp:prompt_tokens_cached",),
     }
     #: CUDA's own, which any program may add to.
-    CACHES: tuple[Cache, ...] = ()
+    CACHES: tuple[Cache, ...] = (CUDA,)
     #: As release 0.7.0 says them.
     STARTS: tuple[Mark, ...] = (
         Mark(r"load_model: loading model '", then="weights"),

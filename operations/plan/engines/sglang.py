@@ -97,7 +97,7 @@ class SgLang:
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     ALONE = ""
     WEIGHTS: Kind = "model"
-    PYTHON = True
+    PACKAGE = "sglang"
     HELD = False
     PIPELINES = False
     STAGELESS = ""
@@ -207,6 +207,7 @@ class SgLang:
             ranks="own",
             key="each kernel's code",
             source="srt/layers/deep_gemm_wrapper/compile_utils.py: compiled kernels, no collective",
+            by_name=True,
         ),
     )
     STARTS = sglang_starts.STARTS

@@ -81,7 +81,7 @@ class TensorRtLlm:
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "replicas")
     ALONE = "over two nodes it wants MPI and ssh between containers"
     WEIGHTS: Kind = "model"
-    PYTHON = True
+    PACKAGE = "tensorrt_llm"
     HELD = False
     PIPELINES = False
     STAGELESS = ""
@@ -195,7 +195,7 @@ class TensorRtLlm:
 
     def environment(self, recipe: Recipe) -> dict[str, str]:
         """Nothing of its own."""
-        return {"DO_NOT_TRACK": "1"}
+        return {}
 
     def rank_environment(self, node: Node) -> dict[str, str]:
         """It has no ranks here."""

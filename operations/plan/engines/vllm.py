@@ -61,7 +61,7 @@ class Vllm:
     TOPOLOGIES: tuple[Topology, ...] = ("solo", "cluster", "replicas")
     ALONE = ""
     WEIGHTS: Kind = "model"
-    PYTHON = True
+    PACKAGE = "vllm"
     HELD = False
     PIPELINES = True
     #: Encoders: of those, none can hand on from one stage to the next (0.32: classes that are no `SupportsPP`).
@@ -222,7 +222,7 @@ class Vllm:
 
     def environment(self, recipe: Recipe) -> dict[str, str]:
         """No telemetry; on unified memory segments that can grow keep 6 GiB more free."""
-        quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+        quiet = {"VLLM_NO_USAGE_STATS": "1"}
         # A KV connector registers its memory, which such segments can move: vLLM 0.22 and newer refuse the two.
         connects = any(recipe.flag(name) is not None for name in ("kv-transfer-config", "kv-offloading-size"))
         grows = recipe.needs.gpu and not connects

@@ -47,11 +47,13 @@ CACHES: tuple[Cache, ...] = (
         ranks="own",
         key="the class of the model and its code",
         source="vllm/model_executor/models/registry.py: what a class can do, asked before ranks meet",
+        by_name=True,
     ),
     Cache(
         path="vllm/deep_gemm",
         ranks="own",
         key="each kernel's code",
         source="vllm/utils/deep_gemm.py: compiled kernels, no collective",
+        by_name=True,
     ),
 )

@@ -19,7 +19,7 @@ from operations.plan.engines.named import ATTACHED
 from operations.plan.recipes.formats.sparkrun_env import launched
 from operations.plan.recipes.images import Image
 from operations.plan.recipes.recipe import Recipe
-from operations.plan.services import demand
+from operations.plan.services import demand, kept_kernels
 from operations.plan.services.contract import Contract, Removal, Start
 from operations.plan.services.service import SPEC, Service, docker_run, lessened, seal
 from operations.wire.starts import LoaderChoice, StartSpec
@@ -69,8 +69,8 @@ def alone_files(model: ServedModel, node: Node) -> tuple[File, ...]:
 
     It is an engine of replicas: it listens on the fabric, for the proxies of all nodes. It has a spec of its own.
     """
-    knobs = model.knobs.model_copy(update={"topology": "replicas"})
-    files = _engine_files(replace(model, knobs=knobs, nodes=(node,)), node, model.image, folder_of(FALLBACK), "solo")
+    engine = kept_kernels.alone(model, node)
+    files = _engine_files(engine, node, model.image, folder_of(FALLBACK), "solo")
     return seal(model.unit, model.image, files, _but_starts(files)).files
 
 
@@ -79,6 +79,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
     recipe, knobs, nodes = model.recipe, model.knobs, model.nodes
     runs, leader, is_cluster = ENGINES[recipe.engine], model.leader, knobs.topology == "cluster"
     env = environment.common_environment() | runs.environment(recipe)
+    env |= kept.MOVED if recipe.needs.gpu else {}
     if is_cluster:
         env |= runs.rank_environment(node) | environment.rank_environment(nccl.seen_by(recipe, knobs, node), nodes)
         env |= kept.for_one_start(runs.CACHES, recipe.engine_version or "")
@@ -97,6 +98,7 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         folders=recipe.folders,
         before=[*recipe.start_mods, *(f"{environment.MOUNT}/{name}" for name in hooks)],
         mount=environment.MOUNT,
+        package=runs.PACKAGE,
         runs=starts.RUNS,
         commands=[*nccl.commands(recipe, knobs), *_commands(model, node, choices)],
     )
@@ -105,11 +107,16 @@ def _engine_files(model: ServedModel, node: Node, image: Image, folder: str, top
         File(f"{folder}/start.sh", start, "755"),
         File(f"{folder}/ready.sh", _ready(model, node, image), "755"),
         File(f"{folder}/proof.py", as_is("engine/proof.py")),
+        File(f"{folder}/made_for.py", as_is("engine/made_for.py")),
+        File(f"{folder}/compiled.py", node_program("kernels/compiled.py")),
+        File(f"{folder}/content_id.py", node_program("image/content_id.py")),
         *_start_files(model, node, folder),
     ]
     if choices:
         files.append(File(f"{folder}/loader.py", as_is("engine/loader.py")))
         files.append(File(f"{folder}/loader.json", json.dumps(choices, indent=1) + "\n"))
+    if runs.PACKAGE:
+        files.append(File(f"{folder}/byte_code.py", as_is("engine/byte_code.py")))
     if recipe.needs.gpu:
         files.append(File(f"{folder}/ollama.py", as_is("engine/ollama.py")))
         files.append(File(f"{folder}/on_gpu.py", node_program("machine/on_gpu.py")))
@@ -208,6 +215,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         cdi=node.cdi,
         ports=_ports(model, node),
         image=image.local,
+        kernels=kept_kernels.place_of(model),
         models=[
             {
                 "snapshot": f"{node.path(knobs.model_store)}/{each.folder}/snapshots/{each.revision}",
@@ -308,7 +316,7 @@ def _engine_docker(
     argv += ["--volume", f"{node.path(knobs.model_store)}:{environment.HUB}:ro"]
     # Compiled kernels and graphs outlive the container: a first start on vLLM 0.26 takes 18 minutes, the next 7. It
     # may differ from rank to rank; what may not is elsewhere (operations/plan/engines/kept.py).
-    argv += ["--volume", f"{CACHE}/{image.local.rpartition(':')[2]}:{environment.CACHE_MOUNT}"]
+    argv += ["--volume", f"{CACHE}/{kept_kernels.place_of(model)}:{environment.CACHE_MOUNT}"]
     if recipe.needs.gpu:
         argv += _gpu(recipe, node)
     if node.rdma and knobs.topology == "cluster":

@@ -167,7 +167,7 @@ def build(
     if not wanted:
         problem = f"it runs in {', '.join(topologies)}; {command.engine} runs in {', '.join(able)} here: {runs.ALONE}"
         raise refuse(document, problem, "choose another recipe for these nodes")
-    if not runs.PYTHON and (command.hooks or more.get("start_mods")):
+    if not runs.PACKAGE and (command.hooks or more.get("start_mods")):
         problem = f"hooks and mods are run at a start by Python, which images of {runs.TITLE} have not"
         remarks.append(Remark(True, problem, "take them out of the recipe"))
     exports = shell_variables(more.pop("exports", {}) | command.exports, remarks)

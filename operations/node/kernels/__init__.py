@@ -1,0 +1,1 @@
+"""What engines have compiled on a node: for what, of which files, and within which room."""

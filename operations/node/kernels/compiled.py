@@ -1,0 +1,149 @@
+"""What engines have compiled here, for their next starts: one folder for each image and plan (TAG/KEY, below CACHE).
+
+Beside it lies `KEY.json`, for which content of the image and which processor it is (Made); its time is that of the
+last start. `KEY.files.json` lists its files once a start with them has served. Both are written aside and renamed.
+
+It lands beside engines too (files/engine/made_for.py), so it imports nothing of Tandem's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from operations.wire.kernels import KeptFile, Made
+
+CACHE = Path("/var/lib/tandem/cache")
+PROC, PCI = Path("/proc"), Path("/sys/bus/pci/devices")
+#: What is listed of a file (KeptFile).
+_LISTED = {"size", "written", "mode", "sha256"}
+#: How a folder is called while it goes.
+GONE = ".gone-"
+#: Lines of /proc/cpuinfo by which code for one processor is no code for another.
+_CPU = re.compile(r"^(?:model name|flags|Features|CPU (?:implementer|part|variant))\s*:.*$", re.MULTILINE)
+
+
+def processor(*, gpu: bool) -> str:
+    """Name, PCI number and driver of the GPUs; or the CPU's kind. Empty: the driver has none.
+
+    A chip's number says its compute capability too. Read in /proc: nvidia-smi would hang with a driver that does.
+    """
+    if not gpu:
+        lines = sorted(set(_CPU.findall(_text(PROC / "cpuinfo"))))
+        return f"{platform.machine()} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
+    driver = re.search(r"Kernel Module.*?(\d+\.[\d.]+)", _text(PROC / "driver/nvidia/version"))
+    found = set[str]()
+    for each in (PROC / "driver/nvidia/gpus").glob("*/information"):
+        name = re.search(r"^Model:\s*(.+?)\s*$", _text(each), re.MULTILINE)
+        if not name or name[1] == "Unknown":
+            # The driver has not begun with it yet: nothing is to go for that.
+            return ""
+        found.add(f"{name[1]} {_text(PCI / each.parent.name / 'device').strip()}".strip())
+    return f"{', '.join(sorted(found))}, driver {driver[1]}" if driver and found else ""
+
+
+def places(tag: Path) -> list[Path]:
+    """Those of an image of which it is known for what they are."""
+    records = (each for each in tag.glob("*.json") if not each.name.endswith(".files.json"))
+    return sorted(place for record in records if (place := record.with_suffix("")).is_dir())
+
+
+def begin(place: Path, made: Made) -> str:
+    """Before a start: what was compiled for something else goes. Says so, or nothing. Raises OSError."""
+    before, said = read(place), ""
+    if before and before != made and place.exists():
+        what = "processor" if before["processor"] != made["processor"] else "content"
+        drop(place)
+        new = f"{made['processor']}, and it was {before['processor']}" if what == "processor" else "another image"
+        said = f"kernels are compiled anew: this is {new}"
+    put(place, made)
+    return said
+
+
+def put(place: Path, made: Made) -> None:
+    """It is for this, from now on, and was last used now. Raises OSError."""
+    write(_record(place), made)
+
+
+def read(place: Path) -> Made | None:
+    """For what it is; None: nobody knows."""
+    found = _json(_record(place))
+    told = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("content", "processor"))
+    return {"content": found["content"], "processor": found["processor"]} if told else None
+
+
+def used(place: Path) -> float:
+    """When a start began with it last, in seconds since 1970; 0: nobody knows."""
+    try:
+        return _record(place).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def files(place: Path) -> dict[str, KeptFile] | None:
+    """Its files as they were when a start with them had served; None: none has."""
+    found = _json(_files(place))
+    has = isinstance(found, dict) and all(isinstance(each, dict) and each.keys() >= _LISTED for each in found.values())
+    return found if has and place.is_dir() else None
+
+
+def is_proven(place: Path) -> bool:
+    """Whether that is known, without a look at the files."""
+    return _files(place).exists() and place.is_dir()
+
+
+def put_files(place: Path, found: dict[str, KeptFile]) -> None:
+    """A start has served with these. Raises OSError."""
+    write(_files(place), found)
+
+
+def drop(place: Path) -> None:
+    """Take it away: it has no name any more before its first file goes. Raises OSError."""
+    _files(place).unlink(missing_ok=True)
+    _record(place).unlink(missing_ok=True)
+    aside = place if place.name.startswith(GONE) else place.with_name(f"{GONE}{place.name}")
+    if place != aside and place.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        place.rename(aside)
+    if aside.exists():
+        shutil.rmtree(aside)
+
+
+def write(path: Path, value: object) -> None:
+    """Whole, or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.part")
+    with aside.open("w") as out:
+        json.dump(value, out)
+        out.flush()
+        os.fsync(out.fileno())
+    aside.rename(path)
+
+
+def _record(place: Path) -> Path:
+    return place.with_name(f"{place.name}.json")
+
+
+def _files(place: Path) -> Path:
+    return place.with_name(f"{place.name}.files.json")
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

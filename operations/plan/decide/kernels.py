@@ -1,0 +1,68 @@
+"""Whose kernels a node may have: of the same image by content, the same plan of it, and the same processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from operations.plan.cluster.served_model import ServedModel
+from operations.plan.decide.seen import Seen
+from operations.plan.services import kept_kernels
+from operations.wire.kernels import Made
+from operations.wire.look import Look
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """A node has no kernels of its engine's, for this: `source` has, or nobody (empty). `begins`: a node that has none
+    at all may begin with those of another plan of its own.
+    """
+
+    place: str
+    made: Made
+    source: str
+    begins: bool
+
+
+def made_for(look: Look, model: ServedModel) -> Made | None:
+    """For what a start of the engine on a node would compile; None: nobody knows."""
+    image = look["images"].get(model.image.local)
+    content = image["image"].get("content", "") if image else ""
+    processor = look["kernels"]["gpu" if model.recipe.needs.gpu else "cpu"]
+    return {"content": content, "processor": processor} if content and processor else None
+
+
+def lacking(seen: Seen, model: ServedModel, name: str) -> Lacking | None:
+    """What is to be done before the engine's start on a node; None: nothing, or nothing can be.
+
+    The head is asked first: as a rule it is at rest, and it is one cable away from every node.
+    """
+    found = seen.look(name)
+    place, made = kept_kernels.place_of(model), made_for(found, model)
+    if not made or not kept_kernels.paths_of(model) or has(found, place, made):
+        return None
+    others = (each.node.name for each in seen.plan.serving if each.node.name != name)
+    source = next((each for each in others if has(seen.look(each), place, made)), "")
+    tag, here = place.partition("/")[0], found["kernels"]["kept"]
+    alike = any(each.startswith(f"{tag}/") and known["made"] == made for each, known in here.items())
+    begins = alike and place not in here
+    return Lacking(place, made, source, begins) if source or begins else None
+
+
+def has(look: Look, place: str, made: Made) -> bool:
+    """Whether a node has kernels for this with which a start has served."""
+    known = look["kernels"]["kept"].get(place)
+    return bool(known and known["proven"] and known["made"] == made)
+
+
+def to_list(seen: Seen, name: str, is_started: Callable[[ServedModel], bool]) -> dict[str, list[str]]:
+    """Places on a node whose kernels are to be listed now that their engines have served, each with what can be handed
+    on. Those that are listed are so again where this run has started their engine (`is_started`).
+    """
+    kept = seen.look(name)["kernels"]["kept"]
+    found = {}
+    for model in seen.plan.on(name):
+        place, paths = kept_kernels.place_of(model), kept_kernels.paths_of(model)
+        if paths and place in kept and (is_started(model) or not kept[place]["proven"]):
+            found[place] = paths
+    return found
