@@ -39,7 +39,7 @@ def follow(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
             if listed := decide.to_list(seen(run), rank.name, partial(_is_started, run, rank.name)):
                 ask(where, kept.keep, listed, bound=False)
                 run.looks.forget()
-    yield from _handed(run, (model.seen_from(host.name),))
+    yield from _handed(run, (model.engine_on(host.name),))
 
 
 @step
