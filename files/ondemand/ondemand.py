@@ -40,6 +40,9 @@ LONG_S = 10.0
 BEGINS_S = 5.0
 #: Seconds after a load that failed, doubled with each more in a row up to the most.
 PAUSE_S, MOST_PAUSE_S = 60.0, 1800.0
+#: Seconds within which the memory of one that has ended is there again: until then a load begins by what the plan says,
+#: and its ready.sh waits for it.
+RETURNS_S = 30.0
 #: Seconds after which to ask again where nobody knows how long others will serve.
 SERVES_S = 30
 #: What people are told.
@@ -57,7 +60,7 @@ class Engine:
         #: Connections that stand, by their other ends, and since when.
         self.standing: dict[str, float] = {}
         #: Of this start: systemd's name for it, how many came before it in a row, and how long it may take.
-        self.invocation, self.restarts, self.takes_s = "", 0, wanted["load_s"]
+        self.invocation, self.restarts, self.takes_s = "", 0, load_s(unit, wanted)
         #: Loads that failed in a row, why the last one did, and until when there is no further one.
         self.failures, self.why, self.pauses_until = 0, "", -math.inf
 
@@ -85,6 +88,8 @@ class Keeper:
         #: By unit, since when somebody has wanted it, the first one first.
         self.wishes: dict[str, float] = {}
         self.lock, self.asked = threading.Lock(), threading.Event()
+        #: Until when memory of one that was unloaded may still come back.
+        self.returns_until = -math.inf
         self.told = ""
 
     @property
@@ -102,8 +107,9 @@ class Keeper:
                 engine.tenant.used = now
                 engine.tenant.has_served |= engine.tenant.state == LOADED
                 if engine.tenant.state != LOADED and engine.pauses_until <= now:
+                    if unit not in self.wishes:
+                        self.asked.set()
                     self.wishes.setdefault(unit, now)
-                    self.asked.set()
             return self._says(engine, now)
 
     def look(self) -> None:
@@ -126,9 +132,13 @@ class Keeper:
         if tenant.state == LEAVES:
             if seen.active in ("inactive", "failed"):
                 tenant.becomes(OUT, now)
+                self.returns_until = now + RETURNS_S
+            elif seen.runs and now - tenant.since > BEGINS_S:
+                # It was refused, or somebody has started it again.
+                systemd.stop(tenant.unit)
         elif not seen.runs:
             if tenant.state == LOADED:
-                print(f"tandem: {tenant.model} was stopped by somebody else", file=sys.stderr, flush=True)
+                say(f"{tenant.model} was stopped by somebody else")
                 tenant.becomes(OUT, now)
             elif tenant.state == LOADS and (seen.active == "failed" or now - tenant.since > BEGINS_S):
                 self._fails(engine, "", now)
@@ -147,11 +157,10 @@ class Keeper:
     def _begins(self, engine: Engine, restarts: int, now: float) -> None:
         engine.tenant.becomes(LOADS, now)
         engine.restarts, engine.standing = restarts, {}
-        known = phases.served(phases.kept(), engine.tenant.unit, engine.wanted["spec"])
-        engine.takes_s = phases.loading_s(known[-1]["phases"]) if known else engine.wanted["load_s"]
+        engine.takes_s = load_s(engine.tenant.unit, engine.wanted)
 
     def _has_loaded(self, engine: Engine, seen: systemd.Seen, now: float) -> None:
-        print(f"tandem: {engine.tenant.model} has loaded", file=sys.stderr, flush=True)
+        say(f"{engine.tenant.model} has loaded")
         engine.tenant.becomes(LOADED, now)
         engine.invocation, engine.failures, engine.why = seen.invocation, 0, ""
         self.wishes.pop(engine.tenant.unit, None)
@@ -166,7 +175,7 @@ class Keeper:
         pause_s = min(PAUSE_S * 2 ** (engine.failures - 1), MOST_PAUSE_S)
         engine.why, engine.pauses_until = why, now + pause_s
         self.wishes.pop(unit, None)
-        print(f"tandem: {tenant.model} did not load: {why}; again in {pause_s:g} s", file=sys.stderr, flush=True)
+        say(f"{tenant.model} did not load: {why}; again in {pause_s:g} s")
         systemd.stop(unit)
         tenant.becomes(LEAVES, now)
 
@@ -182,7 +191,7 @@ class Keeper:
             return
         for unit in list(self.wishes):
             engine = self.engines[unit]
-            found = way(engine.tenant, self.tenants, self._room_mib(), self._available_mib(), now)
+            found = way(engine.tenant, self.tenants, self._room_mib(), self._available_mib(now), now)
             for tenant in found.gives_way:
                 self._unloads(tenant, f"{engine.tenant.model} is asked for", now)
             if not found.gives_way and not found.problem:
@@ -191,23 +200,23 @@ class Keeper:
                 return
 
     def _loads(self, engine: Engine, now: float) -> None:
-        print(f"tandem: {engine.tenant.model} is loaded: it is asked for", file=sys.stderr, flush=True)
+        say(f"{engine.tenant.model} is loaded: it is asked for")
         self._begins(engine, 0, now)
         if why := systemd.start(engine.tenant.unit):
             self._fails(engine, why, now)
 
     def _unloads(self, tenant: Tenant, why: str, now: float) -> None:
-        print(f"tandem: {tenant.model} is unloaded: {why}", file=sys.stderr, flush=True)
+        say(f"{tenant.model} is unloaded: {why}")
         if problem := systemd.stop(tenant.unit):
-            print(f"tandem: {problem}", file=sys.stderr, flush=True)
+            say(problem)
             return
         tenant.becomes(LEAVES, now)
 
     def _room_mib(self) -> int:
         return memory.mib("MemTotal") - self.wanted["floor_mib"] - self.wanted["stay_mib"]
 
-    def _available_mib(self) -> int:
-        return memory.mib("MemAvailable") - self.wanted["floor_mib"]
+    def _available_mib(self, now: float) -> int:
+        return self._room_mib() if now < self.returns_until else memory.mib("MemAvailable") - self.wanted["floor_mib"]
 
     def _says(self, engine: Engine, now: float) -> Told:
         """How a model is, for a door."""
@@ -229,9 +238,12 @@ class Keeper:
                 after_s = takes_s + (other.left_s(now) if other.tenant.state == LOADS else 0)
                 model = other.tenant.model if other is not engine else "it"
                 return {"state": "waits", "after_s": after_s, "says": f"{tenant.model} waits: {model} {does}"}
-        found = way(tenant, self.tenants, self._room_mib(), self._available_mib(), now)
+        found = way(tenant, self.tenants, self._room_mib(), self._available_mib(now), now)
         if found.problem:
-            return {"state": "no", "after_s": SERVES_S, "says": found.problem}
+            # What only rests not long enough yet is waited for.
+            waits = found.for_s is not None
+            after_s = math.ceil(found.for_s or 0) + takes_s if waits else SERVES_S
+            return {"state": "waits" if waits else "no", "after_s": after_s, "says": found.problem}
         return {"state": "waits", "after_s": takes_s, "says": f"{tenant.model} is about to load"}
 
     def _tell(self, now: float) -> None:
@@ -247,12 +259,23 @@ class Keeper:
             self.told = text
 
 
+def load_s(unit: str, wanted: OnDemandModel) -> float:
+    """Seconds of a load: those of the last one of the same plan, or the recipe's."""
+    known = phases.served(phases.kept(), unit, wanted["spec"])
+    return phases.loading_s(known[-1]["phases"]) if known else wanted["load_s"]
+
+
 def _in_words(engine: Engine, now: float) -> str:
     tenant = engine.tenant
     if tenant.state == OUT and engine.pauses_until > now:
         return f"did not load: {engine.why}"
     words = {OUT: "not loaded: a request loads it", LOADS: "loads: it is asked for", LEAVES: "is unloaded"}
     return words.get(tenant.state, f"loaded on demand, until it is idle for {tenant.idle_s / 60:g} minutes")
+
+
+def say(text: str) -> None:
+    """One line for the journal."""
+    print(f"tandem: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -262,7 +285,7 @@ def main() -> int:
     try:
         server = wishes.server(wanted["address"], wanted["port"], Path(wanted["key"]), keeper.ask)
     except OSError as error:
-        print(f"tandem: {wanted['address']}:{wanted['port']}: {error.strerror}", file=sys.stderr, flush=True)
+        say(f"{wanted['address']}:{wanted['port']}: {error.strerror}")
         return 1
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
@@ -270,7 +293,7 @@ def main() -> int:
             keeper.look()
         except OSError as error:
             # A full disk, or a systemd that is slow to say: the next look may see.
-            print(f"tandem: {error}", file=sys.stderr, flush=True)
+            say(str(error))
         keeper.asked.wait(LOOK_S)
         keeper.asked.clear()
 

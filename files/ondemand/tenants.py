@@ -18,6 +18,14 @@ REST_S = 10.0
 KEPT_S = 75.0
 
 
+@dataclass(frozen=True)
+class Stays:
+    """Why a model does not give way. `for_s`: seconds until it does, if nobody asks for it; None: nobody knows."""
+
+    why: str
+    for_s: float | None = None
+
+
 @dataclass
 class Tenant:
     """A model on demand. All times are seconds of one clock that is never set back."""
@@ -41,15 +49,17 @@ class Tenant:
         """It is in another state from now on."""
         self.state, self.since, self.is_busy, self.has_served = state, now, False, False
 
-    def why_it_stays(self, now: float) -> str:
-        """Why it does not give way to another one now; empty: it does."""
+    def stays(self, now: float) -> Stays | None:
+        """Why it does not give way to another one now; None: it does."""
         if self.state in (LOADS, LEAVES):
-            return f"{self.model} {'loads' if self.state == LOADS else 'is unloaded'}"
-        if self.is_busy or now - self.used < REST_S:
-            return f"{self.model} serves"
+            return Stays(f"{self.model} {'loads' if self.state == LOADS else 'is unloaded'}")
+        if self.is_busy:
+            return Stays(f"{self.model} serves")
+        if now - self.used < REST_S:
+            return Stays(f"{self.model} has just served", REST_S - (now - self.used))
         if not self.has_served and now - self.since < KEPT_S:
-            return f"{self.model} has just loaded, for those who wait for it"
-        return ""
+            return Stays(f"{self.model} has just loaded, for those who wait for it", KEPT_S - (now - self.since))
+        return None
 
     def is_idle(self, now: float) -> bool:
         """Whether it has been asked nothing for so long that it is unloaded."""
@@ -58,10 +68,13 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Way:
-    """Who gives way before a model is loaded; or why it can't be."""
+    """Who gives way before a model is loaded; or why it can't be, and for how long if nobody asks for the others (None:
+    nobody knows).
+    """
 
     gives_way: tuple[Tenant, ...] = ()
     problem: str = ""
+    for_s: float | None = None
 
 
 def way(wanted: Tenant, tenants: Sequence[Tenant], room_mib: int, available_mib: int, now: float) -> Way:
@@ -73,7 +86,7 @@ def way(wanted: Tenant, tenants: Sequence[Tenant], room_mib: int, available_mib:
     gone = _resting(inside, wanted.need_mib - min(left_mib, available_mib), now)
     if gone is not None:
         return Way(tuple(gone))
-    return Way(problem=_problem(wanted, inside, room_mib, available_mib, now))
+    return _no_room(wanted, inside, room_mib, available_mib, now)
 
 
 def over(tenants: Sequence[Tenant], room_mib: int, now: float) -> list[Tenant]:
@@ -89,7 +102,7 @@ def _taken(tenants: Sequence[Tenant]) -> int:
 def _resting(inside: Sequence[Tenant], lacks_mib: int, now: float) -> list[Tenant] | None:
     """The fewest of those that rest, by when they were used last, with so much memory; None: they have less."""
     gone = list[Tenant]()
-    for each in sorted((each for each in inside if not each.why_it_stays(now)), key=lambda each: each.used):
+    for each in sorted((each for each in inside if not each.stays(now)), key=lambda each: each.used):
         if lacks_mib > 0:
             gone.append(each)
             lacks_mib -= each.need_mib
@@ -103,11 +116,15 @@ def _resting(inside: Sequence[Tenant], lacks_mib: int, now: float) -> list[Tenan
     return gone
 
 
-def _problem(wanted: Tenant, inside: Sequence[Tenant], room_mib: int, available_mib: int, now: float) -> str:
+def _no_room(wanted: Tenant, inside: Sequence[Tenant], room_mib: int, available_mib: int, now: float) -> Way:
     need = f"{wanted.model} takes {wanted.need_mib / 1024:.1f} GiB"
     if wanted.need_mib > room_mib:
-        return f"{need}, {room_mib / 1024:.1f} are there for models on demand"
-    stays = [(each, why) for each in inside if (why := each.why_it_stays(now))]
-    if wanted.need_mib > room_mib - _taken([each for each, _ in stays]):
-        return f"no room, {need}: {' and '.join(why for _, why in stays)}"
-    return f"no room, {need} and {max(available_mib, 0) / 1024:.1f} are free: other programs have the rest"
+        return Way(problem=f"{need}, {room_mib / 1024:.1f} are there for models on demand")
+    staying = [(each, why) for each in inside if (why := each.stays(now))]
+    if wanted.need_mib <= room_mib - _taken([each for each, _ in staying]):
+        free = max(available_mib, 0) / 1024
+        return Way(problem=f"no room, {need} and {free:.1f} are free: other programs have the rest")
+    each_s = [why.for_s for _, why in staying]
+    known = [seconds for seconds in each_s if seconds is not None]
+    for_s = max(known) if len(known) == len(each_s) else None
+    return Way(problem=f"no room, {need}: {' and '.join(why.why for _, why in staying)}", for_s=for_s)
