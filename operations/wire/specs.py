@@ -104,7 +104,13 @@ class GuardSpec(TypedDict):
     before: dict[str, GuardBefore]
 
 
-class PlanRow(TypedDict):
+class OnDemand(TypedDict, total=False):
+    """`on_demand`: `yes` of a model that is loaded when somebody asks: that its engine does not run is no fault."""
+
+    on_demand: str
+
+
+class PlanRow(OnDemand):
     """What is declared for a node, of one model."""
 
     recipe: str
@@ -143,7 +149,7 @@ class ExporterSpec(TypedDict):
     passed: dict[str, Passed]
 
 
-class PageModel(TypedDict):
+class PageModel(OnDemand):
     """A model on the page. `nodes`: those that it lies on, rank 0 first; `answers`: those whose engine answers."""
 
     topology: str
