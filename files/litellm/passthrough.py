@@ -64,6 +64,11 @@ class Passthrough:
         form = dict(scope["headers"]).get(b"content-type", b"") if path in protocols.FORMS else b""
         asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
+            try:
+                await loading.loaded(str(asked.get("model")))
+            except Refusal as refusal:
+                await say(scope, receive, send, (refusal.status, refusal.body, refusal.headers))
+                return
             await self.application(scope, _once_more(body, receive), send)
             return
         question = _question(path, asked, body, form.decode(errors="replace"))

@@ -124,7 +124,11 @@ def _no_room(wanted: Tenant, inside: Sequence[Tenant], room_mib: int, available_
     if wanted.need_mib <= room_mib - _taken([each for each, _ in staying]):
         free = max(available_mib, 0) / 1024
         return Way(problem=f"no room, {need} and {free:.1f} are free: other programs have the rest")
-    each_s = [why.for_s for _, why in staying]
-    known = [seconds for seconds in each_s if seconds is not None]
-    for_s = max(known) if len(known) == len(each_s) else None
-    return Way(problem=f"no room, {need}: {' and '.join(why.why for _, why in staying)}", for_s=for_s)
+    problem = f"no room, {need}: {' and '.join(why.why for _, why in staying)}"
+    lacks_mib = wanted.need_mib - min(room_mib - _taken(inside), available_mib)
+    goes = [(0.0 if why is None else why.for_s, each.need_mib) for each in inside for why in [each.stays(now)]]
+    for for_s, mib in sorted((seconds, mib) for seconds, mib in goes if seconds is not None):
+        lacks_mib -= mib
+        if lacks_mib <= 0:
+            return Way(problem=problem, for_s=for_s)
+    return Way(problem=problem)

@@ -111,11 +111,32 @@ class EngineDouble:
                     self.end_headers()
                     self.wfile.write(b"answered")
 
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, kind, body = double.says_to(self.path, asked)
+                with suppress(OSError):
+                    self.send_response(status)
+                    self.send_header("Content-Type", kind)
+                    self.end_headers()
+                    self.wfile.write(body)
+
             def log_message(self, *_: object) -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         threading.Thread(target=self.server.serve_forever, args=[0.02], daemon=True).start()
+
+    def says_to(self, path: str, asked: dict[str, Any]) -> tuple[int, str, bytes]:
+        """What a request is answered: status, content-type, body."""
+        if asked.get("odd"):
+            return 400, "application/json", b'{"error": {"message": "too long for this model", "type": "BadRequest"}}'
+        if not asked.get("stream"):
+            return 200, "application/json", json.dumps({"choices": [], "model": asked["model"]}).encode()
+        if path == "/v1/messages":
+            events = b"event: content_block_delta\ndata: {}\n\nevent: message_stop\ndata: {}\n\n"
+            return 200, "text/event-stream", events
+        chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
+        return 200, "text/event-stream", b"data: " + chunk + b"\n\ndata: [DONE]\n\n"
 
     def stop(self) -> None:
         self.stops += 1

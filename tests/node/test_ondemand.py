@@ -65,6 +65,9 @@ def test_how_long_it_may_take_is_known_only_where_no_request_is_under_way() -> N
     for busy, known in ((False, 5.0), (True, None)):
         inside = [tenant("a", 80, used=95, is_busy=busy)]
         assert tenants.way(wanted, inside, 100 * GIB, 100 * GIB, 100.0).for_s == known
+    # As soon as one that is enough may go.
+    inside = [tenant("a", 40, is_busy=True), tenant("b", 30, used=93), tenant("c", 30, used=97)]
+    assert tenants.way(wanted, inside, 100 * GIB, 100 * GIB, 100.0).for_s == 7.0
 
 
 def test_memory_that_others_have_is_not_counted_on() -> None:
