@@ -46,7 +46,7 @@ ALONE_SINCE = "/run/tandem/alone.json"
 
 #: What loads models on demand and unloads them (files/ondemand), and what it says of them, for people.
 ONDEMAND = "tandem-ondemand"
-ONDEMAND_SAYS = "/run/tandem/ondemand.json"
+ONDEMAND_SAYS = "/run/tandem/ondemand/says.json"
 
 #: What says how a node is, for Prometheus (files/exporter).
 EXPORTER = "tandem-exporter"

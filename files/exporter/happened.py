@@ -27,7 +27,9 @@ MOST = 60
 _PLAIN = ("recipe", "topology", "executor", "fallback", "monitoring", "routing", "rollback", "proxy_port")
 #: Units whose lines begin with `tandem: ` and are few.
 _SAYING = {
-    **{"tandem-canary": "canary", "tandem-guard": "guard", "tandem-fallback": "fallback"},
+    "tandem-canary": "canary",
+    "tandem-guard": "guard",
+    "tandem-fallback": "fallback",
     "tandem-ondemand": "on demand",
 }
 #: systemd's own messages of a unit: one that failed, and one that is started again.

@@ -75,7 +75,7 @@ async def loaded(model: str) -> None:
 
 
 async def until_loaded(model: str) -> AsyncIterator[str]:
-    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded where it won't be for now."""
+    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded: it won't be for now."""
     url = asked_at(model)
     if not url:
         return
@@ -103,7 +103,10 @@ async def tell(url: str, *, wants: bool = True) -> Told:
     async with _asking[url, wants]:
         told = _heard.get((url, wants))
         if told is None or not told.is_fresh:
-            told = _heard[url, wants] = await _ask(url, wants)
+            now = await _ask(url, wants)
+            # Who is not there unloads nothing: the program of the node starts anew, at a deploy say.
+            stays = told is not None and told.state == "loaded" and now.state == "away"
+            told = _heard[url, wants] = now._replace(state="loaded") if stays else now
         return told
 
 

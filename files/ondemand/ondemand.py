@@ -5,7 +5,7 @@ the others gives way, tenants.py decides: what serves stays. Whether one serves 
 the same for every engine, whoever asks it. What fails in its load is tried again after a pause, when somebody asks.
 
 Runs on the node as `ondemand.py SPEC`; ondemand.json beside it says which models there are (OnDemandSpec of
-operations/wire/specs.py). What it says of them is in /run/tandem/ondemand.json, for `tandem status` and the exporter.
+operations/wire/specs.py). What it says of them is in /run/tandem/ondemand/says.json, for `tandem status`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ import memory
 import phases
 import systemd
 import wishes
+from standing import Engine, load_s
 from tenants import LEAVES, LOADED, LOADS, OUT, Tenant, over, way
-from under_way import UnderWay
 
 if TYPE_CHECKING:
     from operations.wire.ondemand import OnDemandRow, Told
-    from operations.wire.specs import OnDemandModel, OnDemandSpec
+    from operations.wire.specs import OnDemandSpec
 
 #: Seconds between two looks, where nobody asks for anything.
 LOOK_S = 1.0
 #: Seconds after which a wish is over that nobody has repeated: who was told to come back has done so by then.
 WISH_S = 75.0
-#: Seconds for which a connection stands that is a long answer: a canary's question is over sooner.
-LONG_S = 10.0
 #: Seconds for systemd to begin what it was asked for.
 BEGINS_S = 5.0
 #: Seconds after a load that failed, doubled with each more in a row up to the most.
@@ -46,37 +44,8 @@ RETURNS_S = 30.0
 #: Seconds after which to ask again where nobody knows how long others will serve.
 SERVES_S = 30
 #: What people are told.
-STATE = Path("/run/tandem/ondemand.json")
+STATE = Path("/run/tandem/ondemand/says.json")
 HERE = Path(__file__).parent
-
-
-class Engine:
-    """What runs, or would, of a model on demand."""
-
-    def __init__(self, unit: str, wanted: OnDemandModel) -> None:
-        self.wanted = wanted
-        self.tenant = Tenant(unit, wanted["model"], wanted["need_mib"], wanted["idle_s"])
-        self.under_way = UnderWay(wanted["address"], wanted["port"])
-        #: Connections that stand, by their other ends, and since when.
-        self.standing: dict[str, float] = {}
-        #: Of this start: systemd's name for it, how many came before it in a row, and how long it may take.
-        self.invocation, self.restarts, self.takes_s = "", 0, load_s(unit, wanted)
-        #: Loads that failed in a row, why the last one did, and until when there is no further one.
-        self.failures, self.why, self.pauses_until = 0, "", -math.inf
-
-    def sees_connections(self, now: float) -> None:
-        """Who asks it now. A look of the canary's is over at once; a long answer is as good as a request just now."""
-        ends = self.under_way.standing()
-        self.standing = {end: self.standing.get(end, now) for end in ends}
-        self.tenant.is_busy = bool(ends)
-        if any(now - since >= LONG_S for since in self.standing.values()):
-            self.tenant.used = max(self.tenant.used, now)
-
-    def left_s(self, now: float) -> int:
-        """Seconds until it has loaded, by the last load of the same plan."""
-        so_far = now - self.tenant.since if self.tenant.state == LOADS else 0.0
-        left = self.takes_s - so_far
-        return math.ceil(left if left > 0 else max(5.0, so_far * 0.25))
 
 
 class Keeper:
@@ -142,6 +111,9 @@ class Keeper:
                 tenant.becomes(OUT, now)
             elif tenant.state == LOADS and (seen.active == "failed" or now - tenant.since > BEGINS_S):
                 self._fails(engine, "", now)
+        elif tenant.state == LOADED and seen.invocation != engine.invocation and now - tenant.used > WISH_S:
+            # The guard may have ended it, for want of memory.
+            self._unloads(tenant, "it has ended, and nobody asks for it", now)
         elif tenant.state == OUT or (tenant.state == LOADED and seen.invocation != engine.invocation):
             # Somebody else has started it, or systemd has after it had ended.
             self._begins(engine, seen.restarts, now)
@@ -257,12 +229,6 @@ class Keeper:
             aside.write_text(text)
             aside.rename(STATE)
             self.told = text
-
-
-def load_s(unit: str, wanted: OnDemandModel) -> float:
-    """Seconds of a load: those of the last one of the same plan, or the recipe's."""
-    known = phases.served(phases.kept(), unit, wanted["spec"])
-    return phases.loading_s(known[-1]["phases"]) if known else wanted["load_s"]
 
 
 def _in_words(engine: Engine, now: float) -> str:

@@ -27,8 +27,8 @@ WAITS, LOADS = "waits ", "has not answered yet "
 @dataclass(frozen=True)
 class Engine:
     """A model's part on a node. `state`: answers, rank, lacks (a node that it needs), starts, waits, silent, gave-up,
-    rests, unknown; `does`: what, behind what it is. `progress`: the share of its load that is over; None: it does not load, or
-    it waits for another node.
+    rests, unknown; `does`: what, behind what it is. `progress`: the share of its load that is over; None: it does not
+    load, or it waits for another node.
     """
 
     model: str

@@ -32,8 +32,8 @@ _NOT_ON_DEMAND = {
 @dataclass(frozen=True)
 class DeclaredModel:
     """One model: its knobs, its recipe, and the names of the nodes that the owner has given it (none: by its topology).
-    `memory_gib`: what it may have of each node's memory; 0: as its recipe says. `idle_minutes`: without a request, after
-    which it is unloaded, since it is loaded on demand; 0: it stays loaded.
+    `memory_gib`: what it may have of each node's memory; 0: as its recipe says. `idle_minutes`: without a request,
+    after which it is unloaded, since it is loaded on demand; 0: it stays loaded.
     """
 
     name: str

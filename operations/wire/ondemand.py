@@ -6,8 +6,8 @@ from typing import TypedDict
 
 
 class Told(TypedDict):
-    """`state`: loaded, waits (it loads, or will when another one has) or no. `after_s`: seconds after which to ask again;
-    `says`: in words, without the model's name where it is loaded.
+    """`state`: loaded, waits (it loads, or will when another one has) or no. `after_s`: seconds after which to ask
+    again; `says`: in words.
     """
 
     state: str
@@ -16,7 +16,7 @@ class Told(TypedDict):
 
 
 class OnDemandRow(TypedDict):
-    """One model in /run/tandem/ondemand.json, for people. `state`: as tenants.py has it."""
+    """One model in /run/tandem/ondemand/says.json, for people. `state`: as tenants.py has it."""
 
     state: str
     says: str

@@ -1,7 +1,7 @@
 """A node with models on demand: the real program of files/ondemand, as a plan has it, on ports of loopback.
 
 systemd is a double: a script in the place of `systemctl`, and a thread that starts and ends engines as it was asked.
-Engines are doubles as well: each refuses connections until it has loaded, and its answers take as long as they are told.
+Engines are doubles as well: each refuses connections until it has loaded, and answers as late as it is told to.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-import memory, ondemand, phases, tenants
+import memory, ondemand, phases, standing, tenants
 home = Path(sys.argv[1])
-memory.MEMINFO, ondemand.STATE = home / "meminfo", home / "run/ondemand.json"
+memory.MEMINFO, ondemand.STATE = home / "meminfo", home / "run/says.json"
 phases.kept.__defaults__ = (home / "starts.json",)
-ondemand.LOOK_S, ondemand.PAUSE_S, ondemand.LONG_S, ondemand.RETURNS_S = 0.05, 1.0, 0.3, 0.5
+ondemand.LOOK_S, ondemand.PAUSE_S, standing.LONG_S, ondemand.RETURNS_S = 0.05, 1.0, 0.3, 0.5
 tenants.REST_S, tenants.KEPT_S = 0.4, 2.0
 sys.exit(ondemand.main())
 """
@@ -141,11 +141,20 @@ class EngineDouble:
     def stop(self) -> None:
         self.stops += 1
         self.restarts = 0
+        self._hangs_up()
+        self.says("inactive")
+
+    def ends(self) -> None:
+        """Of itself, so systemd starts it anew."""
+        self._hangs_up()
+        self.restarts += 1
+        self.start()
+
+    def _hangs_up(self) -> None:
         server, self.server = self.server, None
         if server:
             server.shutdown()
             server.server_close()
-        self.says("inactive")
 
     def answer(self, seconds: float = 0.0) -> str:
         """What a door gets of it."""
@@ -234,7 +243,7 @@ class DeskDouble:
 
     def state(self) -> dict[str, Any]:
         """What people are told."""
-        models: dict[str, Any] = json.loads((self.home / "run/ondemand.json").read_text())["models"]
+        models: dict[str, Any] = json.loads((self.home / "run/says.json").read_text())["models"]
         return {unit.removeprefix("tandem-engine-"): said for unit, said in models.items()}
 
 

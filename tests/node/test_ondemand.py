@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.node import desk_double
 from tests.node.desk_double import desk, refusal
 from tests.node.shipped import part
 from tests.node.test_meet import comes
@@ -199,3 +200,19 @@ def test_what_somebody_stops_by_hand_stays_so_until_it_is_asked_for(tmp_path: Pa
             it.loads("a")
         time.sleep(0.3)
         assert it.engines["a"].starts == 1 + is_asked
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_one_that_has_ended_comes_back_only_for_those_who_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    monkeypatch.setattr(desk_double, "RUN", desk_double.RUN.replace("sys.exit", "ondemand.WISH_S = 0.3\nsys.exit"))
+    with desk(tmp_path, 100, {"a": 40}) as it:
+        it.loads("a")
+        time.sleep(0.5)
+        if is_asked:
+            it.ask("a")
+        it.engines["a"].ends()
+        assert comes(lambda: it.engines["a"].stops == (not is_asked))
+        time.sleep(0.3)
+        assert it.engines["a"].stops == (not is_asked)

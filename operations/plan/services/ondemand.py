@@ -39,7 +39,7 @@ def on_demand(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Serv
         File(f"{folder}/memory.py", as_is("engine/memory.py")),
         File(f"{folder}/phases.py", node_program("unit/phases.py")),
     ]
-    return python_program(ONDEMAND, wanted, ("systemd", "tenants", "wishes"), more)
+    return python_program(ONDEMAND, wanted, ("standing", "systemd", "tenants", "wishes"), more)
 
 
 def _model(model: ServedModel, node: Node, engine: Service) -> OnDemandModel:

@@ -1,13 +1,14 @@
 """The door's own layer (files/litellm/passthrough.py) on a port, over models on demand, with a double of LiteLLM.
 
-`door_on_demand.py FOLDER PORT MODELS`: MODELS is JSON, model -> {engine, loaded_by}. Run by the proxy's own Python:
-aiohttp, orjson and uvicorn are real; of LiteLLM there is a router that knows one engine for each model.
+`door_on_demand.py FOLDER PORT FILE`: FILE is JSON, model -> {engine, loaded_by}, and read for each request. Run by the
+proxy's own Python: aiohttp, orjson and uvicorn are real; of LiteLLM there is a router that knows an engine a model.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,17 +16,26 @@ from typing import Any
 class RouterDouble:
     """LiteLLM's router, as far as the door asks it."""
 
-    def __init__(self, models: dict[str, dict[str, str]]) -> None:
-        self.model_names, self.num_retries, self.cooldown_time = list(models), 1, 20
-        self.cooldown_cache = SimpleNamespace(add_deployment_to_cooldown=lambda *_: None)
-        self.entries = {
+    num_retries, cooldown_time = 1, 20
+    cooldown_cache = SimpleNamespace(add_deployment_to_cooldown=lambda *_: None)
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @property
+    def entries(self) -> dict[str, dict[str, Any]]:
+        return {
             name: {
                 "model_name": name,
                 "model_info": {"id": name} | ({"loaded_by": each["loaded_by"]} if each["loaded_by"] else {}),
                 "litellm_params": {"api_base": f"{each['engine']}/v1"},
             }
-            for name, each in models.items()
+            for name, each in json.loads(self.file.read_text()).items()
         }
+
+    @property
+    def model_names(self) -> list[str]:
+        return list(self.entries)
 
     def get_model_list(self, model_name: str | None = None) -> list[dict[str, Any]]:
         return [each for name, each in self.entries.items() if model_name in (None, name)]
@@ -34,10 +44,10 @@ class RouterDouble:
         return self.entries[model]
 
 
-def main(folder: str, port: int, models: dict[str, dict[str, str]]) -> None:
+def main(folder: str, port: int, file: Path) -> None:
     """Serve, for ever."""
     names = ("litellm", "litellm.integrations", "litellm.llms", "litellm.llms.custom_httpx", "litellm.types", "fastapi")
-    router = RouterDouble(models)
+    router = RouterDouble(file)
     leaves: dict[str, dict[str, Any]] = {
         "litellm.constants": {"AIOHTTP_KEEPALIVE_TIMEOUT": 2},
         "litellm.integrations.custom_logger": {"CustomLogger": object},
@@ -48,7 +58,9 @@ def main(folder: str, port: int, models: dict[str, dict[str, str]]) -> None:
     for name in {*names, *leaves}:
         sys.modules[name] = ModuleType(name)
         vars(sys.modules[name]).update(leaves.get(name, {}))
-    vars(sys.modules["litellm.llms.custom_httpx"])["http_handler"] = sys.modules["litellm.llms.custom_httpx.http_handler"]
+    vars(sys.modules["litellm.llms.custom_httpx"])["http_handler"] = sys.modules[
+        "litellm.llms.custom_httpx.http_handler"
+    ]
     sys.path.insert(0, folder)
     import loading
     import passthrough
@@ -65,4 +77,4 @@ def main(folder: str, port: int, models: dict[str, dict[str, str]]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
