@@ -151,6 +151,7 @@ SERVING = Group(
         "The canary": ("files/canary/",),
         "The memory guard": ("files/guard/",),
         "Falling back": ("files/fallback/",),
+        "Models on demand": ("files/ondemand/",),
         "The virtual address": ("files/address/",),
         "The office's addresses": ("files/office/",),
         "Metrics": ("files/exporter/",),
