@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -18,8 +19,8 @@ async def answer(name: str) -> Said:
     known = sorted(router.model_names) if router else []
     if name and name not in known:
         return no_model()
-    told = [await _about(each) for each in ([name] if name else known)]
-    return 200, json.dumps(told[0] if name else {"object": "list", "data": told}).encode(), []
+    told = await asyncio.gather(*map(_about, [name] if name else known))
+    return 200, json.dumps(told[0] if name else {"object": "list", "data": [*told]}).encode(), []
 
 
 async def _about(name: str) -> dict[str, Any]:

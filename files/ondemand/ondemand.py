@@ -124,7 +124,10 @@ class Keeper:
         elif tenant.state == LOADS and answers and seen.active == "active":
             self._has_loaded(engine, seen, now)
         elif tenant.state == LOADS and now - tenant.since > engine.wanted["most_s"]:
-            self._fails(engine, f"it has not answered in {engine.wanted['most_s'] / 60:.0f} minutes", now)
+            # Its start may wait for something, and says for what.
+            lines = [line for _, line in phases.journal(seen.invocation) if line.strip()]
+            last = f": {lines[-1].strip()[:300]}" if lines else ""
+            self._fails(engine, f"it has not answered in {engine.wanted['most_s'] / 60:.0f} minutes{last}", now)
 
     def _begins(self, engine: Engine, restarts: int, now: float) -> None:
         engine.tenant.becomes(LOADS, now)

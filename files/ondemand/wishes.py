@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,11 +48,13 @@ def server(address: str, port: int, key: Path, ask: Ask) -> ThreadingHTTPServer:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             body = json.dumps(told).encode()
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            # Whoever has gone meanwhile asks again.
+            with suppress(OSError):
+                self.send_response(HTTPStatus.OK)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """The door's log has each request."""

@@ -186,9 +186,9 @@ def _of_words(name: str, words: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Finding]:
     """What is wrong with how a model is loaded on demand. `own`: its knobs."""
-    where, on_demand, minutes = f"models.{name}", words.get("on_demand", False), words.get("idle_minutes", IDLE_MINUTES)
-    if not isinstance(on_demand, bool):
-        yield Finding(where, f"on_demand={on_demand!r}: expected True or False", '"on_demand": True')
+    where, on_demand, minutes = f"models.{name}", _is_on_demand(words), words.get("idle_minutes", IDLE_MINUTES)
+    if on_demand is None:
+        yield Finding(where, f"on_demand={words['on_demand']!r}: expected True or False", '"on_demand": True')
         return
     # Not a number (NaN) is neither more nor less.
     if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < _TOO_MANY_MINUTES:
@@ -200,6 +200,12 @@ def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Find
     if on_demand and own.topology != "solo":
         problem = f"on_demand with topology={own.topology!r}: {_NOT_ON_DEMAND[own.topology]}"
         yield Finding(where, problem, '"topology": "solo", with one node in `nodes`; or take on_demand out')
+
+
+def _is_on_demand(words: Mapping[str, Any]) -> bool | None:
+    """What a model says of it; with --data it is a word. None: it is neither."""
+    said = words.get("on_demand", False)
+    return said if isinstance(said, bool) else {"True": True, "False": False}.get(str(said))
 
 
 def _of_nodes(where: str, nodes: Any) -> Iterator[Finding]:
@@ -225,7 +231,7 @@ def declared_model(name: str, knobs: Knobs, recipe: Recipe, words: Mapping[str, 
     """One of several, by its own words; its recipe is under the name that the owner wants clients to use."""
     if served := words.get("served_name"):
         recipe = recipe.model_copy(update={"served_name": served})
-    idle_minutes = float(words.get("idle_minutes", IDLE_MINUTES)) if words.get("on_demand") else 0.0
+    idle_minutes = float(words.get("idle_minutes", IDLE_MINUTES)) if _is_on_demand(words) else 0.0
     return DeclaredModel(
         name, knobs, recipe, _names(words.get("nodes", ())), float(words.get("memory_gib", 0)), idle_minutes
     )

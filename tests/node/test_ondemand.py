@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from operations.node.look import status
 from tests.node import desk_double
 from tests.node.desk_double import desk, refusal
 from tests.node.shipped import part
@@ -216,3 +217,19 @@ def test_one_that_has_ended_comes_back_only_for_those_who_ask(
         assert comes(lambda: it.engines["a"].stops == (not is_asked))
         time.sleep(0.3)
         assert it.engines["a"].stops == (not is_asked)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"), [("not loaded: a request loads it", False), ("did not load: ValueError: no kernel", True)]
+)
+def test_status_tells_a_model_that_rests_from_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: bool
+) -> None:
+    file = tmp_path / "says.json"
+    file.write_text(json.dumps({"models": {"tandem-engine-a": {"state": "out", "says": says}}}))
+    monkeypatch.setattr(status, "ONDEMAND_SAYS", str(file))
+    monkeypatch.setattr(status, "_why", lambda *_: "the end of its log")
+    for unit, told in (("tandem-engine-a", says), ("tandem-engine-b", "no container")):
+        row = status._row(unit, {"ActiveState": "inactive", "SubState": "dead"})
+        assert row["health"] == told
+        assert ("why" in row) == (why or unit == "tandem-engine-b")

@@ -13,10 +13,11 @@ from operations.plan.decide.actions import AwaitEngine, LeaveToDemand, ServiceSt
 from operations.plan.decide.unit_state import differences
 from operations.plan.history import restore
 from operations.plan.services import demand, ports
+from operations.plan.wanted import wanted
 from tests.deploy.decided import decided, start
 from tests.deploy.fake import contents_of, look
 from tests.deploy.fake import planned as deployed
-from tests.plan.samples import survey
+from tests.plan.samples import knob_data, survey
 from tests.plan.test_history import kept
 from tests.plan.test_models import TINY, declared, planned, text
 
@@ -58,6 +59,24 @@ def test_what_can_t_be_is_refused_in_a_line(words: dict[str, Any], problem: str)
     assert said(**words).startswith(f"models.code: {problem}")
 
 
+@pytest.mark.parametrize(("value", "minutes"), [("True", 30.0), ("False", 0.0), (True, 30.0)])
+def test_it_may_be_said_for_one_run(value: object, minutes: float) -> None:
+    models = {"code": {word: value for word, value in ON_DEMAND.items() if word != "on_demand"}}
+    of = wanted(knob_data(models=models) | {"models.code.on_demand": value})
+    assert of.models[0].idle_minutes == minutes
+
+
+def test_its_program_is_started_again_whatever_it_ends_of_and_has_one_capability() -> None:
+    unit = next(
+        file.content
+        for file in planned(THREE, count=1).head.services["tandem-ondemand"].files
+        if file.path.endswith(".service")
+    )
+    lines = unit.splitlines()
+    assert {"Restart=always", "RestartSec=5", "CapabilityBoundingSet=CAP_DAC_READ_SEARCH"} <= {*lines}
+    assert {"NoNewPrivileges=yes", "ProtectSystem=strict", "SystemCallFilter=@system-service"} <= {*lines}
+
+
 def test_the_only_model_may_be_on_demand() -> None:
     of = planned({"code": ON_DEMAND}, count=1)
     assert of.models[0].idle_minutes == 30 and "tandem-ondemand" in of.head.services
@@ -96,10 +115,10 @@ def test_a_deploy_demands_what_stays_and_the_greatest_on_demand() -> None:
 
 def test_the_node_knows_what_each_takes_and_what_stays() -> None:
     of = planned(THREE, count=1, memory_floor_gib=4)
-    wanted = json.loads(text(of.head, "tandem-ondemand", "ondemand.json"))
-    assert (wanted["stay"], wanted["stay_mib"], wanted["floor_mib"]) == (["tiny-llama"], 50 * 1024, 4096)
-    assert list(wanted["models"]) == ENGINES[1:]
-    draw = wanted["models"]["tandem-engine-draw"]
+    told = json.loads(text(of.head, "tandem-ondemand", "ondemand.json"))
+    assert (told["stay"], told["stay_mib"], told["floor_mib"]) == (["tiny-llama"], 50 * 1024, 4096)
+    assert list(told["models"]) == ENGINES[1:]
+    draw = told["models"]["tandem-engine-draw"]
     assert (draw["need_mib"], draw["idle_s"], draw["model"]) == (40 * 1024, 300, "draw")
     assert (draw["address"], draw["port"], draw["url"]) == ("127.0.0.1", 8003, "http://127.0.0.1:8003/metrics")
     assert draw["spec"] == of.head.container("tandem-engine-draw").spec
@@ -119,8 +138,8 @@ def test_every_door_knows_where_it_is_asked_for_and_the_walls_let_nobody_else() 
             "draw": "http://192.168.177.11:26013/tandem-engine-draw",
             "far": "http://192.168.177.12:26013/tandem-engine-far",
         }
-        wanted = json.loads(text(node, "tandem-ondemand", "ondemand.json"))
-        assert f"http://{wanted['address']}:{wanted['port']}/" in asked["far" if node.node.index else "code"]
+        told = json.loads(text(node, "tandem-ondemand", "ondemand.json"))
+        assert f"http://{told['address']}:{told['port']}/" in asked["far" if node.node.index else "code"]
         assert 26013 in ports.listens(node.node, of.knobs, 2, of.on(node.node.name))
         assert "26013" in text(node, "tandem-walls", "tandem.nft")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from operations.paths import ONDEMAND, PROXY_KEY, folder_of
@@ -58,7 +59,8 @@ def _model(model: ServedModel, node: Node, engine: Service) -> OnDemandModel:
 
 
 def _need_mib(model: ServedModel, node: Node) -> int:
-    return round(demand.taken_gib(model, node.memory_mib / 1024) * 1024)
+    # Rounded down: what the plan has found to fit has to fit there too.
+    return math.floor(demand.taken_gib(model, node.memory_mib / 1024) * 1024)
 
 
 SERVICE = Contract(
