@@ -176,7 +176,7 @@ def on_one() -> Any:
 
 def test_a_deploy_starts_none_that_is_on_demand_and_stops_none_that_is_loaded() -> None:
     of = on_one()
-    found = look(of, NAMES[0])
+    found: Any = look(of, NAMES[0])
     for unit in ENGINES[1:]:
         found["services"]["units"][unit] |= {"UnitFileState": "disabled"}
     # One is loaded, the other is not.
@@ -199,7 +199,7 @@ def test_one_that_is_on_demand_from_now_on_serves_on_and_starts_at_no_boot() -> 
 
 def test_one_that_is_loaded_as_an_older_plan_had_it_ends_and_nobody_counts_that_as_away() -> None:
     of = on_one()
-    found = look(of, NAMES[0])
+    found: Any = look(of, NAMES[0])
     found["services"]["units"][ENGINES[1]] |= {"UnitFileState": "disabled", "spec": "older"}
     done = decided(of, [found])
     assert [action for _, action in done.actions if isinstance(action, Stop | ServiceStops)] == [Stop(ENGINES[1])]

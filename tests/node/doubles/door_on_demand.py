@@ -6,6 +6,7 @@ proxy's own Python: aiohttp, orjson and uvicorn are real; of LiteLLM there is a 
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -62,9 +63,10 @@ def main(folder: str, port: int, file: Path) -> None:
         "litellm.llms.custom_httpx.http_handler"
     ]
     sys.path.insert(0, folder)
-    import loading
-    import passthrough
     import uvicorn
+
+    loading: Any = importlib.import_module("loading")
+    passthrough: Any = importlib.import_module("passthrough")
 
     # A node of a test's unloads sooner as well (desk_double.py).
     loading.GONE_S, loading.TOLD_S, loading.LOADED_S = 1.5, 0.2, 0.1
