@@ -36,7 +36,7 @@ import memory, ondemand, phases, standing, tenants
 home = Path(sys.argv[1])
 memory.MEMINFO, ondemand.STATE = home / "meminfo", home / "run/says.json"
 phases.kept.__defaults__ = (home / "starts.json",)
-ondemand.LOOK_S, ondemand.PAUSE_S, standing.LONG_S, ondemand.RETURNS_S = 0.05, 1.0, 0.3, 0.5
+ondemand.LOOK_S, ondemand.PAUSE_S, standing.LONG_S, ondemand.RETURNS_S = 0.05, 2.0, 0.3, 0.5
 tenants.REST_S, tenants.KEPT_S = 0.4, 2.0
 sys.exit(ondemand.main())
 """
@@ -72,8 +72,8 @@ class EngineDouble:
         self.load_s, self.crashes = 0.2, 0
         self.starts = self.stops = self.restarts = 0
         self.server: ThreadingHTTPServer | None = None
-        #: Answers that were cut off because it was ended.
-        self.killed = 0
+        #: Answers that were cut off because it was ended; and whether those end that are under way.
+        self.killed, self.released = 0, threading.Event()
         self.says("inactive")
 
     def says(self, active: str) -> None:
@@ -101,7 +101,7 @@ class EngineDouble:
             def do_GET(self) -> None:
                 _, _, seconds = self.path.partition("?")
                 ends = time.monotonic() + float(seconds or 0)
-                while time.monotonic() < ends:
+                while time.monotonic() < ends and not double.released.is_set():
                     if double.server is None:
                         double.killed += 1
                         return
@@ -155,6 +155,20 @@ class EngineDouble:
         if server:
             server.shutdown()
             server.server_close()
+
+    @contextmanager
+    def serving(self) -> Iterator[list[str]]:
+        """An answer is under way for all of this; it is in the list behind it."""
+        got, under_way = list[str](), part("fallback", "under_way").UnderWay("127.0.0.1", self.port)
+        thread = threading.Thread(target=lambda: got.append(self.answer(60)))
+        self.released.clear()
+        thread.start()
+        assert comes(under_way.any)
+        try:
+            yield got
+        finally:
+            self.released.set()
+            thread.join()
 
     def answer(self, seconds: float = 0.0) -> str:
         """What a door gets of it."""
