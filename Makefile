@@ -22,7 +22,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-door-cost bench-watching test-clients venv-proxy manual manual-pages imports lock
+.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-door-cost bench-watching test-clients venv-proxy manual manual-pages imports lock bench-on-demand
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -168,7 +168,7 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
 	@# Programs of files/ import their parts by name: each folder is looked at by itself.
 	@for each in files/*/; do ! ls $$each*.py >/dev/null 2>&1 || \
-		MYPYPATH=$$each:operations/node/door:operations/node/unit:operations/node/kernels:operations/node/image $(BIN)/mypy $$each*.py || exit 1; done
+		MYPYPATH=$$each:operations/node/door:operations/node/unit:operations/node/kernels:operations/node/image:files/engine:files/fallback $(BIN)/mypy $$each*.py || exit 1; done
 
 chaos: lab-up ## every fault of a table, done to the lab under load: what was lost, how long it took (CHAOS="--help")
 	@$(BIN)/python -m tests.chaos $(CHAOS)
@@ -182,6 +182,9 @@ bench-models: ## the same with three models on four nodes, against one model on 
 
 bench-switch: lab-up ## what a switch of topology costs eight streaming clients on the lab: requests, seconds away, the engine's own start (ORDER="solo replicas ...")
 	@$(BIN)/python -m tests.bench.switching
+
+bench-on-demand: lab-up ## models on demand on the lab: first tokens of clients that ask in turn, a flood, a node that dies while it loads
+	@$(BIN)/python -m tests.bench.on_demand
 
 bench-start: $(VENV)/.dev ## how long a start takes, phase by phase, cold and warm, by loader, against O_DIRECT: ENGINE="vllm serve" (GIB= LOADERS= FLAGS= PLACE= TOKENIZER= ROUNDS=)
 	@$(BIN)/python -m tests.bench.start

@@ -44,6 +44,10 @@ ALONE = f"/run/systemd/system/{ENGINE}.service.d/tandem-alone.conf"
 #: Since when, and why; there as long.
 ALONE_SINCE = "/run/tandem/alone.json"
 
+#: What loads models on demand and unloads them (files/ondemand), and what it says of them, for people.
+ONDEMAND = "tandem-ondemand"
+ONDEMAND_SAYS = "/run/tandem/ondemand/says.json"
+
 #: What says how a node is, for Prometheus (files/exporter).
 EXPORTER = "tandem-exporter"
 #: On the head: what keeps what the exporters say, and what sends its alarms.

@@ -26,7 +26,12 @@ MOST = 60
 #: Knobs whose values say what was chosen, and nothing of the owner's.
 _PLAIN = ("recipe", "topology", "executor", "fallback", "monitoring", "routing", "rollback", "proxy_port")
 #: Units whose lines begin with `tandem: ` and are few.
-_SAYING = {"tandem-canary": "canary", "tandem-guard": "guard", "tandem-fallback": "fallback"}
+_SAYING = {
+    "tandem-canary": "canary",
+    "tandem-guard": "guard",
+    "tandem-fallback": "fallback",
+    "tandem-ondemand": "on demand",
+}
 #: systemd's own messages of a unit: one that failed, and one that is started again.
 _OF_SYSTEMD = ("d9b373ed55a64feb8242e02dbe79a49c", "5eb03494b6584870a536b337290809b3")
 

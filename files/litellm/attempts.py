@@ -63,7 +63,11 @@ class Failure(Broken):
 
 
 class Refusal(Exception):
-    """Engines answer a request with the same failure, or die over it: it is the request's."""
+    """What a request is told instead of an answer. Engines answer it with the same failure, or die over it: it is the
+    request's. Or its model is not loaded (loading.py).
+    """
+
+    headers: list[tuple[bytes, bytes]] = []
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(status)

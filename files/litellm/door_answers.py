@@ -76,6 +76,11 @@ def away(after_s: int = 0) -> Said:
     return 503, _error(AWAY, "server_error", "service_unavailable"), after
 
 
+def not_loaded(why: str, after_s: int) -> Said:
+    """A model on demand that is not there yet; in how many seconds to ask again."""
+    return 503, _error(why, "server_error", "model_not_loaded"), [(b"retry-after", str(after_s).encode())]
+
+
 def broken_off() -> Said:
     """The end of a stream that has begun, and that no engine goes on with."""
     return 503, _error(BROKEN, "server_error", "service_unavailable"), []

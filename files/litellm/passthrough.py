@@ -19,6 +19,7 @@ import chats
 import comes_back
 import door_bounds
 import forms
+import loading
 import models
 import plain
 import protocols
@@ -49,7 +50,7 @@ class Passthrough:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         is_http = scope["type"] == "http"
         if is_http and scope["method"] == "GET" and (listed := _MODELS.fullmatch(scope["path"])):
-            await say(scope, receive, send, models.answer(listed[1].removeprefix("/")))
+            await say(scope, receive, send, await models.answer(listed[1].removeprefix("/")))
             return
         is_post = is_http and scope["method"] == "POST"
         found = _ASKED.fullmatch(scope["path"]) if is_post else None
@@ -63,6 +64,11 @@ class Passthrough:
         form = dict(scope["headers"]).get(b"content-type", b"") if path in protocols.FORMS else b""
         asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
+            try:
+                await loading.loaded(str(asked.get("model")))
+            except Refusal as refusal:
+                await say(scope, receive, send, (refusal.status, refusal.body, refusal.headers))
+                return
             await self.application(scope, _once_more(body, receive), send)
             return
         question = _question(path, asked, body, form.decode(errors="replace"))
@@ -86,11 +92,15 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
     suspects.current.set(suspects.Request(question.path.encode() + b" " + await _known_by(question)))
     try:
         reader = _reader(question)
-        said = await (Stream(question, send, reader).run() if reader else _whole(question))
+        if reader:
+            said = await Stream(question, send, reader).run()
+        else:
+            await loading.loaded(question.model)
+            said = await _whole(question)
     except Nobody:
         said = away(comes_back.after_s(proxy_server.llm_router, question.model))
     except Refusal as refusal:
-        said = (refusal.status, refusal.body, [])
+        said = (refusal.status, refusal.body, refusal.headers)
     if said:
         await say(scope, receive, send, _speaks(question.path, said))
 

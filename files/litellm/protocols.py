@@ -72,6 +72,17 @@ def ended(path: str, status: int, body: bytes) -> bytes:
     return event + b"data: " + in_its_form(f"/{path}", status, body) + b"\n\n"
 
 
+def refused(path: str, status: int, body: bytes) -> bytes:
+    """The same for an engine's own refusal, in whatever form it has said it."""
+    try:
+        said = json.loads(body)
+        error = said.get("error", said)
+        why = {"message": str(error["message"]), "type": str(error.get("type") or "invalid_request_error")}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        why = {"message": f"the engine refuses this request (HTTP {status})", "type": "invalid_request_error"}
+    return ended(path, status, json.dumps({"error": {**why, "param": None, "code": status}}).encode())
+
+
 def wrong(path: str, asked: dict[str, Any]) -> str:
     """What no engine of this service does; empty: nothing."""
     if path == "responses" and asked.get("background"):

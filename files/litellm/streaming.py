@@ -16,12 +16,14 @@ from typing import Any, Protocol
 
 import aiohttp
 import attempts
+import loading
 import protocols
 import suspects
 from attempts import EVENT, Broken, Failure, Nobody, Question, Refusal
 from avoided import avoid
 from door_answers import Said, broken_off
 from events import Events
+from loading import NotLoaded
 
 #: Engines that one answer is tried on after the first.
 RETRIES = 3
@@ -79,6 +81,7 @@ class Stream:
         """
         try:
             async with self._alive():
+                await self._until_loaded()
                 for _ in range(1 + RETRIES):
                     if await self._from_one():
                         return self.refusal
@@ -87,11 +90,17 @@ class Stream:
             if not self.has_begun:
                 raise
             status, body, _ = broken_off()
-            if isinstance(error, attempts.Deadly):
+            if isinstance(error, attempts.Deadly | NotLoaded):
                 status, body = error.status, error.body
         # The status is long sent: the end says that it is none.
         await self._pass_on(protocols.ended(self.question.path, status, body), False)
         return None
+
+    async def _until_loaded(self) -> None:
+        """A model on demand: meanwhile the client is told how far it is, where its protocol has comments."""
+        async for said in loading.until_loaded(self.question.model):
+            is_comment = self.reader.sign == protocols.COMMENT
+            await self._pass_on(f": {said}\n\n".encode() if is_comment else self.reader.sign, True)
 
     async def _from_one(self) -> bool:
         """What an engine gives; whether that is the end of the stream. Else `question` is for the rest of it."""
@@ -125,6 +134,10 @@ class Stream:
         """An engine refuses: before the first byte that is an answer like others."""
         body = await response.read()
         suspects.shows()
+        if self.has_begun and not self.is_answered and 400 <= response.status < 500:
+            # All that the client has is how far its load was.
+            await self._pass_on(protocols.refused(self.question.path, response.status, body), False)
+            return True
         if self.has_begun and response.status in _REFUSED:
             raise Nobody
         if self.has_begun:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Words for a node, the first that is true.
 DEAD, ALONE, PROBLEM, STARTING, OK = "dead", "alone", "problem", "starting", "ok"
+#: An engine that is started when somebody asks for its model.
+RESTS = "rests"
 #: An engine that loads for so many times the minutes that it takes, and so many minutes more, hangs.
 FAR, FAR_MINUTES = 2.0, 10.0
 #: How the canary (files/canary/watch.py, engine.py) begins what it says of an engine that starts.
@@ -25,8 +27,8 @@ WAITS, LOADS = "waits ", "has not answered yet "
 @dataclass(frozen=True)
 class Engine:
     """A model's part on a node. `state`: answers, rank, lacks (a node that it needs), starts, waits, silent, gave-up,
-    unknown; `does`: what, behind what it is. `progress`: the share of its load that is over; None: it does not load, or
-    it waits for another node.
+    rests, unknown; `does`: what, behind what it is. `progress`: the share of its load that is over; None: it does not
+    load, or it waits for another node.
     """
 
     model: str
@@ -79,6 +81,8 @@ class Watch:
         since = said.one("tandem_unit_active_since_seconds", unit=unit)
         if said.one("tandem_unit_failed", unit=unit):
             return Engine(name, source, "gave-up", None, "has given up: `tandem status` says why")
+        if not said.one("tandem_unit_active", unit=unit) and model.get("on_demand"):
+            return Engine(name, source, RESTS, None, "is not loaded: a request loads it")
         if not said.one("tandem_unit_active", unit=unit):
             return Engine(name, source, "waits", None, "does not run, or waits for its start")
         at = f" since {clock(since)}" if since else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from asking import Heard
-from nodes import ALONE, DEAD, STARTING, Engine, Watch, node_state
+from nodes import ALONE, DEAD, RESTS, STARTING, Engine, Watch, node_state
 from reading import Reading
 from words import clock, counted, joined
 
@@ -165,6 +165,8 @@ def _serves(
     others = [] if alone else [of for of in ranks if of not in up]
     rest = joined([f"{of}: {lacks.get(of) or nodes[of][1]}" for of in others])
     if not up:
+        if all(engines[of].state == RESTS for of in others):
+            return RESTS, "is loaded when somebody asks for it"
         if all(nodes[of][0] == STARTING and not {*ranks[of]} & {*dead} for of in others):
             return "starting", nodes[others[0]][1] if len(others) == 1 else rest
         only = lacks.get(others[0]) if len(others) == 1 else ""

@@ -15,6 +15,8 @@ from operations.plan.recipes.lint.room import BESIDE_GIB, known_gib
 from operations.plan.recipes.recipe import Flag, Recipe
 from operations.plan.services import demand
 
+_REMEDY = "give them less (memory_gib), or other nodes; the limit is its memory less memory_floor_gib"
+
 
 def with_its_share(model: ServedModel, memory_gib: float) -> ServedModel:
     """The model with what the owner gives it of a node: that is what it waits for before a start, and what its engine
@@ -54,8 +56,9 @@ def need_gib(model: ServedModel, node: Node) -> float:
 def check(
     declared: Sequence[DeclaredModel], models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float
 ) -> None:
-    """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. One
-    alone whose memory the owner does not say is the preflight's matter.
+    """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. Of
+    those on demand each has to fit beside the ones that stay loaded, one at a time. One alone whose memory the owner
+    does not say is the preflight's matter.
     """
     findings = [
         finding for said, each in zip(declared, models, strict=True) for finding in _of_one(each, said.memory_gib)
@@ -65,13 +68,22 @@ def check(
         here = [each for each in models if each.lies_on(node.name)]
         if len(here) < 2:
             continue
-        needs = {each.name: need_gib(each, node) for each in here}
+        stay = {each.name: need_gib(each, node) for each in here if not each.is_on_demand}
+        comes = {each.name: need_gib(each, node) for each in here if each.is_on_demand}
         limit = node.memory_mib / 1024 - floor_gib
-        if node.memory_mib and sum(needs.values()) > limit:
-            tables.append(_table(node, needs, floor_gib))
-            problem = f"its models take {sum(needs.values()):.1f} GiB together, {limit:.1f} GiB is the limit"
-            remedy = "give them less (memory_gib), or other nodes; the limit is its memory less memory_floor_gib"
-            findings.append(Finding(node.name, problem, remedy))
+        if not node.memory_mib:
+            continue
+        if sum(stay.values()) > limit:
+            tables.append(_table(node, stay, floor_gib))
+            problem = f"its models take {sum(stay.values()):.1f} GiB together, {limit:.1f} GiB is the limit"
+            findings.append(Finding(node.name, problem, _REMEDY))
+            continue
+        for name in (name for name, gib in comes.items() if sum(stay.values()) + gib > limit):
+            tables.append(_table(node, stay | {name: comes[name]}, floor_gib))
+            left = limit - sum(stay.values())
+            beside = f"beside {' and '.join(stay)}, which stay loaded" if stay else "even alone"
+            problem = f"{name} takes {comes[name]:.1f} GiB on demand, {left:.1f} GiB are left for it {beside}"
+            findings.append(Finding(node.name, problem, _REMEDY))
     if findings:
         raise Refusal(*findings, table="".join(tables))
 

@@ -18,14 +18,22 @@ from operations.wire import Json
 NAME = r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?"
 #: What it may say, its own knobs first.
 _WORDS = (*OF_A_MODEL, *BESIDE)
-#: GiB that no node has.
-_TOO_MANY_GIB = 1_000_000
+#: GiB that no node has, and minutes that nobody waits (ten years).
+_TOO_MANY_GIB, _TOO_MANY_MINUTES = 1_000_000, 5_259_600
+#: Minutes without a request after which a model on demand is unloaded.
+IDLE_MINUTES = 30.0
+#: Why only one engine on one node is loaded on demand.
+_NOT_ON_DEMAND = {
+    "cluster": "each node loads and unloads by itself, and a cluster's ranks only serve all at once",
+    "replicas": "several engines are there for many requests at once, and for a node that fails",
+}
 
 
 @dataclass(frozen=True)
 class DeclaredModel:
     """One model: its knobs, its recipe, and the names of the nodes that the owner has given it (none: by its topology).
-    `memory_gib`: what it may have of each node's memory; 0: as its recipe says.
+    `memory_gib`: what it may have of each node's memory; 0: as its recipe says. `idle_minutes`: without a request,
+    after which it is unloaded, since it is loaded on demand; 0: it stays loaded.
     """
 
     name: str
@@ -33,6 +41,7 @@ class DeclaredModel:
     recipe: Recipe
     nodes: tuple[str, ...] = ()
     memory_gib: float = 0.0
+    idle_minutes: float = 0.0
 
     @property
     def title(self) -> str:
@@ -136,6 +145,8 @@ def knobs_of_models(knobs: Knobs, data: Mapping[str, Any]) -> dict[str, Knobs]:
             found[name] = read_knobs({**data, **own, "models": {}})
         except Refusal as refusal:
             findings += [Finding(f"models.{name}", each.problem, each.remedy) for each in refusal.findings]
+        else:
+            findings += _of_demand(name, words, found[name])
     if findings:
         raise Refusal(*findings)
     return found
@@ -173,6 +184,30 @@ def _of_words(name: str, words: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"models.{name}", problem, "give it another one, in quotes; or take it out: the recipe has one")
 
 
+def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Finding]:
+    """What is wrong with how a model is loaded on demand. `own`: its knobs."""
+    where, on_demand, minutes = f"models.{name}", _is_on_demand(words), words.get("idle_minutes", IDLE_MINUTES)
+    if on_demand is None:
+        yield Finding(where, f"on_demand={words['on_demand']!r}: expected True or False", '"on_demand": True')
+        return
+    # Not a number (NaN) is neither more nor less.
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < _TOO_MANY_MINUTES:
+        problem = f"idle_minutes={minutes!r}: expected minutes, more than 0 and less than {_TOO_MANY_MINUTES}"
+        yield Finding(where, problem, f'"idle_minutes": {IDLE_MINUTES:g}; a model without `on_demand` stays loaded')
+    elif "idle_minutes" in words and not on_demand:
+        problem = f"idle_minutes={minutes:g}, and it is not on demand: it stays loaded"
+        yield Finding(where, problem, 'add "on_demand": True, or take idle_minutes out')
+    if on_demand and own.topology != "solo":
+        problem = f"on_demand with topology={own.topology!r}: {_NOT_ON_DEMAND[own.topology]}"
+        yield Finding(where, problem, '"topology": "solo", with one node in `nodes`; or take on_demand out')
+
+
+def _is_on_demand(words: Mapping[str, Any]) -> bool | None:
+    """What a model says of it; with --data it is a word. None: it is neither."""
+    said = words.get("on_demand", False)
+    return said if isinstance(said, bool) else {"True": True, "False": False}.get(str(said))
+
+
 def _of_nodes(where: str, nodes: Any) -> Iterator[Finding]:
     names = _names(nodes) if _are_names(nodes) else ()
     if not names:
@@ -196,7 +231,10 @@ def declared_model(name: str, knobs: Knobs, recipe: Recipe, words: Mapping[str, 
     """One of several, by its own words; its recipe is under the name that the owner wants clients to use."""
     if served := words.get("served_name"):
         recipe = recipe.model_copy(update={"served_name": served})
-    return DeclaredModel(name, knobs, recipe, _names(words.get("nodes", ())), float(words.get("memory_gib", 0)))
+    idle_minutes = float(words.get("idle_minutes", IDLE_MINUTES)) if _is_on_demand(words) else 0.0
+    return DeclaredModel(
+        name, knobs, recipe, _names(words.get("nodes", ())), float(words.get("memory_gib", 0)), idle_minutes
+    )
 
 
 def check_names(models: Sequence[DeclaredModel]) -> None:

@@ -194,7 +194,8 @@ def served_models(
         mine = tuple(by_name[name] for name in lies[each.name] if name in by_name)
         beside = {node: tuple(other for other in units[node] if other != each.name) for node in lies[each.name]}
         own = with_ports(each.knobs, given[each.name])
-        model = ServedModel(each.recipe, own, ranked(mine) if each.name else mine, each.name, given[each.name], beside)
+        on_nodes = ranked(mine) if each.name else mine
+        model = ServedModel(each.recipe, own, on_nodes, each.name, given[each.name], beside, False, each.idle_minutes)
         found.append(admission.with_its_share(model, each.memory_gib))
     return tuple(found)
 

@@ -92,6 +92,11 @@ def _start(action: do.Start, _run: Run, _left: list[str]) -> Iterator[PyinfraCom
 
 
 @carried_out.register
+def _leave_to_demand(action: do.LeaveToDemand, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
+    yield StringCommand("systemctl disable --quiet", f"{action.unit}.service")
+
+
+@carried_out.register
 def _remove(action: do.Remove, _run: Run, _left: list[str]) -> Iterator[PyinfraCommand]:
     yield from units.remove(action.unit)
 

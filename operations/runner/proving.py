@@ -55,11 +55,13 @@ def prove_new(run: Run, head: Host, past: list[Served]) -> str:
     where a model falls below what served before.
     """
     begun, said, fallen = time.monotonic(), list[str](), list[str]()
+    # Those on demand are loaded for it, one after the other.
+    whole_s = answering.ALL_S + sum(each.recipe.load_minutes * 60 for each in run.plan.models if each.is_on_demand)
     for model in run.plan.models:
         if kept := rollback.answers_of_same(run, past, model):
             run.answers[model.name] = kept
             continue
-        lines, fall = _asked(run, head, model, past, answering.ALL_S - (time.monotonic() - begun))
+        lines, fall = _asked(run, head, model, past, whole_s - (time.monotonic() - begun))
         said += lines
         fallen += fall
     text = "\n".join(said)

@@ -104,7 +104,13 @@ class GuardSpec(TypedDict):
     before: dict[str, GuardBefore]
 
 
-class PlanRow(TypedDict):
+class OnDemand(TypedDict, total=False):
+    """`on_demand`: `yes` of a model that is loaded when somebody asks: that its engine does not run is no fault."""
+
+    on_demand: str
+
+
+class PlanRow(OnDemand):
     """What is declared for a node, of one model."""
 
     recipe: str
@@ -143,7 +149,7 @@ class ExporterSpec(TypedDict):
     passed: dict[str, Passed]
 
 
-class PageModel(TypedDict):
+class PageModel(OnDemand):
     """A model on the page. `nodes`: those that it lies on, rank 0 first; `answers`: those whose engine answers."""
 
     topology: str
@@ -179,6 +185,37 @@ class PageSpec(TypedDict):
     advice: str
     panels: list[Panel]
     static: list[str]
+
+
+class OnDemandModel(TypedDict):
+    """A model that is loaded when somebody asks for it. `url`: what answers once it is loaded; `address` and `port`:
+    where its engine listens; `need_mib`: what it takes of the node; `idle_s`: without a request, after which it is
+    unloaded; `load_s`: what a load takes where none is kept, `most_s`: after which one has failed.
+    """
+
+    model: str
+    url: str
+    address: str
+    port: int
+    spec: str
+    need_mib: int
+    idle_s: float
+    load_s: float
+    most_s: float
+
+
+class OnDemandSpec(TypedDict):
+    """ondemand.json. Where it is asked, and the file with the key that whoever asks has; MiB of the node that stay free
+    and that models which stay loaded take; the others by their engines' units, the owner's first one first.
+    """
+
+    address: str
+    port: int
+    key: str
+    floor_mib: int
+    stay_mib: int
+    stay: list[str]
+    models: dict[str, OnDemandModel]
 
 
 class FallbackRank(TypedDict):

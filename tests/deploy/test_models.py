@@ -339,3 +339,15 @@ def test_a_node_that_is_off_is_not_made_up_for_by_a_topology(tmp_path: Path) -> 
     outcome = run(tmp_path, [as_planned(BOTH)[0], OFF], {**B, "a": {**A["a"], "nodes": [NAMES[0], "spark-2"]}})
     assert outcome.refused and outcome.commands == []
     assert "or take it out of the inventory" in outcome.text and "topology=solo" not in outcome.text
+
+
+def test_one_on_demand_is_started_by_no_deploy_and_at_no_boot(tmp_path: Path) -> None:
+    on_demand = {**A, "b": B["b"] | {"on_demand": True}}
+    states = as_planned(on_demand)
+    # It stayed loaded until now, and serves on.
+    outcome = run(tmp_path, states, on_demand)
+    assert outcome.code == 0, outcome.text
+    assert outcome.commands == [("spark-1", "systemctl disable --quiet tandem-engine-b.service")]
+    states[0]["services"]["units"]["tandem-engine-b"] = {"ActiveState": "inactive", "UnitFileState": "disabled"}
+    outcome = run(tmp_path, states, on_demand)
+    assert outcome.code == 0 and outcome.commands == [], outcome.text

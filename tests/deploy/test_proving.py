@@ -219,3 +219,21 @@ def test_it_is_said_that_a_model_is_asked_and_there_is_an_end_to_it(monkeypatch:
     assert said and said[0].startswith(f"asking {RECIPE.served_name}: ")
     # What one round has taken the next one has not.
     assert len(given) > 1 and given[0] <= 60.0 and all(b <= a - 0.1 for a, b in itertools.pairwise(given))
+
+
+@pytest.mark.parametrize("loads", [0, 2])
+def test_models_on_demand_have_the_time_of_their_loads_beside_that(monkeypatch: pytest.MonkeyPatch, loads: int) -> None:
+    one = {"recipe": "lab-tiny-llama", "topology": "solo", "nodes": [NAMES[0]], "on_demand": loads > 0}
+    of, given = planned(names=NAMES[:1], models={each: {**one, "served_name": each} for each in "ab"}), list[float]()
+
+    def asked(*words: Any) -> tuple[list[str], list[str]]:
+        given.append(words[-1])
+        return [], []
+
+    monkeypatch.setattr(rollback, "answers_of_same", lambda *_: None)
+    monkeypatch.setattr(proving, "_asked", asked)
+    run: Any = SimpleNamespace(plan=of, answers={})
+    host: Any = None
+    assert proving.prove_new(run, host, []) == ""
+    whole = asking.ALL_S + loads * 60 * of.models[0].recipe.load_minutes
+    assert len(given) == 2 and all(whole - 5 < each <= whole for each in given)

@@ -19,7 +19,7 @@ from operations.node.unit import brief
 from operations.plan.engines import ENGINES
 from tests.lab import further
 from tests.node.shipped import part
-from tests.node.test_proof import serving
+from tests.node.test_proof import answering
 
 node, rails, engine = part("canary", "node"), part("canary", "rails"), part("canary", "engine")
 QUESTION: Any = asdict(ENGINES["vllm"].QUESTIONS["embedding"])
@@ -86,7 +86,7 @@ def test_of_several_engines_each_is_asked_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("told", "problem"), [(VECTOR, ""), ({"data": []}, "an answer without a token")])
 def test_the_canary_asks_an_embedding_engine_for_a_vector(told: Any, problem: str) -> None:
-    with serving({"/v1/embeddings": told}) as (url, _):
+    with answering({"/v1/embeddings": told}) as (url, _):
         watch = SimpleNamespace(wanted={"question": QUESTION}, model="m", url=url, silence_s=5)
         assert engine.Engine.ask(watch) == problem
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.node.page_doubles import ANEW_S, LOOK_S
 from tests.node.two_page import CHAT, CHAT_UP, CODER, CODER_UP, TwoModels, unit
+from tests.plan.two_models import TWO
 
 
 @pytest.fixture
@@ -111,3 +112,18 @@ def test_a_course_tells_models_of_one_node_apart(two: TwoModels) -> None:
         "spark-1 nemotron": 25,
         "spark-1 coder": 50,
     }
+
+
+def test_one_on_demand_rests_and_nothing_is_held_against_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TWO, "coder", TWO["coder"] | {"on_demand": True})
+    made = TwoModels(tmp_path)
+    try:
+        said = told(made, {**unit(CODER, "coder", 0, "inactive"), CODER_UP: "0"})
+    finally:
+        made.end()
+    assert words(said, "models") == [("nemotron", "serves"), ("coder", "rests")]
+    assert said["models"][1]["sentence"] == "is loaded when somebody asks for it"
+    assert words(said, "nodes") == [("spark-1", "ok"), ("spark-2", "ok")]
+    assert [each["state"] for each in said["nodes"][0]["engines"]] == ["answers", "rests"]

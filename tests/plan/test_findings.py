@@ -28,7 +28,7 @@ from operations.plan.services import demand
 from operations.plan.services.address import check_address
 from operations.runner.reasons import explain
 from operations.verbs import explain as verb
-from tests.plan import test_address, test_firewall, test_models, test_ring, test_tuning
+from tests.plan import test_address, test_models, test_owner_firewall, test_ring, test_tuning
 from tests.plan.samples import ROOT, knobs, nodes, survey
 from tests.plan.test_checks import links, listener, models
 from tests.plan.test_demand import spark
@@ -158,7 +158,7 @@ RAISED: dict[str, Callable[[], Any]] = {
     "netplan-gives-too": lambda: checked(
         survey(netplan=[{"file": "/etc/netplan/9.yaml", "device": RAIL, "gives": "an address"}])
     ),
-    "firewall-shuts-rail": lambda: checked(survey(shut=test_firewall.BOTH)),
+    "firewall-shuts-rail": lambda: checked(survey(shut=test_owner_firewall.BOTH)),
     "firewall-shuts-proxy": lambda: remarked(shut=[DOOR]),
     "ring-port-gone": lambda: ring.torn(
         {"spark-1": {"enp1s0f0np0": {"addresses": ["192.168.177.11/26"]}}},  # type: ignore[typeddict-item]

@@ -312,3 +312,9 @@ def test_of_several_models_an_alarm_names_the_one_that_it_is_about(
 def test_where_nobody_says_what_is_declared_and_nothing_answers_that_is_told(promtool: str, tmp_path: Path) -> None:
     found = raised(promtool, tmp_path, QUIET, 9)
     assert set(found) == {"TandemNoEngineAnswers"} and "No engine answers" in found["TandemNoEngineAnswers"]
+
+
+def test_a_model_on_demand_that_nobody_asks_for_wakes_nobody(promtool: str, tmp_path: Path) -> None:
+    planned = PLANNED.replace('topology="replicas"', 'topology="solo",on_demand="yes"')
+    rests = {UP: "0x500", ACTIVE: "0x500", planned: "1x500", PLANNED: "_x500"}
+    assert raised(promtool, tmp_path, {**WELL, **rests}, 60) == {}

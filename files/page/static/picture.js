@@ -12,12 +12,12 @@ function drawn(name, properties, text) {
 
 const ENGINE = {
   answers: "engine answers", rank: "a rank of the engine", starts: "engine starts", silent: "engine is silent",
-  lacks: "engine lacks a node", waits: "engine does not run", "gave-up": "engine has given up", unknown: "engine not known",
+  lacks: "engine lacks a node", waits: "engine does not run", "gave-up": "engine has given up", rests: "engine rests", unknown: "engine not known",
 };
 // The same behind its model's name, where there are several.
 const PART = {
   answers: "answers", rank: "a rank", starts: "starts", silent: "is silent", lacks: "lacks a node", waits: "does not run",
-  "gave-up": "has given up", unknown: "not known",
+  "gave-up": "has given up", rests: "rests", unknown: "not known",
 };
 // Letters of a model's name that a box has room for, and what each further line makes it higher by.
 const ROOM = 18, LINE = 18;
@@ -83,7 +83,9 @@ function rail(state, line, [x, y], place) {
 
 function proxy(state, x, place) {
   const {models, plan} = state, several = models.length > 1;
-  const is = models.every((model) => model.state === models[0].state) ? models[0].state : "partly";
+  // A model that rests lacks nothing.
+  const states = new Set(models.map((model) => model.state).filter((is) => is !== "rests"));
+  const is = states.size > 1 ? "partly" : [...states][0] ?? "rests";
   const group = drawn("g", {"class": is});
   const said = (model, index, name) => `${several ? `${MARKS[model.state] ?? "?"} ` : ""}${name}, ${plan.models[index].topology}`;
   group.append(

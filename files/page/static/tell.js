@@ -2,9 +2,9 @@
 import {stamp} from "./times.js";
 
 export const MARKS = {
-  ok: "●", serves: "●", starting: "◐", partly: "◐", problem: "▲", dead: "✕", no: "✕", alone: "◆",
+  ok: "●", serves: "●", starting: "◐", partly: "◐", problem: "▲", dead: "✕", no: "✕", alone: "◆", rests: "○",
 };
-const WORDS = {partly: "serves in part", no: "does not serve", alone: "serves alone", dead: "no answer"};
+const WORDS = {partly: "serves in part", no: "does not serve", alone: "serves alone", dead: "no answer", rests: "not loaded"};
 
 // An element with text and children: nothing is ever put in as markup.
 export function made(name, properties = {}, ...children) {

@@ -25,6 +25,9 @@ from operations.wire.answers import Answered, AnsweredAll, Probe
 AT_ONCE = 3
 #: Seconds for which an answer may be silent, and that all questions may take.
 SILENT_S, ALL_S = 600.0, 900.0
+#: By which the door says that a model on demand is not loaded (files/litellm/door_answers.py), and seconds after which
+#: it is asked again.
+_NOT_LOADED, AGAIN_S = '"model_not_loaded"', 5.0
 #: Bytes of an answer that are read, and characters of an error that are told.
 _MOST, _WORDS = 4 << 20, 400
 
@@ -53,6 +56,15 @@ def send(url: str, key: str, asked: list[Probe], within_s: float = ALL_S) -> dic
 
 
 def _answered(url: str, key: str, asked: Probe, end: float) -> Answered:
+    """The same again as long as the model is loaded for it."""
+    while (found := _once(url, key, asked, end))["status"] == 503 and _NOT_LOADED in found.get("text", ""):
+        if time.monotonic() + AGAIN_S >= end:
+            break
+        time.sleep(AGAIN_S)
+    return found
+
+
+def _once(url: str, key: str, asked: Probe, end: float) -> Answered:
     begun = time.monotonic()
     found: Answered
     try:

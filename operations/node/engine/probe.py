@@ -32,7 +32,8 @@ def main(
     deadline_s: float = 30,
     question: Question | None = None,
 ) -> Probed:
-    """Whether it gives what it is asked for (`question`: path, body, and a pattern that is found in a good answer).
+    """Whether it gives what it is asked for (`question`: path, body, and a pattern that is found in a good answer). A
+    model that is loaded when somebody asks, and is not, is asked nothing by the proxy: that would load it.
 
     `ok`; else `problem`, the unit's state, the last line of its log, and `listens`: an engine that has loaded says
     what it serves, although a prompt before us may keep it from giving a token.
@@ -40,10 +41,12 @@ def main(
     key = Path(key_file).read_text().strip() if key_file and Path(key_file).exists() else ""
     start, listens = time.monotonic(), False
     try:
-        served = [entry["id"] for entry in ask(f"{url}/v1/models", None, key, deadline_s)["data"]]
+        served = {entry["id"]: entry for entry in ask(f"{url}/v1/models", None, key, deadline_s)["data"]}
         listens = True
         if model not in served:
             raise ValueError(f"serves {', '.join(served)}, not {model}")
+        if served[model].get("loaded") is False:
+            return {"ok": True, "seconds": time.monotonic() - start}
         wanted = question or CHAT
         answer = ask(f"{url}{wanted['path']}", {"model": model, **wanted["body"]}, key, deadline_s)
         if not re.search(wanted["pattern"], json.dumps(answer)):

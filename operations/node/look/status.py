@@ -21,10 +21,12 @@ from operations.paths import (
     FIREWALL,
     LITELLM,
     OFFICE,
+    ONDEMAND_SAYS,
     PROXY,
     PROXY_KEY,
     folder_of,
 )
+from operations.wire.ondemand import OnDemandRow
 from operations.wire.unit import CanarySeen, Probed, Question, Status, StatusRow, UnitState
 
 #: Seconds that an engine and the proxy have for a token. Whoever asks how things are does not want to wait longer.
@@ -36,6 +38,9 @@ BUSY = {
     ENGINE: f"busy: no token in {ANSWER_S} s, and it shows signs of work",
     PROXY: f"busy: no token in {ANSWER_S} s; the proxy itself answers, its engines do not yet",
 }
+
+#: How files/ondemand says that a model rests.
+NOT_LOADED = "not loaded: a request loads it"
 
 #: What the canary is told.
 TOLD_CANARY = Path(folder_of(CANARY)) / "canary.json"
@@ -102,6 +107,8 @@ def _row(unit: str, state: UnitState) -> StatusRow:
         row["health"] = "no: it takes no requests" if under_way is None else f"has {under_way} requests"
     elif unit.startswith(ENGINE) and state.get("image"):
         row["health"] = "a rank: the head answers"
+    elif unit.startswith(ENGINE) and state.get("ActiveState") in ("inactive", "failed") and (says := _on_demand(unit)):
+        row["health"] = says
     elif not state.get("image") and (unit.startswith(ENGINE) or unit in (ADDRESS, PROXY, *LITELLM)):
         row["health"] = "no container"
     else:
@@ -109,7 +116,7 @@ def _row(unit: str, state: UnitState) -> StatusRow:
     starting = starts.under_way(unit) if unit.startswith(ENGINE) and state.get("ActiveState") == "active" else ""
     if starting and not row["health"].startswith("answers"):
         row["start"] = starting
-    if state.get("ActiveState") != "active" or row["health"].startswith("no"):
+    if (state.get("ActiveState") != "active" or row["health"].startswith("no")) and row["health"] != NOT_LOADED:
         row["why"] = _why(unit, state)
     return row
 
@@ -135,6 +142,15 @@ def _health(unit: str) -> str:
         problem = monitors.problem(unit, ANSWER_S)
         return f"no: {problem}" if problem else "answers"
     return "; ".join(_canary()) if unit == CANARY else ""
+
+
+def _on_demand(unit: str) -> str:
+    """What is said of an engine that is started when somebody asks; empty: a deploy and a boot start it."""
+    try:
+        said: dict[str, OnDemandRow] = json.loads(read(Path(ONDEMAND_SAYS)) or "{}").get("models", {})
+        return said[unit]["says"] if unit in said else ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 def _silence(unit: str, answer: Probed) -> str:

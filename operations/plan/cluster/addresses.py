@@ -19,6 +19,13 @@ def engine_url(knobs: Knobs, node: Node) -> str:
     return f"http://{node.fabric}:{knobs.engine_port}"
 
 
+def load_url(knobs: Knobs, node: Node, unit: str) -> str:
+    """Where a node is asked to load the model of an engine's unit on it (files/ondemand/ondemand.py). `knobs`: those
+    that are not one model's.
+    """
+    return f"http://{node.fabric}:{knobs.port('on_demand')}/{unit}"
+
+
 def is_local(url: str) -> bool:
     """Whether only its own node can reach it."""
     return urlsplit(url).hostname == "127.0.0.1"

@@ -18,7 +18,8 @@ class ServedModel:
     """`knobs`: the owner's, with this model's own words in the place of the general ones, its ports among them.
     `nodes`: those that it lies on, in the order of its ranks. `name`: the owner's; empty: it is the only one, declared
     by the knobs themselves. `slot`: which ports it has. `beside`: units of other models' engines on each of its nodes,
-    the owner's first one first. `is_group`: it is one of several clusters of its model.
+    the owner's first one first. `is_group`: it is one of several clusters of its model. `idle_minutes`: without a
+    request, after which it is unloaded; 0: it is not loaded on demand.
     """
 
     recipe: Recipe
@@ -28,6 +29,12 @@ class ServedModel:
     slot: int = 0
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_group: bool = False
+    idle_minutes: float = 0.0
+
+    @property
+    def is_on_demand(self) -> bool:
+        """Whether it is loaded when somebody asks for it, and not at a deploy or a boot."""
+        return self.idle_minutes > 0
 
     @property
     def unit(self) -> str:

@@ -38,6 +38,8 @@ PORT_OFFSETS = {
     "dashboard_metrics": 11,
     # What nodes tell each other of their addresses in the office, in datagrams.
     "office": 12,
+    # Where a node is asked to load a model on demand (files/ondemand/ondemand.py).
+    "on_demand": 13,
     # The copy to the first worker listens one further on, that to the second two, and so on.
     "share": 30,
 }
@@ -53,8 +55,9 @@ OF_A_MODEL = (
     *("recipe", "topology", "executor", "pipeline_parallel", "nodes_per_replica", "canary_deadline", "loader"),
     *("engine_image_from", "model_from", "model_revision", "model_revisions"),
 )
-#: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients.
-BESIDE = ("nodes", "memory_gib", "served_name")
+#: And what it may say beside them: the nodes that it lies on, GiB of a node's memory, its name for clients, whether it
+#: is loaded when somebody asks for it, and minutes without a request after which it is unloaded.
+BESIDE = ("nodes", "memory_gib", "served_name", "on_demand", "idle_minutes")
 
 #: A host's name, or its IPv4 address.
 _HOST = r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"

@@ -67,6 +67,13 @@ class Start(Action):
 
 
 @dataclass(frozen=True)
+class LeaveToDemand(Action):
+    """A boot starts a unit no more: a program does when somebody asks for its model. What runs goes on."""
+
+    unit: str
+
+
+@dataclass(frozen=True)
 class Remove(Action):
     """Take away a unit: process, container and files."""
 

@@ -12,6 +12,7 @@ from operations.plan.decide.actions import (
     EndAlone,
     EngineStarted,
     ForgetRestarts,
+    LeaveToDemand,
     LetCooldownsEnd,
     LoadingBegins,
     Nothing,
@@ -31,6 +32,7 @@ from operations.plan.decide.unit_state import (
     is_stale,
     is_up,
     out_of_place,
+    starts_at_boot,
     unit_state,
 )
 
@@ -57,15 +59,18 @@ def retire(seen: Seen, name: str) -> Actions:
             actions += [*_without_service(seen, unit, name, served=served), Remove(unit)]
     for model in here.values():
         if _has_to_stop(seen, model, name):
-            actions += [*_without_service(seen, model.unit, name), Stop(model.unit)]
+            is_awaited = not model.is_on_demand
+            actions += [*_without_service(seen, model.unit, name, served=is_awaited), Stop(model.unit)]
     return tuple(actions) or (Nothing("nothing to stop"),)
 
 
 def start(seen: Seen, name: str) -> Actions:
-    """Start what is not running."""
+    """Start what is not running, and does not wait for somebody to ask for its model."""
     found, actions = seen.look(name), list[Action]()
     for model in seen.plan.on(name):
-        if not is_up(found, model.unit):
+        if model.is_on_demand:
+            actions += [LeaveToDemand(model.unit)] if starts_at_boot(found, model.unit) else []
+        elif not is_up(found, model.unit):
             # One that waited for its turn, and has ended, has none of its files yet.
             late = () if is_running(found, model.unit) else _placed(seen, model, name)
             actions += [*late, Start(model.unit), EngineStarted(model.unit, model), LoadingBegins()]
@@ -97,8 +102,8 @@ def renew(seen: Seen, model: ServedModel, turn: str, name: str) -> Actions:
 
 
 def ready(seen: Seen, name: str) -> Actions:
-    """Wait for a real answer of each engine."""
-    here = () if seen.is_dry else seen.plan.on(name)
+    """Wait for a real answer of each engine that a deploy starts."""
+    here = () if seen.is_dry else [each for each in seen.plan.on(name) if not each.is_on_demand]
     answers = (AwaitEngine(each.unit, each) for each in here if name in each.endpoints)
     return (*answers, AllAnswer())
 

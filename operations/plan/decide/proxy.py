@@ -68,7 +68,10 @@ def planned(seen: Seen, name: str) -> Proxies:
     another address until then.
     """
     mine = seen.plan.of(name)
-    litellm, meant = [mine.container(unit) for unit in LITELLM], [behind(each) for each in seen.plan.models]
+    litellm, meant = (
+        [mine.container(unit) for unit in LITELLM],
+        [behind(each, seen.plan.knobs) for each in seen.plan.models],
+    )
     if seen.is_dry:
         return Proxies(mine.container(PROXY), tuple(litellm))
     models = [

@@ -33,14 +33,17 @@ def is_running(state: Look, unit: str) -> bool:
 
 def is_up(state: Look, unit: str) -> bool:
     """Whether it runs now, and will after a reboot."""
-    return is_running(state, unit) and unit_state(state, unit).get("UnitFileState") == "enabled"
+    return is_running(state, unit) and starts_at_boot(state, unit)
 
 
 def differences(state: Look, service: Program) -> list[str]:
-    """In what a unit is not the plan's, in a few words each; none where it runs as planned and will after a reboot."""
+    """In what a unit is not the plan's, in a few words each; none where it runs as planned and will after a reboot. One
+    that another program starts may be down.
+    """
     if not is_running(state, service.unit):
-        return ["does not run"]
-    return [*_older(state, service), *([] if is_up(state, service.unit) else ["does not start at boot"])]
+        return ["does not run"] if service.at_boot else []
+    is_meant = is_up(state, service.unit) or not service.at_boot
+    return [*_older(state, service), *([] if is_meant else ["does not start at boot"])]
 
 
 def is_stale(state: Look, service: Program) -> bool:
@@ -70,6 +73,11 @@ def _older(state: Look, service: Program) -> list[str]:
 def has_container(state: Look, unit: str) -> bool:
     """Whether it may serve: what only waits for its start has none yet."""
     return "image" in state["services"]["units"][unit]
+
+
+def starts_at_boot(state: Look, unit: str) -> bool:
+    """Whether systemd starts it at a boot."""
+    return unit_state(state, unit).get("UnitFileState") == "enabled"
 
 
 def exists(state: Look, unit: str) -> bool:

@@ -115,9 +115,10 @@ def is_serving(survey: Survey) -> bool:
 
 def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: float, floor_gib: float) -> Findings:
     """Who wants more to be free than is, and what helps."""
-    # The floor counts once, however many fill their shares.
+    # The floor counts once, however many fill their shares. Of those on demand one is loaded at the least.
     more = max(free_gib(each.recipe, of(each), total_gib, floor_gib) - of(each).of(total_gib) for each in models)
-    need = sum(of(each).of(total_gib) for each in models) + more
+    stay = sum(of(each).of(total_gib) for each in models if not each.is_on_demand)
+    need = stay + max((of(each).of(total_gib) for each in models if each.is_on_demand), default=0.0) + more
     if available_gib >= need:
         return
     if len(models) > 1:

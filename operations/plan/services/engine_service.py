@@ -54,7 +54,8 @@ def engine_services(model: ServedModel) -> dict[str, Service]:
     files = {node.name: _engine_files(model, node, image, model.folder) for node in model.nodes}
     hashed = {node.name: _but_starts(_engine_files(alone, node, image, model.folder)) for node in model.nodes}
     if model.knobs.topology != "cluster":
-        return {name: seal(model.unit, image, own, hashed[name]) for name, own in files.items()}
+        sealed = {name: seal(model.unit, image, own, hashed[name]) for name, own in files.items()}
+        return {name: replace(each, at_boot=not model.is_on_demand) for name, each in sealed.items()}
     everything = [File(f"{name}:{file.path}", file.content, file.mode) for name in hashed for file in hashed[name]]
     return {name: seal(model.unit, image, own, everything) for name, own in files.items()}
 
@@ -183,7 +184,7 @@ def _start_files(model: ServedModel, node: Node, folder: str) -> list[File]:
         "unit": model.unit,
         "spec": SPEC,
         "recipe": model.recipe.name,
-        "url": _loaded_at(model, node),
+        "url": loaded_at(model, node),
         "marks": starts.told(runs.STARTS),
         "faults": {name: each.fault for name, each in runs.LOADERS.items() if each.fault},
     }
@@ -206,7 +207,7 @@ def _ready(model: ServedModel, node: Node, image: Image) -> str:
         # A cluster's rank loads nothing before the ranks have met.
         turn=model.turn if model.shares(node) and knobs.topology == "cluster" else "",
         loads_in_turn=model.shares(node) and knobs.topology != "cluster",
-        loaded_at=_loaded_at(model, node),
+        loaded_at=loaded_at(model, node),
         # An engine by itself serves its own node without them: the firewall holds its address.
         rails=rails_between(node, model.nodes) if knobs.topology == "cluster" else [],
         memory_mib=mib,
@@ -236,21 +237,21 @@ def _demand(model: ServedModel) -> tuple[int, int]:
 
 def _beside(model: ServedModel, node: Node, folder: str) -> list[dict[str, object]]:
     """What runs on the node beside the container until the model is loaded, and why."""
-    loaded_at, is_cluster = _loaded_at(model, node), model.knobs.topology == "cluster"
+    answers_at, is_cluster = loaded_at(model, node), model.knobs.topology == "cluster"
     argv = ["python3", "-B", f"{folder}/starts.py", "beside"]
     found: list[dict[str, object]] = [{"why": "Sees the start, and keeps how long it took.", "argv": argv}]
     if is_cluster and model.shares(node):
         # It has a part: nothing is left beside it.
-        argv = ["python3", "-B", f"{folder}/turn.py", model.unit, loaded_at, model.meeting, model.turn]
+        argv = ["python3", "-B", f"{folder}/turn.py", model.unit, answers_at, model.meeting, model.turn]
         argv += [str(each) for each in _demand(model)]
         found.append({"why": "Gives the rank its turn to load when all have met.", "argv": argv})
     if model.recipe.needs.gpu:
-        argv = ["python3", f"{folder}/memory.py", "beside", loaded_at, *([model.meeting] if is_cluster else [])]
+        argv = ["python3", f"{folder}/memory.py", "beside", answers_at, *([model.meeting] if is_cluster else [])]
         found.append({"why": "Keeps memory free until the model is loaded.", "argv": argv})
     return found
 
 
-def _loaded_at(model: ServedModel, node: Node) -> str:
+def loaded_at(model: ServedModel, node: Node) -> str:
     """What answers once the model is loaded, and not before."""
     return f"{engine_url(model.knobs, model.ranks(node)[0])}{ENGINES[model.recipe.engine].SIGNS.path}"
 

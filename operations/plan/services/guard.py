@@ -14,10 +14,12 @@ from operations.wire.specs import GuardBefore, GuardSpec
 
 
 def guard(knobs: Knobs, models: Sequence[ServedModel]) -> Program:
-    """Kills an engine before the node freezes: of several the owner's last one first, and none for what the proxy has
-    been sent.
+    """Kills an engine before the node freezes: of several the owner's last one first, one on demand before those that
+    stay loaded, and none for what the proxy has been sent.
     """
-    containers = {each.unit: each.container_id for each in reversed(models)}
+    last_first = [each for each in reversed(models) if each.is_on_demand]
+    last_first += [each for each in reversed(models) if not each.is_on_demand]
+    containers = {each.unit: each.container_id for each in last_first}
     before: dict[str, GuardBefore] = {
         unit: {"container": container_id(unit), "usual_mib": bound.usual_mib}
         for unit, bound in BOUNDS.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from operations.plan.cluster.addresses import load_url
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.knobs import Knobs
 from operations.plan.engines import ENGINES
@@ -18,7 +19,19 @@ _CALLBACKS = ("last_resort", "unavailable", "door")
 MODULES = (
     *("application", "attempts", "avoided", "balanced", "chats", "comes_back", "door", "door_answers", "door_body"),
     *("door_bounds", "door_counts", "door_keys", "door_limits", "door_log", "door_repeats", "door_size", "door_usage"),
-    *("engines", "events", "forms", "last_resort", "links", "models", "passthrough", "plain", "protocols", "pulse"),
+    *(
+        "engines",
+        "events",
+        "forms",
+        "last_resort",
+        "links",
+        "loading",
+        "models",
+        "passthrough",
+        "plain",
+        "protocols",
+        "pulse",
+    ),
     *("resume", "serve", "shapes", "shared", "standby", "streaming", "suspects", "unavailable"),
 )
 #: Settings of the router that follow from the engines.
@@ -54,17 +67,20 @@ _RETRY_POLICY = {
 @dataclass(frozen=True)
 class Behind:
     """One model as the proxy sees it: base URLs of its engines, `http://ADDRESS:PORT`, and those of nodes that serve
-    alone for a cluster (files/litellm/standby.py).
+    alone for a cluster (files/litellm/standby.py). `loaded_by`: the URL at which its node is asked to load it, where it
+    is on demand (files/litellm/loading.py).
     """
 
     recipe: Recipe
     engines: tuple[str, ...]
     standby: tuple[str, ...] = ()
+    loaded_by: str = ""
 
 
-def behind(model: ServedModel) -> Behind:
-    """What the proxy is to know of a model."""
-    return Behind(model.recipe, tuple(model.endpoints.values()), tuple(standby_urls(model)))
+def behind(model: ServedModel, knobs: Knobs) -> Behind:
+    """What the proxy is to know of a model. `knobs`: those that are not one model's."""
+    loaded_by = load_url(knobs, model.leader, model.unit) if model.is_on_demand else ""
+    return Behind(model.recipe, tuple(model.endpoints.values()), tuple(standby_urls(model)), loaded_by)
 
 
 def _callbacks(knobs: Knobs) -> list[str]:
@@ -78,8 +94,10 @@ def fixed(config: Json) -> Json:
     return {**{name: value for name, value in config.items() if name != "model_list"}, "router_settings": router}
 
 
-def _model_info(recipe: Recipe, is_standby: bool) -> Json:
+def _model_info(recipe: Recipe, is_standby: bool, loaded_by: str) -> Json:
     about: Json = {"standby": True} if is_standby else {}
+    if loaded_by:
+        about["loaded_by"] = loaded_by
     if context := ENGINES[recipe.engine].memory(recipe).context:
         # For files/litellm/models.py.
         about["context"] = context
@@ -106,7 +124,7 @@ def proxy_config(knobs: Knobs, models: Sequence[Behind]) -> Json:
                     "timeout": TIMEOUT_S,
                     "stream_timeout": TIMEOUT_S,
                 },
-                **_model_info(each.recipe, engine in each.standby),
+                **_model_info(each.recipe, engine in each.standby, each.loaded_by),
             }
             for each in models
             for name in (each.recipe.served_name, *ENGINES[each.recipe.engine].adapters(each.recipe))

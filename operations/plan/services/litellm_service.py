@@ -95,7 +95,7 @@ def litellm_service(knobs: Knobs, models: Sequence[Behind], unit: str) -> Servic
 
 
 def _both(its: Context) -> list[Program]:
-    models = [behind(each) for each in its.models]
+    models = [behind(each, its.knobs) for each in its.models]
     return [litellm_service(its.knobs, models, unit) for unit in LITELLM]
 
 

@@ -18,7 +18,7 @@ from operations.plan.services.contract import Contract, Start
 from operations.plan.services.engine_service import STARTS
 from operations.plan.services.service import SPEC, Program, Service, seal_program
 from operations.wire import Json
-from operations.wire.specs import ExporterSpec, Passed
+from operations.wire.specs import ExporterSpec, OnDemand, Passed
 
 _PARTS = ("background_call", "exporter", "facts", "happened", "machine", "passed", "text")
 #: Of HAProxy's own some thousand lines: who asks, how long it takes, what is answered, which LiteLLM is up.
@@ -65,6 +65,7 @@ def exporter(
                     "model": each.recipe.served_name,
                     "spec": engine.spec,
                     "unit": each.unit,
+                    **rests(each),
                 }
                 for each, engine in models
             ],
@@ -83,6 +84,11 @@ def exporter(
         File(unit_file(EXPORTER), unit),
     ]
     return seal_program(EXPORTER, files)
+
+
+def rests(model: ServedModel) -> OnDemand:
+    """What pages and alarms are told of a model on demand."""
+    return {"on_demand": "yes"} if model.is_on_demand else {}
 
 
 def addresses_by_knobs(knobs: Knobs, names: Sequence[str]) -> dict[str, str]:

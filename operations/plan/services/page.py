@@ -12,7 +12,7 @@ from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.files import File, as_is, render
 from operations.plan.config.knobs import Knobs
 from operations.plan.services.contract import Context, Contract, Start
-from operations.plan.services.monitoring import targets
+from operations.plan.services.monitoring import rests, targets
 from operations.plan.services.panels import panels_of
 from operations.plan.services.service import SPEC, Program, seal_program
 from operations.wire.specs import PageSpec
@@ -52,6 +52,7 @@ def page(
                 "unit": each.unit,
                 "nodes": [rank.name for rank in each.nodes],
                 "answers": [rank.name for rank in each.answering],
+                **rests(each),
             }
             for each, spec in models
         ],

@@ -20,6 +20,8 @@ def listens(node: Node, knobs: Knobs, count: int, models: Sequence[ServedModel])
         wanted |= _of_an_engine(model.on(node.name), model.knobs)
     if models:
         wanted[knobs.proxy_port] = "proxy_port"
+    if any(each.is_on_demand for each in models):
+        wanted[knobs.port("on_demand")] = "cluster_ports"
     if knobs.monitoring != "off" and models:
         wanted[knobs.monitoring_port] = "monitoring_port"
     if knobs.runs_prometheus and is_head and models:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from operations.paths import ETC, folder_of, unit_file
 from operations.plan.config.files import File, as_is, digest, render
@@ -16,11 +16,14 @@ SPEC = "@SPEC@"
 
 @dataclass(frozen=True)
 class Program:
-    """A unit that runs on the node itself. `spec` changes when, and only when, it must be started anew."""
+    """A unit that runs on the node itself. `spec` changes when, and only when, it must be started anew. `at_boot`:
+    whether a deploy and a boot start it; else another program does (files/ondemand/ondemand.py).
+    """
 
     unit: str
     files: tuple[File, ...]
     spec: str
+    at_boot: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
