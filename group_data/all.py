@@ -29,10 +29,13 @@ executor = "mp"
 # Several models, by names of your own. Without any, `recipe`, `topology` and `executor` declare the one model.
 # Each needs a recipe. It may have values of its own for `topology`, `executor`, `pipeline_parallel`,
 # `nodes_per_replica`, `canary_deadline`, `loader`, `engine_image_from`, `model_from`, `model_revision` and
-# `model_revisions`; for all else the general knobs count. Three words are of a model alone.
-#   nodes        those that it lies on, its first rank's first; without it solo has the head, all else all nodes
-#   memory_gib   what it may have of each of these nodes; models of one node that do not fit together are refused
-#   served_name  what clients call it, in place of the recipe's name
+# `model_revisions`; for all else the general knobs count. Five words are of a model alone.
+#   nodes         those that it lies on, its first rank's first; without it solo has the head, all else all nodes
+#   memory_gib    what it may have of each of these nodes; models of one node that do not fit together are refused
+#   served_name   what clients call it, in place of the recipe's name
+#   on_demand     True: it is loaded when a client asks for it, and gives its memory back (docs/on-demand.md); in solo
+#                 alone. Each has to fit beside the models that stay loaded, not beside the others on demand
+#   idle_minutes  minutes without a request after which it is unloaded; 30 where it is not said
 # The first models are worth the most: when memory runs out, the guard ends the last model of that node. For one run:
 # `--data models.coder.topology=cluster`. More in docs/models.md.
 #
