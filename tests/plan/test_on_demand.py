@@ -110,7 +110,7 @@ def test_a_deploy_demands_what_stays_and_the_greatest_on_demand() -> None:
     for gib, problems in ((111, []), (109, ["has 109.0 GiB of memory available, its models need 110.0 together"])):
         idle["memory"] |= {"total_mib": 122 * 1024, "available_mib": gib * 1024}
         idle["state"]["services"]["units"] = {}
-        assert [problem for problem, _ in demand.check(idle, of.models)] == problems
+        assert [problem for problem, *_ in demand.check(idle, of.models)] == problems
 
 
 def test_the_node_knows_what_each_takes_and_what_stays() -> None:
@@ -126,7 +126,7 @@ def test_the_node_knows_what_each_takes_and_what_stays() -> None:
     assert "tandem-ondemand" not in plain.head.services
 
 
-def test_every_door_knows_where_it_is_asked_for_and_the_walls_let_nobody_else() -> None:
+def test_every_door_knows_where_it_is_asked_for_and_the_firewall_lets_nobody_else() -> None:
     models = {**THREE, "far": {**ON_DEMAND, "nodes": ["spark-2"], "served_name": "far", "memory_gib": 20}}
     of = planned(models, count=2)
     for node in of.nodes:
@@ -141,7 +141,7 @@ def test_every_door_knows_where_it_is_asked_for_and_the_walls_let_nobody_else() 
         told = json.loads(text(node, "tandem-ondemand", "ondemand.json"))
         assert f"http://{told['address']}:{told['port']}/" in asked["far" if node.node.index else "code"]
         assert 26013 in ports.listens(node.node, of.knobs, 2, of.on(node.node.name))
-        assert "26013" in text(node, "tandem-walls", "tandem.nft")
+        assert "26013" in text(node, "tandem-firewall", "tandem.nft")
 
 
 def test_the_guard_ends_one_on_demand_before_those_that_stay() -> None:
