@@ -168,7 +168,7 @@ def test_a_node_without_power_takes_every_carrier_and_a_reboot_begins_with_nothi
     pair.come_to([True, True], *ends)
     inside = ("ip", "netns", "exec", NODES[1].namespace)
     pair.run(*inside, "nft", "add table inet tandem")
-    pair.python("from tests.lab import network, settings; network.begin_anew(settings.LabNode(1))")
+    pair.python("from tests.lab import settings, veths; veths.begin_anew(settings.LabNode(1))")
     pair.come_to([False, False], *ends)
     assert pair.run(*inside, "nft", "list", "tables") == ""
 
@@ -295,6 +295,6 @@ def test_a_boot_begins_without_the_routes_of_before(pair: World) -> None:
     inside = ("ip", "-n", NODES[1].namespace, "route")
     pair.run(*inside, "add", "local", "192.168.177.12", "dev", "lo", "table", "local", "metric", "4000000000")
     pair.run(*inside, "add", "unreachable", "192.168.177.0/24")
-    pair.python("from tests.lab import network, settings; network.begin_anew(settings.LabNode(1))")
+    pair.python("from tests.lab import settings, veths; veths.begin_anew(settings.LabNode(1))")
     left = pair.run(*inside, "show", "table", "all")
     assert "192.168.177" not in left and "127.0.0.1" in left
