@@ -36,10 +36,10 @@ def up(count: int) -> None:
     with step(f"booting {count} nodes ({wanted})"):
         for each in nodes:
             node.power_on(each)
-        _wait_for(nodes)
+        wait_for(nodes)
 
 
-def _wait_for(nodes: list[LabNode]) -> None:
+def wait_for(nodes: list[LabNode]) -> None:
     """Until all are up; when one does not come up, none is left running."""
     try:
         for each in nodes:
@@ -67,6 +67,8 @@ def _remove_others(nodes: list[LabNode], wanted: desk.Desk, shared: Path) -> Non
 
 def down() -> None:
     """Remove nodes, namespaces and bridges, also those of an `up` that crashed; the cache stays."""
+    # Nodes of another kind would be half removed.
+    desk.remembered()
     nodes = known_nodes()
     for each in nodes:
         node.remove(each)

@@ -23,6 +23,8 @@ NODE_PACKAGES = [
 
 #: What a machine has besides: a kernel, what its first file system is made of, RDMA and its measure (`ib_write_bw`).
 MACHINE_PACKAGES = ["busybox-static", "kmod", "apparmor", "rdma-core", "ibverbs-utils", "perftest"]
+#: AppArmor's profiles of what a machine has; Docker brings its own.
+MACHINE_PROFILES = ("lsb_release", "nvidia_modprobe", "runc", "unix-chkpwd", "unprivileged_userns")
 #: The lab makes it (qemu/initramfs.py): under emulation that took most of ten minutes.
 _NO_INITRAMFS = "--dpkgopt=path-exclude=/etc/kernel/postinst.d/initramfs-tools"
 
@@ -142,6 +144,14 @@ def _prepare_node(root: Path) -> None:
 
 
 def _prepare_machine(root: Path) -> None:
-    # An emulated machine has no time for what looks after a disk and a manual that nobody keeps.
-    for unit in ("e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "man-db.timer", "dpkg-db-backup.timer"):
+    # An emulated machine has no time for what looks after a disk and a manual that nobody keeps, nor for a login that
+    # nobody sees, nor for profiles of programs that are not there: a hundred of them took minutes of each first boot.
+    unwanted = ("e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "man-db.timer", "dpkg-db-backup.timer")
+    for unit in (*unwanted, "serial-getty@.service", "getty@.service"):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    for profile in (root / "etc/apparmor.d").iterdir():
+        if profile.is_file() and profile.name not in MACHINE_PROFILES:
+            profile.unlink()
+    # What systemd does after an upgrade of /usr is done.
+    for mark in ("etc/.updated", "var/.updated"):
+        (root / mark).touch()

@@ -7,37 +7,44 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.lab.shell import LabError
 
-#: Seconds for an answer: an emulated machine has this machine's cores when qemu gets them.
+#: Seconds for an answer: an emulated machine has this machine's cores when qemu wants to talk.
 PATIENCE_S = 20.0
 
 
+class Silent(LabError):
+    """No qemu answers: its machine is off, or goes off just now."""
+
+
 @contextmanager
-def connected(path: Path, patience_s: float | None = PATIENCE_S) -> Iterator[QMP]:
-    """A conversation with the qemu at a socket; it takes one at a time. Raises LabError where none answers."""
+def connected(path: Path, patience_s: float | None = PATIENCE_S) -> Iterator[Talk]:
+    """A conversation with the qemu at a socket, which has one at a time; `patience_s`: how long it waits for a word.
+
+    Raises Silent where none answers.
+    """
     with socket.socket(socket.AF_UNIX) as wire:
         wire.settimeout(PATIENCE_S)
         try:
             wire.connect(str(path))
             with wire.makefile("rw") as stream:
-                talk = QMP(stream, path)
-                talk.greet()
+                talk = Talk(stream, path)
+                talk.begin()
                 wire.settimeout(patience_s)
                 yield talk
         except OSError as error:
-            raise LabError(f"no qemu answers at {path}: {error.strerror or error}") from None
+            raise Silent(f"no qemu answers at {path}: {error.strerror or error}; its machine is off") from None
 
 
-class QMP:
+class Talk:
     """One conversation."""
 
-    def __init__(self, stream: Any, path: Path) -> None:
+    def __init__(self, stream: TextIO, path: Path) -> None:
         self.stream, self.path = stream, path
 
-    def greet(self) -> None:
+    def begin(self) -> None:
         """What has to be said before anything else."""
         self._read()
         self.do("qmp_capabilities")
@@ -63,6 +70,6 @@ class QMP:
     def _read(self) -> dict[str, Any]:
         line = self.stream.readline()
         if not line:
-            raise LabError(f"the qemu at {self.path} has ended")
+            raise Silent(f"the qemu at {self.path} has ended")
         said: dict[str, Any] = json.loads(line)
         return said
