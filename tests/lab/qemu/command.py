@@ -24,6 +24,9 @@ class Architecture:
     console: str
 
 
+#: An emulated machine's services start slowly, and a service that was given up would be no finding.
+_PATIENT = "systemd.default_timeout_start_sec=600 systemd.default_device_timeout_sec=600"
+
 #: By Debian's names. Signed pointers by the book would halve the speed of an emulated arm64.
 ARCHITECTURES = {
     "amd64": Architecture("qemu-system-x86_64", "q35", "max", "ttyS0"),
@@ -93,7 +96,7 @@ def whole(node: LabNode, arch: str, accelerator: str, kernel: Path, taps: Mappin
     file = {"driver": "file", "filename": str(disk(node)), "discard": "unmap"}
     store = {"driver": "qcow2", "node-name": "disk", "discard": "unmap", "file": file}
     words = [
-        *bare(arch, accelerator, kernel, initramfs(node), "tandem.lab"),
+        *bare(arch, accelerator, kernel, initramfs(node), _PATIENT if accelerator == "tcg" else ""),
         *("-name", node.name, "-m", f"{MEMORY_MIB}M", "-smp", str(CORES)),
         *("-blockdev", json.dumps(store), "-device", "virtio-blk-pci,drive=disk"),
         *("-device", "virtio-rng-pci"),

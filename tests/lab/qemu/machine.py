@@ -113,8 +113,10 @@ def renumber(node: LabNode, old: str) -> None:
     """As a client of DHCP does it, by the old address for the last time."""
     device = LINKS["mgmt"]
     change = f"ip addr del {old}/24 dev {device}; ip addr add {node.address}/24 dev {device}"
-    argv = ["ssh", "-i", str(SSH_KEY), "-o", f"UserKnownHostsFile={KNOWN_HOSTS}"]
-    run(*argv, f"{LOGIN}@{old}", f"sudo systemd-run --quiet sh -c '{change}'")
+    argv = ["ssh", "-i", str(SSH_KEY), "-o", f"UserKnownHostsFile={KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"]
+    # Its key is known by the new address already.
+    argv += ["-o", f"HostKeyAlias={node.address}", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]
+    run(*argv, f"{LOGIN}@{old}", f"sudo systemd-run --quiet --collect sh -c '{change}'")
 
 
 def freeze(node: LabNode) -> None:

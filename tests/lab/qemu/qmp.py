@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from tests.lab.shell import LabError
 
 #: Seconds for an answer: an emulated machine has this machine's cores when qemu wants to talk.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Silent(LabError):

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.lab import __main__ as verbs
-from tests.lab import node
+from tests.lab import cgroup, node, rootfs
 from tests.lab.desk import OWN, Desk
-from tests.lab.qemu import command, image, machine, qmp
+from tests.lab.qemu import command, image, initramfs, machine, qmp
 from tests.lab.settings import LINKS, LabNode
 from tests.lab.shell import LabError
 from tests.lab.world import NODES, World
@@ -195,11 +195,11 @@ def test_without_room_on_the_disk_or_in_memory_nothing_is_begun(
 
 def test_an_image_that_breaks_off_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image, "CACHE", tmp_path)
-    monkeypatch.setattr(image.rootfs, "CACHE", tmp_path)
-    root = image.rootfs.machine_root(DESK).place
+    monkeypatch.setattr(rootfs, "CACHE", tmp_path)
+    root = rootfs.machine_root(DESK).place
     (root / "boot").mkdir(parents=True)
     (root / "boot/vmlinuz-6.12").write_text("kernel")
-    monkeypatch.setattr(image.initramfs, "base", lambda root: b"first")
+    monkeypatch.setattr(initramfs, "base", lambda root: b"first")
 
     def no_room(*argv: str | Path) -> str:
         raise LabError("`mke2fs` ended with 1: no space left on device")
@@ -241,6 +241,6 @@ def test_when_one_machine_does_not_come_up_none_is_left_running(monkeypatch: pyt
 def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "run", lambda *argv, check: "")
     monkeypatch.setattr(node, "_STARTED_S", 0.0)
-    monkeypatch.setattr(node.cgroup, "is_running", lambda each: False)
+    monkeypatch.setattr(cgroup, "is_running", lambda each: False)
     with pytest.raises(LabError, match="spark-1 went off while it booted; its console is"):
         node.wait_until_up(NODES[0])
