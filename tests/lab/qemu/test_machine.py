@@ -52,7 +52,7 @@ class Machines(World):
         """Until it shows its carriers."""
         self.keepers[each] = self.begin(sys.executable, "-c", BOOT.format(each.index))
         deadline = time.monotonic() + 20
-        while "mgmt" not in self.carriers_of(each):
+        while len(self.carriers_of(each)) < len(LINKS):
             assert time.monotonic() < deadline and self.keepers[each].poll() is None, self.keepers[each].communicate()
             time.sleep(0.02)
 
@@ -148,6 +148,19 @@ def test_a_qemu_that_ends_at_once_is_no_reboot(machines: Machines, monkeypatch: 
     said, complaint = machines.begin(sys.executable, "-c", BOOT.format(0)).communicate(timeout=20)
     assert "no such board" in said and said.strip().endswith("False")
     assert "spark-1 is off (qemu ended with 0)" in complaint
+
+
+def test_the_watcher_of_the_other_lab_is_left_alone(machines: Machines) -> None:
+    """`up` and `down` of machines neither start one nor end one: both labs may be up."""
+    assert machines.watchers() == []
+    argv = [sys.executable, "-c", "import sys, time; time.sleep(60)", "-m", "tests.lab.watch"]
+    theirs = machines.begin(*argv)
+    deadline = time.monotonic() + 10
+    while not machines.watchers():
+        assert time.monotonic() < deadline
+    machines.up()
+    machines.python("from tests.lab import watch; watch.end()")
+    assert len(machines.watchers()) == 1 and theirs.poll() is None
 
 
 def test_what_qemu_refuses_is_said_in_its_words(machines: Machines) -> None:
