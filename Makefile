@@ -22,7 +22,7 @@ model = $(if $(MODEL),--data _model=$(MODEL))
 ask = @log=$$(mktemp) && { $(PYINFRA) $(INVENTORY) operations/verbs/$(1).py $(2) $(model) $(call data,$(DATA)) 2>"$$log" || { cat "$$log" >&2; rm "$$log"; exit 1; }; } && { grep '^note: ' "$$log" >&2; rm "$$log"; }
 
 .DEFAULT_GOAL := help
-.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-door-cost bench-watching test-clients venv-proxy manual manual-pages imports lock bench-on-demand
+.PHONY: test-touched test-lab test-other-kind test-long help venv plan apply rollback status starts endpoint key keys key-revoke doctor audit check recipes recipes-table verify prove prune audit-security sbom holes scrape-config alarm-test grafana down rehearse lab-up lab-down lab-packages lab-llama llama-server test test-fast lint chaos bench report advise bench-converge bench-models bench-switch bench-start bench-transfer bench-routing bench-door bench-door-cost bench-watching test-clients venv-proxy manual manual-pages imports lock bench-on-demand test-machines
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,7 +123,7 @@ rehearse: lab-up ## the whole cluster on this machine, without a GPU: boot, depl
 	@$(PYINFRA) $(LAB) deploy.py --data topology=$(TOPOLOGY) --data executor=$(EXECUTOR)
 	@$(BIN)/python -m tests.lab.chat
 
-lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager)
+lab-up: lab-packages $(VENV)/.dev ## boot the lab's hosts (NODES=2 WIRING=cable|ring|switch OS=debian12|debian13 RENDERER=networkd|NetworkManager MACHINES=vm ARCH=amd64|arm64)
 	@$(BIN)/python -m tests.lab up
 
 lab-down: $(VENV)/.dev ## remove the lab's hosts; what was built stays
@@ -159,6 +159,10 @@ test-touched: $(VENV)/.dev $(VENV)-proxy/.proxy ## the tests near to what you ch
 test-other-kind: lab-packages $(VENV)/.dev ## the topologies on Debian 13, NetworkManager and Docker's containerd store (root)
 	@OS=debian13 RENDERER=NetworkManager $(MAKE) --no-print-directory lab-up
 	@OS=debian13 RENDERER=NetworkManager $(BIN)/pytest -m lab --durations=12 tests/e2e/test_1_topologies.py tests/e2e/test_3_clusters.py
+
+test-machines: export MACHINES = vm
+test-machines: lab-packages $(VENV)/.dev ## virtual machines, booted (root): kernel, cgroups, RDMA, netdevs that go, power cut, freeze, reboot (ARCH=amd64|arm64)
+	@$(BIN)/pytest -m machines --durations=12 tests/lab/qemu
 
 test-long: lab-packages $(VENV)/.dev ## what is too long for `make test`: renewals in turn, a Hub with a token, keys with a node away, `make bench` on the lab, all ports in each topology, TLS, the virtual address, the fallback, pipeline stages over four hosts and a ring of three, pairs side by side, some recipes (root), takes the lab down; and many random inputs
 	@$(BIN)/pytest -m long --durations=12 tests/e2e

@@ -8,31 +8,25 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from tests.lab import builder, cgroup, desk, network, node, rootfs, watch
+from tests.lab import builder, cgroup, desk, network, node, watch
 from tests.lab.settings import HOME, LINKS, SSH_KEY, LabNode, known_nodes
 from tests.lab.shell import LabError, run, say, step
 
 
 def up(count: int) -> None:
     """Boot `count` nodes; what runs already is left alone."""
-    # Imported here: building needs packages that looking and breaking do not.
-    from tests.lab import deeper, further, images, model
-
     wanted = desk.chosen(os.environ, count)
     HOME.mkdir(parents=True, exist_ok=True)
     if not SSH_KEY.exists():
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "tandem-lab", "-f", SSH_KEY)
-    shared_root = rootfs.node_root(wanted)
-    model.ensure()
-    further.ensure()
-    deeper.ensure()
-    images.ensure()
+    shared = node.HOSTS.prepare(wanted, count)
     nodes = [LabNode(index) for index in range(count)]
-    _remove_others(nodes, wanted)
+    _remove_others(nodes, wanted, shared)
     desk.remember(wanted)
     for each in nodes:
-        node.make(each, wanted, shared_root)
+        node.make(each, wanted, shared)
     network.wire_up(nodes)
     watch.start()
     node.write_known_hosts(nodes)
@@ -42,20 +36,30 @@ def up(count: int) -> None:
     with step(f"booting {count} nodes ({wanted})"):
         for each in nodes:
             node.power_on(each)
+        wait_for(nodes)
+
+
+def wait_for(nodes: list[LabNode]) -> None:
+    """Until all are up; when one does not come up, none is left running."""
+    try:
         for each in nodes:
             node.wait_until_up(each)
+    except LabError:
+        for each in nodes:
+            node.power_off(each)
+        raise
 
 
-def _remove_others(nodes: list[LabNode], wanted: desk.Desk) -> None:
+def _remove_others(nodes: list[LabNode], wanted: desk.Desk, shared: Path) -> None:
     """Remove nodes that are too many, and all where another kind is wanted."""
     there = desk.remembered()
     for each in known_nodes():
         if each not in nodes:
             say(f"{each.name} is one more than wanted: removed")
         elif not there.has_nodes_of(wanted):
-            say(f"{each.name} is {there.system} with {there.renderer}: removed, and made anew")
-        elif not node.has_disk(each):
-            say(f"{each.name} has no disk of its own, as an older lab made them: removed, and made anew")
+            say(f"{each.name} is {there.kind}: removed, and made anew")
+        elif not node.HOSTS.is_whole(each, shared):
+            say(f"{each.name} was made by an older lab: removed, and made anew")
         else:
             continue
         node.remove(each)
@@ -63,6 +67,8 @@ def _remove_others(nodes: list[LabNode], wanted: desk.Desk) -> None:
 
 def down() -> None:
     """Remove nodes, namespaces and bridges, also those of an `up` that crashed; the cache stays."""
+    # Nodes of another kind would be half removed.
+    desk.remembered()
     nodes = known_nodes()
     for each in nodes:
         node.remove(each)
@@ -76,8 +82,9 @@ def down() -> None:
 def status() -> None:
     """How it is wired and what its nodes run; one line per node: running or not, its address, what systemd says."""
     kept = desk.remembered()
-    watched = "" if kept.wiring == "switch" or watch.is_running() else "\tcables are not watched: `up` mends it"
-    print(f"wiring {kept.wiring}\tOS {kept.system}\trenderer {kept.renderer}{watched}")
+    is_seen_to = kept.wiring == "switch" or not network.WIRES.IS_WATCHED or watch.is_running()
+    watched = "" if is_seen_to else "\tcables are not watched: `up` mends it"
+    print(f"wiring {kept.wiring}\tOS {kept.system}\trenderer {kept.renderer}\tarchitecture {kept.arch}{watched}")
     for each in known_nodes():
         running = cgroup.is_running(each)
         state = run(*node.ssh_argv(each), "systemctl is-system-running", check=False).strip() if running else ""
@@ -86,14 +93,15 @@ def status() -> None:
 
 def reboot(targets: list[LabNode]) -> None:
     """Reboot nodes the polite way, all at once, and wait for them."""
+    within_s = node.HOSTS.BOOT_S + 30
     before = {each.name: node.boot_id(each) for each in targets}
     for each in targets:
         run(*node.ssh_argv(each), "sudo systemctl reboot", check=False)
     for each in targets:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + within_s
         while node.boot_id(each) in ("", before[each.name]):
             if time.monotonic() > deadline:
-                raise LabError(f"{each.name} did not reboot in 120 s; its console is {each.home}/console.log")
+                raise LabError(f"{each.name} did not reboot in {within_s:.0f} s; its console is {each.console}")
             time.sleep(0.5)
         node.wait_until_up(each)
         say(f"{each.name} has rebooted")
@@ -103,7 +111,8 @@ def main() -> int:
     """Parse the command line and do what it says; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    choices = "NODES=2, WIRING=cable|ring|switch, OS=debian12|debian13, RENDERER=networkd|NetworkManager"
+    choices = "NODES=2, WIRING=cable|ring|switch, OS=debian12|debian13, RENDERER=networkd|NetworkManager, "
+    choices += "and for every verb MACHINES=namespaces|vm; with vm ARCH=amd64|arm64"
     verbs.add_parser("up", help=f"boot the nodes (in the environment: {choices})")
     verbs.add_parser("down", help="remove everything but the cache")
     verbs.add_parser("status", help="wiring and kind, and one line per node")
@@ -113,6 +122,8 @@ def main() -> int:
     ssh.add_argument("command", nargs=argparse.REMAINDER)
     for verb in ("reboot", "power-off", "power-on"):
         verbs.add_parser(verb, help="NODE, or `all`").add_argument("node")
+    for verb, what in (("freeze", "let a machine stand still, its kernel too"), ("thaw", "let it go on")):
+        verbs.add_parser(verb, help=f"{what} (MACHINES=vm): NODE, or `all`").add_argument("node")
     for verb in ("cut", "heal"):
         help_text = "a LINK: mgmt or rail0 to rail3 for all nodes, or NODE:LINK for one; a cable is cut at both ends"
         verbs.add_parser(verb, help=help_text).add_argument("link")
@@ -143,6 +154,10 @@ def _do(args: argparse.Namespace) -> int:
             print(json.dumps({each.name: each.address for each in known_nodes()}, indent=2))
         case "ssh":
             return subprocess.run([*node.ssh_argv(_one(args.node)), *args.command], check=False).returncode
+        case "freeze" | "thaw":
+            act = node.HOSTS.freeze if args.verb == "freeze" else node.HOSTS.thaw
+            for each in _named(args.node):
+                act(each)
         case "reboot":
             reboot(_named(args.node))
         case "power-off":
@@ -170,9 +185,7 @@ def _do(args: argparse.Namespace) -> int:
                     network.take(each, link)
                     continue
                 network.give(each, link)
-                # What udev does for a netdev that appears (99-systemd.rules): none runs over a guest's /sys.
-                sysctl = f"sudo /usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/{LINKS[link]}"
-                run(*node.ssh_argv(each), sysctl, check=False)
+                node.greet(each, LINKS[link], check=False)
     return 0
 
 

@@ -8,22 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from operations.paths import ARP
-from tests.lab import desk
+from tests.lab import desk, spaces, veths
 from tests.lab.cables import Port, bridges, far_ends, shall_be_up
+from tests.lab.qemu import taps
 from tests.lab.settings import (
     FABRIC_NAMESPACE,
     HOME,
     LINKS,
+    MACHINES,
     MANAGEMENT_BRIDGE,
     MANAGEMENT_NET,
+    PREFIX,
     LabNode,
     known_nodes,
 )
 from tests.lab.shell import LabError, run, succeeds
+from tests.lab.wires import WIRE_MTU, Wires
 
-#: Jumbo frames pass; the node's own end keeps 1500 until the deploy raises it.
-WIRE_MTU = "9000"
+_KINDS: dict[str, Wires] = {"namespaces": veths, "vm": taps}
+#: What the nodes hang on.
+WIRES = _KINDS[MACHINES]
 #: LLDP passes a cable; a bridge would keep it to itself.
 _FORWARD_LLDP = "0x4000"
 #: A file for each port whose cable is pulled.
@@ -40,14 +44,12 @@ def wire_up(nodes: list[LabNode]) -> None:
         run("ip", "link", "add", MANAGEMENT_BRIDGE, "type", "bridge")
         run("ip", "addr", "add", f"{MANAGEMENT_NET}.1/24", "dev", MANAGEMENT_BRIDGE)
     run("ip", "link", "set", MANAGEMENT_BRIDGE, "up")
-    _namespace(FABRIC_NAMESPACE)
+    spaces.ensure(FABRIC_NAMESPACE)
     # A cable says nothing of its own, and nobody in it answers a ping to all.
     quiet = "echo 1 | tee /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv6/conf/default/disable_ipv6"
     run("nsenter", f"--net=/run/netns/{FABRIC_NAMESPACE}", "sh", "-c", quiet)
     for node in nodes:
-        _namespace(node.namespace)
-        for link in LINKS:
-            _make_wire(Port(node, link))
+        WIRES.prepare(node)
     _join(bridges(desk.remembered().wiring, nodes))
     forget_cuts()
     settle()
@@ -56,7 +58,7 @@ def wire_up(nodes: list[LabNode]) -> None:
 def tear_down(nodes: list[LabNode]) -> None:
     """Remove every namespace and bridge of the lab; links go with their namespaces."""
     for namespace in [*(node.namespace for node in nodes), FABRIC_NAMESPACE, *leftover_namespaces()]:
-        if namespace in _namespaces():
+        if namespace in spaces.names():
             run("ip", "netns", "del", namespace)
     for node in nodes:
         run("ip", "link", "del", node.host_side("mgmt"), check=False)
@@ -67,7 +69,7 @@ def tear_down(nodes: list[LabNode]) -> None:
 
 def leftover_namespaces() -> list[str]:
     """Namespaces that carry the lab's prefix."""
-    return [name for name in _namespaces() if name.startswith("tandem-")]
+    return [name for name in spaces.names() if name.startswith(f"{PREFIX}-")]
 
 
 def set_link(node: LabNode, link: str, *, up: bool) -> None:
@@ -88,7 +90,7 @@ def take(node: LabNode, link: str) -> None:
     """
     port = _rail(node, link)
     with _alone():
-        run("ip", "-n", node.namespace, "link", "del", port.inside, check=False)
+        WIRES.take(port)
     settle()
 
 
@@ -96,10 +98,15 @@ def give(node: LabNode, link: str) -> None:
     """Give it back as a new device: down, without address, under another index."""
     port = _rail(node, link)
     with _alone():
-        _make_wire(port)
-        for bridge in (name for name, ports in _bridges().items() if port in ports):
-            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", bridge)
+        WIRES.give(port)
+        plug(port)
     settle()
+
+
+def plug(port: Port) -> None:
+    """Join a rail's outer end to what its cable or switch is made of, if anything is plugged in."""
+    for bridge in (name for name, ports in _bridges().items() if port in ports):
+        run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", bridge)
 
 
 def forget_cuts() -> None:
@@ -113,14 +120,13 @@ def settle() -> None:
     with _alone():
         nodes, far, plugged = known_nodes(), _far_ends(), _plugged()
         cut = {port for port in _ports(nodes) if (CUTS / str(port)).exists()}
-        own = {node: _devices_up(node.namespace) for node in nodes}
-        awake = {port: own[port.node].get(port.inside, False) for port in _ports(nodes)}
-        outer = {"mgmt": _devices_up(""), "rails": _devices_up(FABRIC_NAMESPACE)}
-        for port in _ports(nodes):
-            is_up = outer["mgmt" if port.link == "mgmt" else "rails"].get(port.outside)
-            wanted = shall_be_up(port, port in plugged or port.link == "mgmt", far.get(port), cut, awake)
-            if is_up is not None and is_up != wanted:
-                run("ip", *_outside(port), "link", "set", port.outside, "up" if wanted else "down")
+        awake = dict.fromkeys(WIRES.awake(nodes), True)
+        WIRES.show(
+            {
+                port: shall_be_up(port, port in plugged or port.link == "mgmt", far.get(port), cut, awake)
+                for port in _ports(nodes)
+            }
+        )
 
 
 def hold_rails(node: LabNode, rate: str) -> None:
@@ -135,31 +141,8 @@ def hold_rails(node: LabNode, rate: str) -> None:
 
 def go_dark(node: LabNode) -> None:
     """What losing its power does to a node's NICs: they are down, and the other end of a cable has no carrier."""
-    _take_down(node)
+    WIRES.go_dark(node)
     settle()
-
-
-def begin_anew(node: LabNode) -> None:
-    """What a reboot does to NICs (down, no address, MTU 1500, the kernel's own settings), to nftables (no table) and to
-    routes (none). The namespace outlives the node, so it is done here.
-    """
-    _take_down(node)
-    for routes in (("type", "unreachable"), ("table", "local", "dev", "lo")):
-        run("ip", "-n", node.namespace, "route", "flush", *routes, check=False)
-    # Its own come back.
-    for state in ("down", "up"):
-        run("ip", "-n", node.namespace, "link", "set", "lo", state)
-    run("nsenter", f"--net=/run/netns/{node.namespace}", "nft", "flush", "ruleset")
-    for device in LINKS.values():
-        run("ip", "-n", node.namespace, "addr", "flush", "dev", device, check=False)
-        run("ip", "-n", node.namespace, "link", "set", device, "mtu", "1500", check=False)
-        settings = " ".join(f"/proc/sys/net/ipv4/conf/{device}/{name}" for name in ARP)
-        run("nsenter", f"--net=/run/netns/{node.namespace}", "sh", "-c", f"echo 0 | tee {settings}")
-
-
-def _take_down(node: LabNode) -> None:
-    for device in LINKS.values():
-        run("ip", "-n", node.namespace, "link", "set", device, "down", check=False)
 
 
 def _join(wanted: dict[str, list[Port]]) -> None:
@@ -173,19 +156,9 @@ def _join(wanted: dict[str, list[Port]]) -> None:
             run("ip", "-n", FABRIC_NAMESPACE, "link", "set", name, "type", "bridge", "group_fwd_mask", _FORWARD_LLDP)
             run("ip", "-n", FABRIC_NAMESPACE, "link", "set", name, "mtu", WIRE_MTU, "up")
         for port in ports:
-            run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", name)
-
-
-def _make_wire(port: Port) -> None:
-    if succeeds("ip", "-n", port.node.namespace, "link", "show", port.inside):
-        return
-    made = ("link", "add", port.outside, "type", "veth", "peer", "name", port.inside, "netns", port.node.namespace)
-    run("ip", *made)
-    if port.link == "mgmt":
-        run("ip", "link", "set", port.outside, "master", MANAGEMENT_BRIDGE)
-        return
-    run("ip", "link", "set", port.outside, "netns", FABRIC_NAMESPACE)
-    run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "mtu", WIRE_MTU)
+            # A machine that is off has none.
+            if succeeds("ip", "-n", FABRIC_NAMESPACE, "link", "show", port.outside):
+                run("ip", "-n", FABRIC_NAMESPACE, "link", "set", port.outside, "master", name)
 
 
 def _ports(nodes: list[LabNode]) -> list[Port]:
@@ -220,30 +193,9 @@ def _far_ends() -> dict[Port, Port]:
     return far_ends(desk.remembered().wiring, known_nodes())
 
 
-def _devices_up(namespace: str) -> dict[str, bool]:
-    """Whether each interface of a namespace is up (not: has carrier); nothing for a namespace that is not there."""
-    where = ["-n", namespace] if namespace else []
-    links = json.loads(run("ip", *where, "-j", "link", check=False) or "[]")
-    return {each["ifname"]: "UP" in each["flags"] for each in links}
-
-
-def _outside(port: Port) -> list[str]:
-    return [] if port.link == "mgmt" else ["-n", FABRIC_NAMESPACE]
-
-
 @contextmanager
 def _alone() -> Iterator[None]:
     """One at a time looks and sets: the slower of two would set what is not so any more."""
     with Path(_LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _namespace(name: str) -> None:
-    if name not in _namespaces():
-        run("ip", "netns", "add", name)
-        run("ip", "-n", name, "link", "set", "lo", "up")
-
-
-def _namespaces() -> list[str]:
-    return [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.strip()]

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from tests.lab import cgroup, mounts, network
+from tests.lab import cgroup, network, nspawn
 from tests.lab.desk import Desk, remembered
+from tests.lab.hosts import Hosts
+from tests.lab.qemu import machine
 from tests.lab.settings import (
-    ARTEFACTS,
-    ARTEFACTS_ON_HEAD,
     KNOWN_HOSTS,
     LINKS,
     LOGIN,
+    MACHINES,
     MANAGEMENT_NET,
-    NODES,
     SSH_KEY,
     LabNode,
     known_nodes,
 )
-from tests.lab.shell import TIED, LabError, run, say
+from tests.lab.shell import TIED, LabError, run
 
-#: systemd-nspawn ends with this when the guest asked for a reboot.
-REBOOT_WANTED = 133
+_KINDS: dict[str, Hosts] = {"namespaces": nspawn, "vm": machine}
+#: What the nodes are made of.
+HOSTS = _KINDS[MACHINES]
 #: Applies sysctl.d to one netdev, whose name follows.
 SYSCTL_OF = "/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/"
 #: The way in, where NetworkManager has it.
 PROFILE = "5d2c5be2-6f0e-4b0c-9b52-1f0a2a6c6a10"
-#: Where Docker and its containerd keep their data: on the plain filesystem, since no overlay lies on an overlay.
-STORES = ("docker", "containerd")
+#: Seconds after which a node that was told to start has started, or has ended.
+_STARTED_S = 30.0
 
 
-def make(node: LabNode, desk: Desk, shared_root: Path) -> None:
-    """Lay out a node's own files over the shared root, on a disk of its own; what is there already stays."""
-    _give_disk(node)
-    for folder in ("upper", "work", "root", *STORES):
-        (node.home / folder).mkdir(parents=True, exist_ok=True)
-    if not os.path.ismount(node.root):
-        layers = f"lowerdir={shared_root},upperdir={node.home}/upper,workdir={node.home}/work"
-        run("mount", "-t", "overlay", "overlay", "-o", layers, node.root)
+def make(node: LabNode, desk: Desk, shared: Path) -> None:
+    """Lay out a node's own files over what all have in common; what is there already stays."""
+    HOSTS.lay_out(node, shared)
     etc = node.root / "etc"
     (etc / "hostname").write_text(f"{node.name}\n")
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")
@@ -96,10 +91,7 @@ def move(node: LabNode, last: int, *, rebooting: bool) -> None:
     write_known_hosts(known_nodes())
     if rebooting:
         return
-    device = ("dev", LINKS["mgmt"])
-    # As a client of DHCP does it: the old one has to be given up before the new one may be used.
-    run("ip", "-n", node.namespace, "addr", "del", f"{old}/24", *device)
-    run("ip", "-n", node.namespace, "addr", "add", f"{node.address}/24", *device)
+    HOSTS.renumber(node, old)
 
 
 def write_known_hosts(nodes: list[LabNode]) -> None:
@@ -117,7 +109,7 @@ def power_on(node: LabNode) -> None:
         return
     # Linux 6.18 kills whatever systemd 257 starts in groups of which some were there at a power cut and some are new.
     cgroup.remove(node)
-    log = (node.home / "console.log").open("a")
+    log = node.console.open("a")
     subprocess.Popen(
         [sys.executable, "-m", "tests.lab.node", str(node.index)],
         stdin=subprocess.DEVNULL,
@@ -126,32 +118,6 @@ def power_on(node: LabNode) -> None:
         start_new_session=True,
         cwd=Path(__file__).parents[2],
     )
-
-
-def has_disk(node: LabNode) -> bool:
-    """Whether its files lie on one."""
-    return os.path.ismount(node.home) or not (node.home / "upper").exists()
-
-
-def _give_disk(node: LabNode) -> None:
-    """A file is its disk, as large as this machine has room. A node's many thousand files go with it in one step:
-    one by one they take minutes on a disk that is told of each (`discard`).
-    """
-    node.home.mkdir(parents=True, exist_ok=True)
-    if os.path.ismount(node.home):
-        return
-    mount = ("mount", "-o", "loop,noatime,noinit_itable", node.disk, node.home)
-    if node.disk.exists():
-        # This machine has booted since; one that can't be mounted was broken off.
-        run(*mount, check=False)
-        if os.path.ismount(node.home):
-            return
-        node.disk.unlink()
-    with node.disk.open("wb") as disk:
-        disk.truncate(shutil.disk_usage(NODES).free)
-    # No journal: the kernel lives on through a node's power cut.
-    run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", node.disk)
-    run(*mount)
 
 
 def power_off(node: LabNode) -> None:
@@ -167,12 +133,10 @@ def remove(node: LabNode) -> None:
     """Stop the node and delete its files."""
     power_off(node)
     cgroup.remove(node)
-    mounts.release(node.home)
-    node.disk.unlink(missing_ok=True)
-    shutil.rmtree(node.home, ignore_errors=False)
+    HOSTS.discard(node)
 
 
-def wait_until_up(node: LabNode, timeout_s: float = 90) -> float:
+def wait_until_up(node: LabNode, timeout_s: float = HOSTS.BOOT_S) -> float:
     """Wait until the node answers over ssh and Docker runs; returns the seconds it took."""
     start = time.monotonic()
     ready = "systemctl is-active --quiet docker && echo up"
@@ -180,48 +144,36 @@ def wait_until_up(node: LabNode, timeout_s: float = 90) -> float:
         # An ssh that waits for a node would outlive an `up` that was killed, by its own three seconds.
         if "up" in run(*TIED, *ssh_argv(node), ready, check=False):
             return time.monotonic() - start
+        if time.monotonic() - start > _STARTED_S and not cgroup.is_running(node):
+            raise LabError(f"{node.name} went off while it booted; its console is {node.console}")
         time.sleep(0.5)
-    raise LabError(f"{node.name} did not come up in {timeout_s:.0f} s; its console is {node.home}/console.log")
+    raise LabError(f"{node.name} did not come up in {timeout_s:.0f} s; its console is {node.console}")
 
 
 def boot_id(node: LabNode) -> str:
-    """When the node's init started (ticks): another one means another boot. Empty: it does not answer."""
-    return run(*ssh_argv(node), "cut -d' ' -f22 /proc/1/stat", check=False).strip()
+    """What differs from boot to boot; empty: it does not answer."""
+    return run(*ssh_argv(node), HOSTS.BOOT_ID, check=False).strip()
 
 
-def greet(node: LabNode, device: str) -> None:
-    """What udev runs for a netdev that appears (99-systemd.rules): in a guest there is no udev."""
-    run(*ssh_argv(node), f"sudo {SYSCTL_OF}{device}")
+def greet(node: LabNode, device: str, *, check: bool = True) -> None:
+    """What udev runs for a netdev that appears (99-systemd.rules), where a node has none."""
+    if not HOSTS.HAS_UDEV:
+        run(*ssh_argv(node), f"sudo {SYSCTL_OF}{device}", check=check)
 
 
 def ssh_argv(node: LabNode) -> list[str]:
     """The ssh command line for a node, without the remote command."""
     return [
         *("ssh", "-i", str(SSH_KEY), "-o", f"UserKnownHostsFile={KNOWN_HOSTS}", "-o", "StrictHostKeyChecking=yes"),
-        *("-o", "ConnectTimeout=3", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", f"{LOGIN}@{node.address}"),
+        *("-o", f"ConnectTimeout={HOSTS.LOGIN_S}", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"),
+        f"{LOGIN}@{node.address}",
     ]
 
 
 def _keep(node: LabNode) -> None:
     cgroup.enter(node)
-    bind = [f"--bind={node.home}/{store}:/var/lib/{store}" for store in STORES]
-    if node.index == 0:
-        ARTEFACTS.mkdir(parents=True, exist_ok=True)
-        bind.append(f"--bind-ro={ARTEFACTS}:{ARTEFACTS_ON_HEAD}")
-    argv = [
-        *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={node.root}"),
-        *(f"--machine={node.name}", f"--hostname={node.name}", "--resolv-conf=off", "--timezone=off"),
-        *(f"--network-namespace-path=/run/netns/{node.namespace}", "--capability=all", *bind),
-        *("--system-call-filter=add_key keyctl bpf mount @mount @privileged", "--console=pipe"),
-    ]
-    code = REBOOT_WANTED
-    while code == REBOOT_WANTED:
-        network.begin_anew(node)
-        # Docker in the guest wants cgroup v2, whatever this machine mounts, and sets net.ipv4.ip_forward;
-        # the rest of /proc/sys is this machine's own and stays read-only.
-        env = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
-        code = subprocess.run(argv, stdin=subprocess.DEVNULL, env=env, check=False).returncode
-    say(f"{node.name} powered off (nspawn ended with {code})")
+    while HOSTS.boot(node):
+        pass
 
 
 if __name__ == "__main__":

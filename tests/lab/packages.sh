@@ -1,7 +1,9 @@
 #!/bin/sh
-# Installs what the lab needs from Debian or Ubuntu, where it is not there yet.
+# Installs what the lab needs from Debian or Ubuntu, where it is not there yet; MACHINES=vm: virtual machines as well.
 set -eu
 wanted="systemd-container mmdebstrap util-linux e2fsprogs debian-archive-keyring iproute2 iputils-ping iptables nftables openssh-client python3-venv haproxy keepalived"
+# Virtual machines of both architectures, and what runs the other one's programs while a disk is made for it.
+[ "${MACHINES:-}" != vm ] || wanted="$wanted qemu-system-x86 qemu-system-arm qemu-utils arch-test binfmt-support qemu-user-static"
 # Somebody's Docker is as good as Debian's.
 command -v dockerd >/dev/null || wanted="$wanted docker.io"
 # `tandem init` is tried against a real one.

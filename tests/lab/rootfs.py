@@ -1,4 +1,4 @@
-"""The Debian root that every node boots from: made once, shared read-only under an overlay."""
+"""The Debian roots that nodes and images are made from: each made once, and kept by what it consists of."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import hashlib
 import inspect
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import mounts
-from tests.lab.desk import Desk
+from tests.lab.desk import OWN, Desk
 from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
@@ -19,6 +20,13 @@ NODE_PACKAGES = [
     *("sudo", "ca-certificates", "procps", "rsync", "iputils-ping", "netplan.io", "ethtool", "curl"),
     *("nftables", "ufw"),
 ]
+
+#: What a machine has besides: a kernel, what its first file system is made of, RDMA and its measure (`ib_write_bw`).
+MACHINE_PACKAGES = ["busybox-static", "kmod", "apparmor", "rdma-core", "ibverbs-utils", "perftest"]
+#: AppArmor's profiles of what a machine has; Docker brings its own.
+MACHINE_PROFILES = ("lsb_release", "nvidia_modprobe", "runc", "unix-chkpwd", "unprivileged_userns")
+#: The lab makes it (qemu/initramfs.py): under emulation that took most of ten minutes.
+_NO_INITRAMFS = "--dpkgopt=path-exclude=/etc/kernel/postinst.d/initramfs-tools"
 
 #: A mirror may be a snapshot of weeks ago, and unstable's list is valid for one.
 _OLD_LIST = '--aptopt=Acquire::Check-Valid-Until "false"'
@@ -34,16 +42,69 @@ PROXY_PACKAGES = ["haproxy", "keepalived"]
 LLAMA_PACKAGES, LLAMA_SUITE = ["llama.cpp-tools", "ca-certificates"], "unstable"
 
 
+@dataclass(frozen=True)
+class Root:
+    """A Debian root: `prepare` is done to it after mmdebstrap, which has the `options` besides its packages."""
+
+    kind: str
+    suite: str
+    packages: tuple[str, ...]
+    prepare: tuple[Callable[[Path], None], ...]
+    options: tuple[str, ...] = ()
+    arch: str = OWN
+
+    @property
+    def place(self) -> Path:
+        """The folder that has it, or would have it; its name has the hash of what it consists of."""
+        sources = "".join(inspect.getsource(each) for each in self.prepare)
+        recipe = f"{self.suite} {' '.join(self.packages)} {sources}{''.join(self.options)}"
+        return CACHE / f"{self.kind}-root-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+    def ensure(self) -> Path:
+        """Make it when it is not there."""
+        root = self.place
+        if root.is_dir():
+            return root
+        aside = root.with_suffix(".part")
+        if aside.exists():
+            mounts.release(aside)
+            shutil.rmtree(aside)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        argv: list[str | Path] = ["mmdebstrap", "--variant=minbase", _OLD_LIST, *self.options]
+        argv += [f"--include={','.join(self.packages)}", self.suite, aside]
+        how_long = "once, about 40 s"
+        if self.arch != OWN:
+            # The kernel has to know what runs the other architecture's programs.
+            argv = ["sh", "-c", 'update-binfmts --enable && exec "$@"', "sh", *argv]
+            how_long = f"{self.arch}, once; its programs are emulated, which takes many minutes"
+        with step(f"Debian {self.suite} for the {self.kind}s ({how_long})"):
+            run_with_progress(argv, "mmdebstrap", CACHE / f"{self.kind}-root.log")
+            for each in self.prepare:
+                each(aside)
+            aside.rename(root)
+        return root
+
+
 def node_root(desk: Desk) -> Path:
     """The shared root of the nodes of a kind."""
-    packages = [*NODE_PACKAGES, *CLIENT_APART.get(desk.suite, [])]
-    packages += ["network-manager"] if desk.renderer == "NetworkManager" else []
-    return _made("node", desk.suite, packages, _prepare_node)
+    return Root("node", desk.suite, _packages(desk), (_prepare_login, _prepare_node)).ensure()
+
+
+def machine_root(desk: Desk) -> Root:
+    """The root of virtual machines: with a kernel, RDMA and AppArmor, of any architecture."""
+    packages = (*_packages(desk), *MACHINE_PACKAGES, f"linux-image-{desk.arch}")
+    options = (_NO_INITRAMFS, f"--architectures={desk.arch}")
+    return Root("machine", desk.suite, packages, (_prepare_login, _prepare_machine), options, desk.arch)
+
+
+def _packages(desk: Desk) -> tuple[str, ...]:
+    manager = ["network-manager"] if desk.renderer == "NetworkManager" else []
+    return (*NODE_PACKAGES, *CLIENT_APART.get(desk.suite, []), *manager)
 
 
 def image_base(packages: list[str], suite: str = DEBIAN_SUITE) -> Path:
     """A tarball for `docker import`, the base image of an image of the lab's."""
-    root = _made("image", suite, packages, _as_it_is)
+    root = Root("image", suite, tuple(packages), (_as_it_is,)).ensure()
     tarball = root.with_suffix(".tar")
     if not tarball.exists():
         aside = tarball.with_suffix(".part")
@@ -52,33 +113,12 @@ def image_base(packages: list[str], suite: str = DEBIAN_SUITE) -> Path:
     return tarball
 
 
-def _made(kind: str, suite: str, packages: list[str], prepare: Callable[[Path], None]) -> Path:
-    recipe = f"{suite} {' '.join(packages)} {inspect.getsource(prepare)}"
-    digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    root = CACHE / f"{kind}-root-{digest}"
-    if root.is_dir():
-        return root
-    aside = root.with_suffix(".part")
-    if aside.exists():
-        mounts.release(aside)
-        shutil.rmtree(aside)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with step(f"Debian {suite} for the {kind}s (once, about 40 s)"):
-        run_with_progress(
-            ["mmdebstrap", "--variant=minbase", _OLD_LIST, f"--include={','.join(packages)}", suite, aside],
-            "mmdebstrap",
-            CACHE / f"{kind}-root.log",
-        )
-        prepare(aside)
-        aside.rename(root)
-    return root
-
-
 def _as_it_is(root: Path) -> None:
     """An image's base needs nothing more."""
 
 
-def _prepare_node(root: Path) -> None:
+def _prepare_login(root: Path) -> None:
+    """A login, ssh for it, and nothing that a node has to itself."""
     run("chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", LOGIN)
     sudoers = root / "etc/sudoers.d/90-lab"
     sudoers.write_text(f"{LOGIN} ALL=(ALL) NOPASSWD:ALL\n")
@@ -90,11 +130,28 @@ def _prepare_node(root: Path) -> None:
     # Reverse look-ups have nobody to ask here and would cost seconds at each login.
     with (root / "etc/ssh/sshd_config").open("a") as config:
         config.write("\nUseDNS no\n")
+    for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service"):
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+
+
+def _prepare_node(root: Path) -> None:
     # A guest's /sys is read-only and no udev runs over it, so `udevadm trigger` and `control` fail, and `netplan apply`
     # with them; networkd needs neither. Nor does NetworkManager: where /sys is read-only it asks no udev, and so never
     # meets the rule that would leave veths alone (85-nm-unmanaged.rules).
     udevadm = root / "usr/local/sbin/udevadm"
     udevadm.write_text('#!/bin/sh\n/usr/bin/udevadm "$@" || [ "$1" = trigger ] || [ "$1" = control ]\n')
     udevadm.chmod(0o755)
-    for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "systemd-networkd-wait-online.service"):
+
+
+def _prepare_machine(root: Path) -> None:
+    # An emulated machine has no time for what looks after a disk and a manual that nobody keeps, nor for a login that
+    # nobody sees, nor for profiles of programs that are not there: a hundred of them took minutes of each first boot.
+    unwanted = ("e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "man-db.timer", "dpkg-db-backup.timer")
+    for unit in (*unwanted, "serial-getty@.service", "getty@.service"):
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    for profile in (root / "etc/apparmor.d").iterdir():
+        if profile.is_file() and profile.name not in MACHINE_PROFILES:
+            profile.unlink()
+    # What systemd does after an upgrade of /usr is done.
+    for mark in ("etc/.updated", "var/.updated"):
+        (root / mark).touch()

@@ -5,9 +5,31 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+
+class Place(NamedTuple):
+    """What a kind of lab has for itself: both kinds may be up at once."""
+
+    home: str
+    #: Begins the names of its namespaces and bridges, and of its interfaces outside the nodes.
+    prefix: str
+    short: str
+    management_net: str
+
+
+#: By what the nodes are: hosts booted in namespaces of this machine, or virtual machines with kernels of their own.
+PLACES = {
+    "namespaces": Place("/var/lib/tandem-lab", "tandem", "tnd", "10.213.77"),
+    "vm": Place("/var/lib/tandem-machines", "machines", "vm", "10.213.78"),
+}
+MACHINES = os.environ.get("MACHINES") or "namespaces"
+if MACHINES not in PLACES:
+    # The inventory is read here as well, and an exception there is a traceback of pyinfra's.
+    raise SystemExit(f"MACHINES is `{MACHINES}`: expected {' or '.join(PLACES)}")
+_PLACE = PLACES[MACHINES]
 #: Where the lab keeps what it makes. `TANDEM_LAB_DIR` moves it to a disk with more room.
-HOME = Path(os.environ.get("TANDEM_LAB_DIR", "/var/lib/tandem-lab"))
+HOME = Path(os.environ.get("TANDEM_LAB_DIR", _PLACE.home))
 CACHE = HOME / "cache"
 NODES = HOME / "nodes"
 #: What the head sees, read-only, under ARTEFACTS_ON_HEAD: image archives and the tiny model.
@@ -19,11 +41,12 @@ LOGIN = "spark"
 SSH_KEY = HOME / "id_ed25519"
 KNOWN_HOSTS = HOME / "known_hosts"
 
-MANAGEMENT_BRIDGE = "tandem-mgmt"
-MANAGEMENT_NET = "10.213.77"
+PREFIX = _PLACE.prefix
+MANAGEMENT_BRIDGE = f"{PREFIX}-mgmt"
+MANAGEMENT_NET = _PLACE.management_net
 #: The rails' switches and cables live in a namespace of their own, out of reach of the host's firewall
 #: (a Docker on the host sets FORWARD to DROP and would cut bridged traffic).
-FABRIC_NAMESPACE = "tandem-fabric"
+FABRIC_NAMESPACE = f"{PREFIX}-fabric"
 
 #: Links of a node: name inside the node (those of a DGX Spark) by lab name. A Spark has two QSFP ports, and each shows
 #: as two netdevs: rail0 and rail1 are port 0, rail2 and rail3 are port 1.
@@ -58,7 +81,8 @@ class LabNode:
 
     @property
     def namespace(self) -> str:
-        return f"tandem-{self.name}"
+        """Its network namespace, where it has one; its control group has that name too."""
+        return f"{PREFIX}-{self.name}"
 
     @property
     def address(self) -> str:
@@ -76,16 +100,22 @@ class LabNode:
 
     @property
     def disk(self) -> Path:
-        """The file that is mounted at `home`."""
+        """The file that is mounted at `home`, of a host in namespaces."""
         return NODES / f"disk-of-{self.name}"
 
     @property
     def root(self) -> Path:
+        """Its file system, or what a machine's disk gets of the lab's files."""
         return self.home / "root"
+
+    @property
+    def console(self) -> Path:
+        """What its system has said since it was made."""
+        return self.home / "console.log"
 
     def host_side(self, link: str) -> str:
         """Name of a link's other end, outside the node (at most 15 characters)."""
-        return f"tnd{self.index + 1}-{link}"
+        return f"{_PLACE.short}{self.index + 1}-{link}"
 
 
 def known_nodes() -> list[LabNode]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,94 +14,7 @@ import pytest
 
 from tests.lab.cables import Port, bridges, far_ends
 from tests.lab.settings import LINKS, PORT_0, LabNode
-from tests.lab.shell import CONTAINED
-
-ROOT = Path(__file__).parents[2]
-NODES = [LabNode(index) for index in range(3)]
-#: What `up` does, without hosts.
-UP = """
-from tests.lab import network, settings, watch
-network.wire_up(settings.known_nodes())
-watch.start()
-"""
-
-
-class World:
-    """A lab without hosts: processes, interfaces and names that nobody outside sees, all gone when it ends."""
-
-    def __init__(self, home: Path, wiring: str, count: int) -> None:
-        self.home = home
-        for node in NODES[:count]:
-            (home / "nodes" / node.name).mkdir(parents=True)
-        self.wire(wiring)
-        ready = "mount -t tmpfs tmpfs /run/netns && ip link set lo up && echo ready && exec sleep infinity"
-        Path("/run/netns").mkdir(exist_ok=True)
-        argv = [*CONTAINED, "--net", "sh", "-c", ready]
-        self.holder = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        assert self.holder.stdout and self.holder.stdout.readline() == "ready\n"
-        self.init = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().strip()
-
-    def wire(self, wiring: str) -> None:
-        """What `up` was told."""
-        told = {"wiring": wiring, "system": "debian12", "renderer": "networkd"}
-        (self.home / "desk.json").write_text(json.dumps(told))
-
-    def run(self, *words: str) -> str:
-        """A command in there."""
-        argv = ["nsenter", f"--target={self.init}", "--mount", "--net", "--pid", *words]
-        env = {**os.environ, "TANDEM_LAB_DIR": str(self.home), "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def python(self, code: str) -> str:
-        return self.run(sys.executable, "-c", code).strip()
-
-    def lab(self, *words: str) -> None:
-        """A verb of the lab."""
-        self.run(sys.executable, "-m", "tests.lab", *words)
-
-    def up(self) -> None:
-        self.python(UP)
-
-    def bring_up(self, node: LabNode, link: str, state: str = "up") -> None:
-        """What a node's own system does with its interface."""
-        self.run("ip", "-n", node.namespace, "link", "set", LINKS[link], state)
-
-    def bring_all_up(self) -> None:
-        for node in NODES:
-            if (self.home / "nodes" / node.name).exists():
-                for link in LINKS:
-                    self.bring_up(node, link)
-
-    def has(self, node: LabNode, link: str, flag: str) -> bool:
-        found = json.loads(self.run("ip", "-n", node.namespace, "-j", "link", "show", LINKS[link]))
-        return flag in found[0]["flags"]
-
-    def received(self, node: LabNode, link: str) -> int:
-        """Bytes."""
-        found = json.loads(self.run("ip", "-n", node.namespace, "-j", "-s", "link", "show", LINKS[link]))
-        return int(found[0]["stats64"]["rx"]["bytes"])
-
-    def carriers(self, *ports: tuple[int, str]) -> list[bool]:
-        return [self.has(NODES[index], link, "LOWER_UP") for index, link in ports]
-
-    def come_to(self, wanted: list[bool], *ports: tuple[int, str]) -> None:
-        """The watcher needs a moment."""
-        deadline = time.monotonic() + 5
-        while self.carriers(*ports) != wanted:
-            assert time.monotonic() < deadline, f"{self.carriers(*ports)} instead of {wanted}"
-            time.sleep(0.02)
-
-    def watchers(self) -> list[int]:
-        """Those of two looks: a child of one has its command line until it has become `ip`."""
-        look = "from tests.lab import watch, processes; print(processes.matching(watch._is_it))"
-        first, second = (set(json.loads(self.python(look))) for _ in range(2))
-        return sorted(first & second)
-
-    def end(self) -> None:
-        self.holder.kill()
-        self.holder.wait()
+from tests.lab.world import NODES, World
 
 
 @pytest.fixture
@@ -168,7 +80,7 @@ def test_a_node_without_power_takes_every_carrier_and_a_reboot_begins_with_nothi
     pair.come_to([True, True], *ends)
     inside = ("ip", "netns", "exec", NODES[1].namespace)
     pair.run(*inside, "nft", "add table inet tandem")
-    pair.python("from tests.lab import network, settings; network.begin_anew(settings.LabNode(1))")
+    pair.python("from tests.lab import settings, veths; veths.begin_anew(settings.LabNode(1))")
     pair.come_to([False, False], *ends)
     assert pair.run(*inside, "nft", "list", "tables") == ""
 
@@ -295,6 +207,6 @@ def test_a_boot_begins_without_the_routes_of_before(pair: World) -> None:
     inside = ("ip", "-n", NODES[1].namespace, "route")
     pair.run(*inside, "add", "local", "192.168.177.12", "dev", "lo", "table", "local", "metric", "4000000000")
     pair.run(*inside, "add", "unreachable", "192.168.177.0/24")
-    pair.python("from tests.lab import network, settings; network.begin_anew(settings.LabNode(1))")
+    pair.python("from tests.lab import settings, veths; veths.begin_anew(settings.LabNode(1))")
     left = pair.run(*inside, "show", "table", "all")
     assert "192.168.177" not in left and "127.0.0.1" in left

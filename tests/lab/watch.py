@@ -22,7 +22,12 @@ _SOL_NETLINK, _NETLINK_LISTEN_ALL_NSID = 270, 8
 
 
 def start() -> None:
-    """A new watcher in place of the one that is there; it belongs to no node's control group."""
+    """A new watcher in place of the one that is there; it belongs to no node's control group.
+
+    Where nothing is seen from outside there is none, and the other lab's is left alone.
+    """
+    if not network.WIRES.IS_WATCHED:
+        return
     end()
     with (HOME / "watch.log").open("a") as log:
         subprocess.Popen(
@@ -37,7 +42,8 @@ def start() -> None:
 
 def end() -> None:
     """End it, also one that an `up` left that was killed."""
-    processes.kill(_is_it)
+    if network.WIRES.IS_WATCHED:
+        processes.kill(_is_it)
 
 
 def is_running() -> bool:

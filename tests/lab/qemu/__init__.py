@@ -1,0 +1,1 @@
+"""Nodes with a kernel of their own: virtual machines of qemu."""

@@ -1,0 +1,60 @@
+"""What machines boot from: a disk, a kernel and a first file system. Made once, kept by what they consist of."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.lab import rootfs
+from tests.lab.desk import Desk
+from tests.lab.qemu import cpio, initramfs
+from tests.lab.settings import CACHE
+from tests.lab.shell import run, step
+
+#: A file system of this size, of which the file holds what is written.
+SIZE = "24G"
+
+
+class Image(NamedTuple):
+    """The folder of one."""
+
+    folder: Path
+
+    @property
+    def disk(self) -> Path:
+        return self.folder / "disk.raw"
+
+    @property
+    def kernel(self) -> Path:
+        return self.folder / "vmlinuz"
+
+    @property
+    def initramfs(self) -> Path:
+        return self.folder / "initramfs"
+
+
+def ensure(desk: Desk) -> Image:
+    """The image for a kind of machines."""
+    if (kept := place(desk)).folder.is_dir():
+        return kept
+    root = rootfs.machine_root(desk).ensure()
+    aside = Image(kept.folder.with_suffix(".part"))
+    shutil.rmtree(aside.folder, ignore_errors=True)
+    aside.folder.mkdir(parents=True)
+    with step(f"a disk for the machines ({desk.arch})"):
+        (kernel,) = (root / "boot").glob("vmlinuz-*")
+        shutil.copy(kernel, aside.kernel)
+        aside.initramfs.write_bytes(initramfs.base(root))
+        made = ("mke2fs", "-q", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=1,nodiscard", "-d", root)
+        run(*made, aside.disk, SIZE)
+        aside.folder.rename(kept.folder)
+    return kept
+
+
+def place(desk: Desk) -> Image:
+    """Where it is, or would be."""
+    made_by = "".join(Path(module.__file__ or "").read_text() for module in (cpio, initramfs))
+    recipe = f"{rootfs.machine_root(desk).place.name} {SIZE} {initramfs.INIT.read_text()} {made_by}"
+    return Image(CACHE / f"machine-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}")

@@ -1,0 +1,259 @@
+"""A machine's life with a double of qemu: its wires are real, and in a world of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import __main__ as verbs
+from tests.lab import cgroup, node, rootfs
+from tests.lab.desk import OWN, Desk
+from tests.lab.qemu import command, image, initramfs, machine, qmp
+from tests.lab.settings import LINKS, LabNode
+from tests.lab.shell import LabError
+from tests.lab.world import NODES, World
+
+DOUBLE = Path(__file__).with_name("qemu_double.py")
+#: What a keeper does, without a control group: those are this machine's.
+BOOT = "from tests.lab import settings; from tests.lab.qemu import machine; print(machine.boot(settings.LabNode({})))"
+RAILS = ("rail0", "rail1")
+
+
+class Machines(World):
+    """Two machines on a cable, whose qemu is a double."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, "cable", 2, "vm")
+        made = home / "image"
+        made.mkdir()
+        for name in ("disk.raw", "vmlinuz", "initramfs"):
+            (made / name).write_text("")
+        (home / "cache").mkdir()
+        (home / f"cache/accelerator-{OWN}-{os.uname().release}").write_text("tcg")
+        for each in NODES[:2]:
+            (self.place(each) / "root").mkdir()
+            (self.place(each) / "image").symlink_to(made)
+        self.keepers: dict[LabNode, subprocess.Popen[str]] = {}
+
+    def place(self, each: LabNode) -> Path:
+        return self.home / "nodes" / each.name
+
+    def power_on(self, each: LabNode) -> None:
+        """Until it shows its carriers."""
+        self.keepers[each] = self.begin(sys.executable, "-c", BOOT.format(each.index))
+        deadline = time.monotonic() + 20
+        while len(self.carriers_of(each)) < len(LINKS):
+            assert time.monotonic() < deadline and self.keepers[each].poll() is None, self.keepers[each].communicate()
+            time.sleep(0.02)
+
+    def told(self, each: LabNode) -> list[tuple[str, dict[str, Any]]]:
+        """The commands that its qemu got."""
+        log = self.place(each) / "commands"
+        return [tuple(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def carriers_of(self, each: LabNode) -> dict[str, bool]:
+        """What it was shown last, by link."""
+        shown = [arguments for name, arguments in self.told(each) if name == "set_link"]
+        return {arguments["name"].removeprefix("wire-"): arguments["up"] for arguments in shown}
+
+    def rails(self) -> list[list[bool]]:
+        """Of both machines."""
+        return [[self.carriers_of(each)[link] for link in RAILS] for each in NODES[:2]]
+
+    def in_bridge(self, namespace: str, bridge: str) -> list[str]:
+        where = ("-n", namespace) if namespace else ()
+        return sorted(
+            each["ifname"]
+            for each in json.loads(self.run("ip", *where, "-j", "link", "show", "master", bridge))
+            if each
+        )
+
+
+@pytest.fixture
+def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
+    if os.geteuid() or not Path("/dev/net/tun").exists():
+        pytest.skip("taps need root and /dev/net/tun")
+    for arch in command.ARCHITECTURES.values():
+        program = tmp_path / "bin" / arch.program
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {DOUBLE} "$@"\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    world = Machines(tmp_path / "lab")
+    try:
+        world.up()
+        yield world
+    finally:
+        world.end()
+
+
+def test_cables_between_machines_carry_as_those_of_hosts_do(machines: Machines) -> None:
+    one, other = NODES[:2]
+    machines.power_on(one)
+    assert machines.carriers_of(one) == {"mgmt": True, "rail0": False, "rail1": False, "rail2": False, "rail3": False}
+    machines.power_on(other)
+    assert machines.rails() == [[True, True], [True, True]]
+    # Both halves of a port are one L2, and the office is another.
+    assert machines.in_bridge("machines-fabric", "cable-spark-1-0") == [
+        *("vm1-rail0", "vm1-rail1", "vm2-rail0", "vm2-rail1")
+    ]
+    assert machines.in_bridge("", "machines-mgmt") == ["vm1-mgmt", "vm2-mgmt"]
+    machines.lab("cut", "spark-1:rail0")
+    assert machines.rails() == [[False, True], [False, True]]
+    machines.lab("heal", "spark-2:rail0")
+    assert machines.rails() == [[True, True], [True, True]]
+    # A netdev that goes.
+    machines.lab("take", "spark-2:rail0")
+    assert ("device_del", {"id": "rail0"}) in machines.told(other) and machines.rails()[0] == [False, True]
+    machines.lab("give", "spark-2:rail0")
+    (added,) = [arguments for name, arguments in machines.told(other) if name == "device_add"]
+    assert added["mac"] == "52:54:00:5a:02:01" and machines.rails()[0] == [True, True]
+    # A machine that stands still has its carriers.
+    machines.lab("freeze", "spark-2")
+    machines.lab("thaw", "spark-2")
+    assert [name for name, _ in machines.told(other) if name in ("stop", "cont")] == ["stop", "cont"]
+    assert machines.rails()[0] == [True, True]
+
+
+@pytest.mark.parametrize(("reason", "again"), [("guest-reset", "True"), ("guest-shutdown", "False")])
+def test_a_machine_that_ends_takes_its_wires_and_its_neighbour_s_carriers(
+    machines: Machines, reason: str, again: str
+) -> None:
+    one, other = NODES[:2]
+    for each in (one, other):
+        machines.power_on(each)
+    monitor = machines.place(other) / "monitor"
+    with qmp.connected(monitor) as talk, suppress(qmp.Silent):
+        talk.do("quit", reason=reason)
+    said, complaint = machines.keepers[other].communicate(timeout=20)
+    assert said.strip() == again and ("is off" in complaint) == (again == "False")
+    assert machines.rails()[0] == [False, False] and machines.carriers_of(one)["mgmt"]
+    assert machines.in_bridge("machines-fabric", "cable-spark-1-0") == ["vm1-rail0", "vm1-rail1"]
+    with pytest.raises(AssertionError, match=r"no qemu answers at .*/spark-2/monitor: .*; its machine is off"):
+        machines.lab("freeze", "spark-2")
+
+
+def test_a_qemu_that_ends_at_once_is_no_reboot(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QEMU_DOUBLE_SAYS", "qemu-system: no such board")
+    said, complaint = machines.begin(sys.executable, "-c", BOOT.format(0)).communicate(timeout=20)
+    assert "no such board" in said and said.strip().endswith("False")
+    assert "spark-1 is off (qemu ended with 0)" in complaint
+
+
+def test_the_watcher_of_the_other_lab_is_left_alone(machines: Machines) -> None:
+    """`up` and `down` of machines neither start one nor end one: both labs may be up."""
+    assert machines.watchers() == []
+    argv = [sys.executable, "-c", "import sys, time; time.sleep(60)", "-m", "tests.lab.watch"]
+    theirs = machines.begin(*argv)
+    deadline = time.monotonic() + 10
+    while not machines.watchers():
+        assert time.monotonic() < deadline
+    machines.up()
+    machines.python("from tests.lab import watch; watch.end()")
+    assert len(machines.watchers()) == 1 and theirs.poll() is None
+
+
+def test_what_qemu_refuses_is_said_in_its_words(machines: Machines) -> None:
+    machines.power_on(NODES[0])
+    with qmp.connected(machines.place(NODES[0]) / "monitor") as talk:
+        with pytest.raises(LabError, match="qemu refuses nonsense: The command nonsense has not been found"):
+            talk.do("nonsense")
+        # And the conversation goes on.
+        assert [each["name"] for each in talk.do("qom-list", path="/")] == ["type", *LINKS]
+
+
+DESK = Desk(system="debian13", machines="vm")
+
+
+def test_without_qemu_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "CACHE", tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    program = command.ARCHITECTURES[OWN].program
+    with pytest.raises(LabError, match=f"^`{program}` is not installed; `MACHINES=vm make lab-packages` installs"):
+        machine.prepare(DESK, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("free", "available", "is_made", "said"),
+    [
+        (6.0, 9.0, False, "has 6.0 GiB free, and 2 machines .* may write 7: make room, or set TANDEM_LAB_DIR"),
+        (3.9, 9.0, True, "has 3.9 GiB free, and 2 machines .* may write 4: make room"),
+        (8.0, 3.5, True, "2 machines want 4 GiB of memory, and 3.5 are available: fewer NODES"),
+        (4.0, 4.0, True, ""),
+    ],
+)
+def test_without_room_on_the_disk_or_in_memory_nothing_is_begun(
+    free: float, available: float, is_made: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "HOME", tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, int(free * 2**30)))
+    monkeypatch.setattr(machine, "_available_gib", lambda: available)
+    if not said:
+        machine.refuse_too_many(DESK, 2, is_made=is_made)
+        return
+    with pytest.raises(LabError, match=said):
+        machine.refuse_too_many(DESK, 2, is_made=is_made)
+
+
+def test_an_image_that_breaks_off_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "CACHE", tmp_path)
+    monkeypatch.setattr(rootfs, "CACHE", tmp_path)
+    root = rootfs.machine_root(DESK).place
+    (root / "boot").mkdir(parents=True)
+    (root / "boot/vmlinuz-6.12").write_text("kernel")
+    monkeypatch.setattr(initramfs, "base", lambda root: b"first")
+
+    def no_room(*argv: str | Path) -> str:
+        raise LabError("`mke2fs` ended with 1: no space left on device")
+
+    monkeypatch.setattr(image, "run", no_room)
+    with pytest.raises(LabError, match="no space left"):
+        image.ensure(DESK)
+    assert not image.place(DESK).folder.exists()
+    monkeypatch.setattr(image, "run", lambda *argv: "")
+    made = image.ensure(DESK)
+    assert made.kernel.read_text() == "kernel" and made.initramfs.read_bytes() == b"first"
+    assert sorted(tmp_path.iterdir()) == sorted([root, made.folder])
+
+
+def test_a_machine_whose_image_is_another_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.lab.settings.NODES", tmp_path)
+    here = LabNode(0)
+    here.home.mkdir()
+    assert not machine.is_whole(here, tmp_path / "new")
+    (here.home / "image").symlink_to(tmp_path / "old")
+    assert not machine.is_whole(here, tmp_path / "new") and machine.is_whole(here, tmp_path / "old")
+
+
+def test_when_one_machine_does_not_come_up_none_is_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    off: list[LabNode] = []
+
+    def wait(each: LabNode) -> float:
+        if each == NODES[1]:
+            raise LabError(f"{each.name} did not come up in 900 s; its console is {each.console}")
+        return 1.0
+
+    monkeypatch.setattr(node, "wait_until_up", wait)
+    monkeypatch.setattr(node, "power_off", off.append)
+    with pytest.raises(LabError, match=r"spark-2 did not come up in 900 s; its console is .*/spark-2/console.log"):
+        verbs.wait_for(NODES[:2])
+    assert off == NODES[:2]
+
+
+def test_a_machine_that_went_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "run", lambda *argv, check: "")
+    monkeypatch.setattr(node, "_STARTED_S", 0.0)
+    monkeypatch.setattr(cgroup, "is_running", lambda each: False)
+    with pytest.raises(LabError, match="spark-1 went off while it booted; its console is"):
+        node.wait_until_up(NODES[0])
