@@ -18,7 +18,7 @@ from tests.lab.shell import LabError, run, say
 
 #: An emulated one boots in a minute on a core of its own, and in many where others want the cores.
 BOOT_S = 900.0
-LOGIN_S = 30
+LOGIN_S = 120
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 HAS_UDEV = True
 #: The first login of a Debian, which is LOGIN's.
