@@ -86,6 +86,7 @@ for served, node in host.loop(run.plan.turns):
     kernels.follow(run, served, node, name=f"Engine | kernels for {node}{served.suffix}")
     engine.renew(run, served, node, name=f"Engine | renew {node}{served.suffix}")
 engine.ready(run, name="Engine | a token from each")
+firewall.forget_former(run, name="Firewall | nothing under its former name")
 proxy.serve(run, name="Proxy | run")
 # The one before reads what it writes, at each of its starts.
 upkeep.watch(

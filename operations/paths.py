@@ -69,6 +69,8 @@ OFFICE_KNOWN = f"{VAR}/office.json"
 #: Stands in a URL for that interface's address, which may be another one tomorrow.
 AT_OFFICE = "@office"
 FIREWALL = "tandem-firewall"
+#: How its unit was called before: an upgrade takes it along (operations/steps/firewall.py).
+FORMER_FIREWALL = "tandem-walls"
 FIREWALL_SCRIPT = "/etc/tandem/firewall/firewall.sh"
 #: The routes that are loaded beside it.
 FIREWALL_ROUTES = "/run/tandem/firewall.routes"

@@ -8,7 +8,7 @@ from pyinfra import host
 from pyinfra.api.command import PyinfraCommand, QuoteString, StringCommand
 
 from operations.node.unit import services
-from operations.paths import FIREWALL, FIREWALL_ROUTES, SLICE, folder_of
+from operations.paths import FIREWALL, FIREWALL_ROUTES, FIREWALL_SCRIPT, FORMER_FIREWALL, SLICE, folder_of
 from operations.plan.decide.unit_state import exists, is_up
 from operations.plan.services import registry
 from operations.runner import units
@@ -23,12 +23,12 @@ _RAISE = (
     f" journalctl --unit {FIREWALL} --lines 5 --output cat >&2; false; }}"
 )
 
-#: The unit's former name. Its stop would take away the table and the routes, which are the next one's by then: the
-#: unit loses its script here, and goes with what no service of this version has (upkeep.watch).
-FORMER = "tandem-walls"
-_TAKE_OVER = (
-    f"rm -f {folder_of(FORMER)}/walls.sh && {{ mv -f /run/tandem/walls.routes {FIREWALL_ROUTES} 2>/dev/null || true; }}"
-)
+#: Of an upgrade from the unit's former name. What its routes were is what this one's replace.
+_INHERIT = f"{{ mv -f /run/tandem/walls.routes {FIREWALL_ROUTES} 2>/dev/null || true; }}"
+#: Its script means this one from here on: engines that wait for their turn ask it at a start, and its own stop would
+#: take away the table and the routes that this one has just loaded.
+_FORMER_SCRIPT = f"{folder_of(FORMER_FIREWALL)}/walls.sh"
+_HAND_OVER = f"""[ "$1" = drop ] || exec {FIREWALL_SCRIPT} "$@" """.rstrip()
 
 
 @step
@@ -51,12 +51,13 @@ def apply(run: Run) -> Iterator[PyinfraCommand]:
     wanted, found = run.plan.of(host.name).services.get(FIREWALL), run.look(host)
     if wanted is None:
         if exists(found, FIREWALL):
-            yield from _remove()
+            yield from _remove(FIREWALL)
         else:
             host.noop("nothing to protect")
         return
-    if exists(found, FORMER):
-        yield StringCommand(_TAKE_OVER)
+    inherits = exists(found, FORMER_FIREWALL)
+    if inherits:
+        yield StringCommand(_INHERIT)
     changed = False
     for command in units.place_service(wanted, found["files"]):
         changed = True
@@ -68,18 +69,31 @@ def apply(run: Run) -> Iterator[PyinfraCommand]:
     if problem and not changed:
         host.log(problem)
     yield StringCommand(_RAISE)
+    if inherits:
+        yield StringCommand("printf '%s\\n' '#!/bin/sh'", QuoteString(_HAND_OVER), f">{_FORMER_SCRIPT}")
+
+
+@step
+def forget_former(run: Run) -> Iterator[PyinfraCommand]:
+    """Remove the unit of the former name, when no engine is left that asks its script at a start."""
+    if exists(run.look(host), FORMER_FIREWALL):
+        yield from units.remove(FORMER_FIREWALL)
+    else:
+        host.noop("there is none")
 
 
 @step
 def take_down(_run: Run) -> Iterator[PyinfraCommand]:
     """Remove the table, its unit and the engine's control group. The engine has gone before."""
-    if ask(host, services.main, units=[FIREWALL])["units"][FIREWALL].get("UnitFileState"):
-        yield from _remove()
-    else:
+    found = ask(host, services.main, units=[FIREWALL, FORMER_FIREWALL])["units"]
+    here = [unit for unit in (FIREWALL, FORMER_FIREWALL) if found.get(unit, {}).get("UnitFileState")]
+    for unit in here:
+        yield from _remove(unit)
+    if not here:
         host.noop("no firewall of Tandem's is here")
 
 
-def _remove() -> Iterator[PyinfraCommand]:
+def _remove(unit: str) -> Iterator[PyinfraCommand]:
     # Of a unit that was down already the table is gone too, unless somebody loaded it by hand.
     gone = "{ nft delete table inet tandem 2>/dev/null || true; }"
-    yield from units.remove(FIREWALL, gone, f"systemctl stop {SLICE}")
+    yield from units.remove(unit, gone, f"systemctl stop {SLICE}")

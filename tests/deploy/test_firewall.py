@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from operations.paths import FIREWALL
-from operations.steps.firewall import FORMER
+from operations.paths import FIREWALL, FORMER_FIREWALL
 from tests.deploy.fake import NAMES, deploy, fresh, look, planned
 from tests.plan.samples import survey
 
@@ -100,14 +99,18 @@ def test_down_takes_them_away_to_the_end(tmp_path: Path) -> None:
 
 
 def test_one_under_its_former_name_is_in_force_until_this_one_is_and_goes_then(tmp_path: Path) -> None:
-    """Its own stop would take the table away: it has lost its script by then."""
+    """Its stop would take the table away: its script means the new one's by then, as it does for engines that wait."""
     plan = planned(topology="replicas")
     found = [fresh(plan, name) for name in NAMES]
     for state in found:
-        state["services"]["units"][FORMER] = {"UnitFileState": "enabled", "ActiveState": "active", "SubState": "exited"}
+        state["services"]["units"][FORMER_FIREWALL] = {
+            "UnitFileState": "enabled",
+            "ActiveState": "active",
+            "SubState": "exited",
+        }
     outcome = deploy(tmp_path, found, "-y", "--data", "topology=replicas")
     assert outcome.code == 0, outcome.text
     for node in (1, 2):
-        harmless = outcome.position(node, "rm -f /etc/tandem/walls/walls.sh")
+        handed = outcome.position(node, ">/etc/tandem/walls/walls.sh")
         gone = outcome.position(node, "disable --now --quiet tandem-walls.service")
-        assert harmless < outcome.position(node, RAISE) < gone
+        assert outcome.position(node, RAISE) < handed < outcome.position(node, START) < gone

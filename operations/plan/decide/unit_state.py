@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from operations.paths import ENGINE, folder_of
+from operations.paths import ENGINE, FORMER_FIREWALL, folder_of
 from operations.plan.config.files import File
 from operations.plan.services import registry
 from operations.plan.services.service import Program, Service
@@ -87,7 +87,7 @@ def exists(state: Look, unit: str) -> bool:
 
 def is_leftover(unit: str) -> bool:
     """Whether no service of this Tandem has such a unit: another one has left it."""
-    return not unit.startswith(ENGINE) and unit not in registry.to_remove()
+    return not unit.startswith(ENGINE) and unit not in (*registry.to_remove(), FORMER_FIREWALL)
 
 
 def has_restarted(state: Look, unit: str) -> bool:
