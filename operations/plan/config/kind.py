@@ -64,4 +64,10 @@ def _named(text: str) -> str:
     parts = list(Formatter().parse(text))
     if [plain for plain, *_ in parts] == [""]:
         return "the finding says it"
-    return "".join(plain + (f"<{name.replace('_', ' ')}>" if name else "") for plain, name, _, _ in parts)
+    told = ""
+    for plain, name, _, _ in parts:
+        told += plain
+        # What hangs on a word is a tail that most findings don't have.
+        if name and not told[-1:].isalnum() and not told.endswith(">"):
+            told += f"<{name.replace('_', ' ')}>"
+    return told

@@ -20,7 +20,12 @@ HOT = 95
 FULL_GIB, FULL_SHARE, NARROW_SHARE = 1.0, 0.01, 0.05
 #: 10^9 bytes a second that an NVMe should read at least; a GB10's gives several.
 SLOW_GB_S = 1.0
-IS_HOT = Kind("heat-sensor", "{sensor} has {celsius:.0f} °C", "it slows down", "give it air, look at the fan")
+IS_HOT = Kind(
+    "heat-sensor",
+    "{sensor} has {celsius:.0f} °C",
+    "what it measures slows down, or shuts off",
+    "give it air, look at the fan",
+)
 SWAP = Kind(
     "memory-swap",
     "swap is on: {name}, {used_gib:.1f} of {gib:.1f} GiB used",

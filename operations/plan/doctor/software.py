@@ -53,7 +53,7 @@ ALIKE = {
             "docker-versions-differ",
             "Docker versions differ: {unlike}",
             "one node may start what the other refuses",
-            _UPGRADE,
+            f"{_UPGRADE}; packages that are held: sudo apt-mark unhold them first",
         ),
     ),
     "store": (
@@ -82,7 +82,7 @@ NCCL_DIFFERS = Kind(
     "nccl-differs",
     "the engine's image has different NCCLs: {unlike}",
     "ranks that speak through different NCCLs hang or die",
-    "docker rmi the image on the node that is wrong, then tandem apply: it copies the head's",
+    "tandem down; docker rmi the image on the node that is wrong; tandem apply copies the head's",
 )
 NCCL_TWICE = Kind(
     "nccl-twice",
