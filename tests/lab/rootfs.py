@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import mounts
-from tests.lab.desk import OWN, Desk
+from tests.lab.desk import ARCHITECTURES, OWN, Desk
 from tests.lab.settings import CACHE, DEBIAN_SUITE, LOGIN
 from tests.lab.shell import run, run_with_progress, step
 
@@ -75,7 +75,8 @@ class Root:
         how_long = "once, about 40 s"
         if self.arch != OWN:
             # The kernel has to know what runs the other architecture's programs.
-            argv = ["sh", "-c", 'update-binfmts --enable && exec "$@"', "sh", *argv]
+            cpu = next(name for name, arch in ARCHITECTURES.items() if arch == self.arch)
+            argv = ["sh", "-c", f'update-binfmts --enable qemu-{cpu} && exec "$@"', "sh", *argv]
             how_long = f"{self.arch}, once; its programs are emulated, which takes many minutes"
         with step(f"Debian {self.suite} for the {self.kind}s ({how_long})"):
             run_with_progress(argv, "mmdebstrap", CACHE / f"{self.kind}-root.log")
