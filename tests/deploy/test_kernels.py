@@ -46,8 +46,8 @@ def test_engines_that_serve_are_listed_once_each_before_the_next_one_stops(tmp_p
     nodes = states(plan, False, False)
     for state in nodes:
         state["services"]["units"][ENGINE]["spec"] = "older"
-    # On the second one the list can't be made: that ends no deploy.
-    failing = {"spark-2": [KEEP]}
+    # On the first one no list can be made: that ends no deploy.
+    failing = {NAMES[0]: [KEEP]}
     outcome = deploy(tmp_path, nodes, "-y", "--data", "topology=replicas", programs={KEEP: []}, failing=failing)
     assert outcome.code == 0, outcome.text[-3000:]
     listed = asked(outcome, KEEP)
