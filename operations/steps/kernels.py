@@ -16,9 +16,9 @@ from operations.plan.decide import kernels as decide
 from operations.plan.services import kept_kernels
 from operations.runner.carrying_out import seen
 from operations.runner.patience import python_step
-from operations.runner.remote import ask
+from operations.runner.remote import ask_or_none
 from operations.runner.run import Run, step
-from operations.wire.kernels import Made
+from operations.wire.kernels import CHANGED, Made
 
 
 @step
@@ -29,15 +29,18 @@ def hand_on(run: Run) -> Iterator[PyinfraCommand]:
 
 @step
 def follow(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
-    """The same before the engine of `turn` is renewed: one that was renewed before it has compiled all by now."""
+    """The same, right before the engine of `turn` is renewed. An engine renewed earlier has compiled everything by
+    then.
+    """
     if not state.is_executing or host.name not in [each.name for each in model.ranks(model.on(turn))]:
         host.noop(f"it is the turn of {turn}")
         return
     for other in (each for each in model.endpoints if run.started.is_proven(model, each)):
         for rank in model.ranks(model.on(other)):
             where = run.node(rank.name)
-            if listed := decide.to_list(seen(run), rank.name, partial(_is_started, run, rank.name)):
-                ask(where, kept.keep, listed, bound=False)
+            here = (model.engine_on(rank.name),)
+            if listed := decide.to_list(seen(run), here, rank.name, partial(_is_started, run, rank.name)):
+                ask_or_none(where, kept.keep, listed, bound=False)
                 run.looks.forget()
     yield from _handed(run, (model.engine_on(host.name),))
 
@@ -45,8 +48,8 @@ def follow(run: Run, model: ServedModel, turn: str) -> Iterator[PyinfraCommand]:
 @step
 def listed(run: Run) -> Iterator[PyinfraCommand]:
     """On every node: its engines serve with these, so others may have them. The oldest go where there are too many."""
-    found = decide.to_list(seen(run), host.name, partial(_is_started, run, host.name)) if state.is_executing else {}
-    if found:
+    here = run.plan.on(host.name) if state.is_executing else ()
+    if found := decide.to_list(seen(run), here, host.name, partial(_is_started, run, host.name)):
         yield python_step(partial(_list, run, found))
     else:
         host.noop("are listed, or none are kept")
@@ -76,22 +79,23 @@ def _take(run: Run, model: ServedModel, wanted: decide.Lacking, _state: State, w
             return True
         except (RuntimeError, OSError) as error:
             where.log(f"{error}: its engine compiles its own")
-            _mend(run, model, wanted.place, run.node(source.name))
+            if str(error).endswith(CHANGED):
+                _mend(model, wanted.place, run.node(source.name))
     return wanted.begins and _begin(model, wanted.place, wanted.made, where)
 
 
-def _mend(run: Run, model: ServedModel, place: str, source: Host) -> None:
+def _mend(model: ServedModel, place: str, source: Host) -> None:
     """What a disk has changed would break the next start there too."""
-    for each in ask(source, kept.mend, place, kept_kernels.paths_of(model)):
+    for each in ask_or_none(source, kept.mend, place, kept_kernels.paths_of(model)) or []:
         source.log(f"{place}/{each} has changed by itself: it is removed, and the next start compiles it anew")
 
 
 def _begin(model: ServedModel, place: str, made: Made, where: Host) -> bool:
-    return ask(where, kept.begin_with, place, made, kept_kernels.by_name(model))
+    return bool(ask_or_none(where, kept.begin_with, place, made, kept_kernels.by_name(model)))
 
 
 def _list(run: Run, found: dict[str, list[str]], _state: State, where: Host) -> bool:
-    for gone in ask(where, kept.keep, found):
+    for gone in ask_or_none(where, kept.keep, found) or []:
         where.log(f"compiled kernels {gone} are removed: there were more than {kept.ROOM >> 30} GiB of them")
     # The engine that serves alone for a cluster begins with what its ranks have compiled.
     for model in run.plan.on(where.name):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+#: What is said of a file that a disk has changed, behind its name.
+CHANGED = "is not what it was when a start with it had served"
+
 
 class Made(TypedDict):
     """For what it was compiled, beside the plan: `content` of the image, and the `processor`

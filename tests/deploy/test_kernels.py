@@ -15,6 +15,7 @@ from operations.plan.decide.kernels import Lacking
 from operations.plan.plan import Plan
 from operations.plan.services import kept_kernels
 from operations.steps import kernels
+from operations.wire.kernels import CHANGED
 from tests.deploy.fake import NAMES, Outcome, deploy, look, planned
 
 GB10 = "NVIDIA GB10 0x2e12, driver 580.95.05"
@@ -45,7 +46,9 @@ def test_engines_that_serve_are_listed_once_each_before_the_next_one_stops(tmp_p
     nodes = states(plan, False, False)
     for state in nodes:
         state["services"]["units"][ENGINE]["spec"] = "older"
-    outcome = deploy(tmp_path, nodes, "-y", "--data", "topology=replicas", programs={KEEP: []})
+    # On the first one no list can be made: that ends no deploy.
+    failing = {NAMES[0]: [KEEP]}
+    outcome = deploy(tmp_path, nodes, "-y", "--data", "topology=replicas", programs={KEEP: []}, failing=failing)
     assert outcome.code == 0, outcome.text[-3000:]
     listed = asked(outcome, KEEP)
     stop = next(re.finditer(r"^\[@fake/spark-2\] >>> .*systemctl (?:stop|restart).*tandem-engine", outcome.text, re.M))
@@ -105,17 +108,26 @@ def test_a_broken_copy_is_said_mended_where_it_is_and_ends_no_deploy(
 
     def ask(where: Any, program: Any, *_: Any, **__: Any) -> Any:
         asks.append((where.name, program))
-        return ["flashinfer/0.7.0"] if program is kept.mend else True
+        return answers[program]
 
-    monkeypatch.setattr(kernels, "ask", ask)
+    answers: dict[Any, Any] = {kept.mend: ["flashinfer/0.7.0"], kept.begin_with: True}
+    monkeypatch.setattr(kernels, "ask_or_none", ask)
     monkeypatch.setattr(Said, "lines", [])
     good = Runs()
     assert kernels._take(good, model, wanted, None, Said("spark-2"))  # type: ignore[arg-type]
     assert good.copied == [("spark-1", "spark-2", {"kernels": "a/b", "made": made})] and not asks
-    broken = Runs("kernels from spark-1: flashinfer/0.7.0/x.so is not what it was")
+    changed = f"kernels from spark-1: flashinfer/0.7.0/x.so {CHANGED}"
+    broken = Runs(changed)
     assert kernels._take(broken, model, wanted, None, Said("spark-2")) is begins  # type: ignore[arg-type]
     assert asks == [("spark-1", kept.mend), *([("spark-2", kept.begin_with)] if begins else [])]
     assert Said.lines[1:] == [
-        "spark-2: kernels from spark-1: flashinfer/0.7.0/x.so is not what it was: its engine compiles its own",
+        f"spark-2: {changed}: its engine compiles its own",
         "spark-1: a/b/flashinfer/0.7.0 has changed by itself: it is removed, and the next start compiles it anew",
     ]
+    # Nor does it end where these programs can't be run; and only a changed file is looked for.
+    asks.clear()
+    answers.update(dict.fromkeys(answers))
+    assert kernels._take(broken, model, wanted, None, Said("spark-2")) is False  # type: ignore[arg-type]
+    away = Runs("kernels from spark-1: timed out")
+    assert kernels._take(away, model, wanted, None, Said("spark-2")) is False  # type: ignore[arg-type]
+    assert [program for _, program in asks].count(kept.mend) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,13 @@ class Image:
     """A package with a Python that finds it, and start.sh as a container has it."""
 
     def __init__(self, place: Path) -> None:
-        self.kept, self.mount, self.packages = place / "cache", place / "tandem", place / "packages"
+        self.kept, self.mount, self.packages = place / "cache/pycache", place / "tandem", place / "packages"
+        self.kept.parent.mkdir()
         self.mount.mkdir()
         program = (FILES / "engine/byte_code.py").read_text()
-        assert program.count('"/root/.cache/pycache"') == 1
-        (self.mount / "byte_code.py").write_text(program.replace("/root/.cache/pycache", str(self.kept)))
+        assert program.count('"/root/.cache"') == 1
+        (self.mount / "byte_code.py").write_text(program.replace("/root/.cache", str(place / "cache")))
+        shutil.copy(FILES.parent / "operations/node/kernels/compiled.py", self.mount)
         for name in ("__init__.py", "serve.py"):
             (self.packages / "engine" / name).parent.mkdir(parents=True, exist_ok=True)
             (self.packages / "engine" / name).write_text("x = 1\n")
@@ -80,3 +83,11 @@ def test_a_python_without_the_package_and_an_engine_without_python_start_as_they
     image.start("not_there", PYTHONDONTWRITEBYTECODE="1")
     image.start("", PYTHONDONTWRITEBYTECODE="1")
     assert not image.kept.exists() and not image.compiled(image.packages)
+
+
+def test_a_nearly_full_disk_keeps_none_that_it_would_cut_off(image: Image) -> None:
+    landed = image.mount / "compiled.py"
+    assert landed.read_text().count("2 << 30") == 1
+    landed.write_text(landed.read_text().replace("2 << 30", "1 << 60"))
+    image.start()
+    assert not image.kept.exists()

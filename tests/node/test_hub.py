@@ -184,7 +184,7 @@ def test_what_a_killed_client_has_left_is_taken_away(store: Path) -> None:
 
 
 def test_a_model_that_does_not_fit_is_not_begun(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operations.node.copy.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr("operations.node.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     answer = download(store)
     assert "make room" in answer["error"]
     assert not list(store.glob(f"{FOLDER}/snapshots/*/model*"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +18,8 @@ from typing import Any
 import pytest
 
 from operations.node.copy import fetch
+from operations.node.copy.kernels import receive
+from operations.node.copy.swarm import STREAMS
 from operations.node.image.content_id import content_id
 from operations.node.kernels import compiled, kept
 from operations.wire.kernels import Made
@@ -118,7 +123,8 @@ def test_an_engine_that_compiles_nothing_hands_on_nothing(
     (source / PLACE).mkdir()
     compiled.put(source / PLACE, MADE)
     kept.keep({PLACE: PATHS})
-    assert take(source, tmp_path / "to", monkeypatch)["done"] and not (tmp_path / "to").exists()
+    assert take(source, tmp_path / "to", monkeypatch)["done"] and not names(tmp_path / "to" / PLACE)
+    assert kept.state()["kept"] == {PLACE: {"made": MADE, "proven": True}}, "the next deploy asks no more"
 
 
 def test_a_broken_file_is_found_and_all_of_it_left_out(
@@ -181,7 +187,7 @@ def test_links_of_a_container_lead_nowhere(source: Path, tmp_path: Path, monkeyp
     kept.keep({PLACE: PATHS})
     assert kept.offered(PLACE, MADE).keys() == {GRAPH}
     assert kept.begin_with(OTHER, MADE, PATHS) and not (source / OTHER / "flashinfer").exists()
-    assert (source / OTHER / "vllm/torch_compile_cache/link").is_symlink(), "a link, and nothing of where it leads"
+    assert names(source / OTHER) == {GRAPH} and not list((source / OTHER).rglob("link"))
     # Nor is anything written through one.
     to = tmp_path / "to" / PLACE
     to.mkdir(parents=True)
@@ -203,7 +209,7 @@ def test_a_start_drops_what_was_compiled_for_another_processor_or_image(source: 
 
 def test_another_plan_begins_with_kernels_that_say_all_by_their_names(source: Path) -> None:
     assert kept.begin_with(OTHER, MADE, ["flashinfer"])
-    assert names(source / OTHER) == {KERNEL, "flashinfer/0.7.0/121a/norm.lock"}
+    assert names(source / OTHER) == {KERNEL}
     assert (source / OTHER / KERNEL).stat().st_mtime_ns == (source / PLACE / KERNEL).stat().st_mtime_ns
     assert not compiled.is_proven(source / OTHER), "no start has served with them"
     assert not kept.begin_with(OTHER, MADE, ["flashinfer"]), "once"
@@ -226,9 +232,12 @@ def test_the_oldest_go_when_there_are_too_many_and_never_the_plans(source: Path,
     assert not (source / "aaaaaaaaaaaa/dddddddddddd.json").exists()
 
 
-def test_a_list_that_somebody_has_broken_is_none(source: Path) -> None:
+def test_a_list_that_somebody_has_broken_is_none(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source / f"{PLACE}.files.json").write_text('{"a": {"size": 1}}')
-    assert kept.offered(PLACE, MADE) == {}
+    assert kept.state()["kept"][PLACE]["proven"]
+    assert "it has none" in take(source, tmp_path / "to", monkeypatch)["error"]
+    monkeypatch.setattr(compiled, "CACHE", source)
+    assert kept.offered(PLACE, MADE) == {} and not kept.state()["kept"][PLACE]["proven"], "the next start lists anew"
     (source / f"{PLACE}.json").write_text("[")
     assert kept.state()["kept"] == {}
 
@@ -272,8 +281,8 @@ def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(
     docker.write_text(f"#!/bin/sh\n[ \"$3\" != gone ] || exit 1\ncat <<'E'\n{json.dumps([image])}\nE\n")
     docker.chmod(0o755)
 
-    def start(name: str) -> str:
-        argv = [sys.executable, str(folder / "made_for.py"), PLACE, name, "cpu"]
+    def start(name: str, restarts: int = 0) -> str:
+        argv = [sys.executable, "-B", str(folder / "made_for.py"), PLACE, name, "cpu", str(restarts)]
         env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         return subprocess.run(argv, env=env, check=True, capture_output=True, text=True).stderr
 
@@ -282,7 +291,126 @@ def test_a_start_notes_for_what_it_compiles_and_never_ends_by_it(
     assert compiled.read(cache / PLACE) == made
     (cache / PLACE / "triton").mkdir(parents=True)
     assert start("tandem/engine:1") == "" and (cache / PLACE).exists()
+    # Byte code goes where a start did not serve with it, or where the disk would cut it off.
+    code = cache / PLACE / "pycache/engine.pyc"
+    for words, restarts, least in (("", 1, ""), ("restart 2 in a row", 2, ""), ("nearly full", 0, "1 << 60")):
+        code.parent.mkdir(exist_ok=True)
+        code.touch()
+        landed.write_text(landed.read_text().replace("2 << 30", least or "2 << 30"))
+        said = start("tandem/engine:1", restarts)
+        assert code.exists() is not bool(words) and (words in said if words else not said)
+    assert (cache / PLACE / "triton").exists()
     docker.write_text(docker.read_text().replace("A=1", "A=2"))
     assert "tandem: kernels are compiled anew: this is another image" in start("tandem/engine:1")
     assert not (cache / PLACE).exists()
+    (cache / PLACE).symlink_to("/")
     assert "nobody knows what its kernels were compiled for" in start("gone")
+    assert not (cache / PLACE).is_symlink(), "it would be mounted"
+
+
+class SilentSource:
+    """A double of a node that has lost its power behind its list: each file times out, and is counted."""
+
+    def __init__(self, files: int) -> None:
+        entry = {"size": 1, "written": 1, "mode": 0o644, "sha256": "0"}
+        self.list = json.dumps({"made": MADE, "files": {f"flashinfer/{each}": entry for each in range(files)}})
+        self.asked = 0
+
+    @contextmanager
+    def get(self, path: str, rail: int = 0) -> Iterator[Any]:
+        if path != "/kernels":
+            self.asked += 1
+            time.sleep(0.05)
+            raise OSError("timed out")
+        yield io.BytesIO(self.list.encode())
+
+
+def test_a_source_without_power_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "CACHE", tmp_path)
+    silent = SilentSource(400)
+    with pytest.raises(OSError, match="timed out"):
+        receive(silent, PLACE, MADE)  # type: ignore[arg-type]
+    assert silent.asked <= 4 * STREAMS, "what is queued is not tried"
+    assert not (tmp_path / PLACE).exists()
+
+
+def test_nothing_is_put_beside_what_was_compiled_for_something_else(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older: Made = {**MADE, "processor": "NVIDIA GB10 0x2e12, driver 570.1"}
+    here = compile_at(tmp_path / "to", made=older)
+    before = names(here)
+    told = take(source, tmp_path / "to", monkeypatch)
+    assert told["error"] == "what lies here was compiled for something else: the next start clears it"
+    assert compiled.read(here) == older and names(here) == before
+    # A link of before is no folder: nothing is written where it leads.
+    shutil.rmtree(here)
+    (tmp_path / "etc").mkdir()
+    here.symlink_to(tmp_path / "etc")
+    monkeypatch.setattr(compiled, "CACHE", source)
+    assert compiled.places(here.parent) == []
+    (here.parent / f"{here.name}.json").unlink()
+    assert take(source, tmp_path / "to", monkeypatch)["done"]
+    assert not here.is_symlink() and names(here) == {GRAPH, KERNEL} and not list((tmp_path / "etc").iterdir())
+
+
+def test_no_file_that_is_handed_on_runs_as_somebody_else(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source / PLACE / KERNEL).chmod(0o4755)
+    kept.keep({PLACE: PATHS})
+    listed = compiled.files(source / PLACE)
+    assert listed
+    compiled.put_files(source / PLACE, {**listed, KERNEL: {**listed[KERNEL], "mode": 0o4755}})
+    assert take(source, tmp_path / "to", monkeypatch)["done"]
+    assert (tmp_path / "to" / PLACE / KERNEL).stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize("breaks", ["rename", "unlink", "rmtree"])
+def test_a_removal_that_is_broken_off_leaves_nothing_under_a_new_name(
+    source: Path, monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    place, newer = source / PLACE, Made(content="d" * 64, processor=MADE["processor"])
+
+    def power_cut(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil if breaks == "rmtree" else Path, breaks, power_cut)
+        compiled.begin(place, newer)
+    assert place.exists() is (breaks == "rename") and (not place.exists() or compiled.read(place) == MADE)
+    compiled.begin(place, newer)
+    assert not place.exists() and not list(place.parent.glob(".gone-*")) and compiled.read(place) == newer
+    place.mkdir()
+    assert not compiled.is_proven(place), "the list was of what has gone"
+
+
+def test_a_removal_passes_what_an_earlier_one_has_left(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = source / PLACE
+    (place.with_name(f".gone-{place.name}") / "held").mkdir(parents=True)
+    # As a file that can't be removed.
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    compiled.drop(place)
+    assert not place.exists() and compiled.read(place) is None
+
+
+def test_kernels_of_another_plan_that_cannot_be_had_are_left(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("operations.node.disk_space.shutil.disk_usage", lambda _: usual._replace(free=1000))
+        assert not kept.begin_with(OTHER, MADE, ["flashinfer"])
+    with monkeypatch.context() as patch:
+        # A disk that is full after all, in the midst of it.
+        patch.setattr(shutil, "copy2", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        assert not kept.begin_with(OTHER, MADE, ["flashinfer"])
+    assert not list(source.glob(f"{OTHER}*")), "nothing of it is left"
+    # A socket of an engine that runs, and a file that it takes away meanwhile, are in nobody's way.
+    with socket.socket(socket.AF_UNIX) as server, monkeypatch.context() as patch:
+        patch.chdir(source / PLACE / "flashinfer")
+        server.bind("s")
+        real = kept._names
+        patch.setattr(kept, "_names", lambda place, path: [*real(place, path), f"{path}/vanished"])
+        assert kept.begin_with(OTHER, MADE, ["flashinfer"])
+    assert names(source / OTHER) == {KERNEL} and compiled.read(source / OTHER) == MADE

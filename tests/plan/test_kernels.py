@@ -100,6 +100,8 @@ class Nodes:
         self.image = here(self.plan).image.local
         self.place = kept_kernels.place_of(here(self.plan))
         self.looks = {name: self.look() for name in (FIRST, SECOND)}
+        #: What an engine says that is asked.
+        self.serves = False
 
     def look(self, content: str = "c", gpu: str = GB10) -> Any:
         found = survey()["state"]
@@ -113,7 +115,7 @@ class Nodes:
 
     @property
     def seen(self) -> Seen:
-        return Seen(self.plan, self.looks.__getitem__, lambda _model, _name: False)
+        return Seen(self.plan, self.looks.__getitem__, lambda _model, _name: self.serves)
 
     def lacking(self, name: str = SECOND) -> decide.Lacking | None:
         return decide.lacking(self.seen, here(self.plan, name), name)
@@ -173,7 +175,7 @@ def test_kernels_are_listed_once_and_again_after_another_start() -> None:
     model = here(both.plan)
 
     def listed(*, started: bool) -> dict[str, list[str]]:
-        return decide.to_list(both.seen, FIRST, lambda _model: started)
+        return decide.to_list(both.seen, (model,), FIRST, lambda _model: started)
 
     assert listed(started=True) == {}, "no start has said for what they are"
     both.keeps(FIRST, proven=False)
@@ -188,3 +190,20 @@ def test_without_a_gpu_it_is_the_processor_that_counts() -> None:
     recipe = model.recipe.model_copy(update={"needs": model.recipe.needs.model_copy(update={"gpu": False})})
     made = decide.made_for(both.looks[FIRST], replace(model, recipe=recipe))
     assert made == {"content": "c", "processor": "x86_64"}
+
+
+def test_what_an_engine_on_demand_compiles_is_listed_only_while_it_serves() -> None:
+    both = Nodes()
+    model = replace(here(both.plan), idle_minutes=20.0)
+    assert model.is_on_demand
+    both.keeps(FIRST, proven=False)
+    units = both.looks[FIRST]["services"]["units"]
+
+    def listed(*, serves: bool, **unit: str) -> bool:
+        units[model.unit], both.serves = unit, serves
+        return bool(decide.to_list(both.seen, (model,), FIRST, lambda _model: False))
+
+    assert not listed(serves=False, ActiveState="active", image="i"), "it loads"
+    assert not listed(serves=True, ActiveState="inactive", image="i"), "it was ended, and nobody is asked in its place"
+    assert not listed(serves=True, ActiveState="activating"), "it waits before its start"
+    assert listed(serves=True, ActiveState="active", image="i")

@@ -15,12 +15,12 @@ from urllib.parse import quote
 from operations.node import beats
 from operations.node.commands import docker_root
 from operations.node.copy import share
-from operations.node.copy.disk_space import fits
 from operations.node.copy.install import Installer, filled
 from operations.node.copy.kernels import receive
 from operations.node.copy.meter import Meter
 from operations.node.copy.source import Busy, Source
 from operations.node.copy.swarm import STREAMS, UPLOADS, Swarm, Task
+from operations.node.disk_space import fits
 from operations.node.image import layers
 from operations.wire.model import Copied, ModelFile, Worker
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from operations.node import beats
 from operations.node.commands import open_files
 from operations.node.copy import known
-from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.silence import SILENCE_S, Silence, received
+from operations.node.disk_space import fits
 from operations.node.model import marks, mend, proof
 from operations.paths import DOWNLOAD
 from operations.wire.model import Copied, ModelFile

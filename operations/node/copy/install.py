@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Lock
 
 from operations.node.copy import known
-from operations.node.copy.disk_space import fits
 from operations.node.copy.meter import Meter
 from operations.node.copy.partial import PartialFile
+from operations.node.disk_space import fits
 from operations.node.model import marks, mend, proof
 from operations.node.model.folders import source_snapshot
 from operations.wire.model import Copied, ModelFile

@@ -73,7 +73,8 @@ def _of_kernels(peers: Sequence[str], place: str, made: Made) -> Shared:
     files = kept.offered(place, made)
     names = {name: entry["sha256"] for name, entry in files.items()}
     here = compiled.CACHE / place
-    told = compiled.read(here) or {"content": "", "processor": ""}
+    # Without a list it has none: `offered` has removed one that can't be read.
+    told = (compiled.read(here) if compiled.is_proven(here) else None) or {"content": "", "processor": ""}
     return Shared(peers, here, have=lambda: names, kernels={"made": told, "files": files})
 
 

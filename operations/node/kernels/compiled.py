@@ -1,7 +1,7 @@
 """What engines have compiled here, for their next starts: one folder for each image and plan (TAG/KEY, below CACHE).
 
-Beside it lies `KEY.json`, for which content of the image and which processor it is (Made); its time is that of the
-last start. `KEY.files.json` lists its files once a start with them has served. Both are written aside and renamed.
+`KEY.json` beside it says for which image content and processor the folder is (Made). Its modification time is that of
+the last start. `KEY.files.json` lists its files once a start with them has served. Both are written aside and renamed.
 
 It lands beside engines too (files/engine/made_for.py), so it imports nothing of Tandem's.
 """
@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from operations.wire.kernels import KeptFile, Made
 
 CACHE = Path("/var/lib/tandem/cache")
+#: The folder of Python's byte code below a place, and the bytes that have to be free for it. What a full disk cuts off
+#: keeps its name, and ends every start that reads it.
+BYTE_CODE, LEAST_FREE = "pycache", 2 << 30
 PROC, PCI = Path("/proc"), Path("/sys/bus/pci/devices")
 #: What is listed of a file (KeptFile).
 _LISTED = {"size", "written", "mode", "sha256"}
@@ -52,17 +56,28 @@ def processor(*, gpu: bool) -> str:
 def places(tag: Path) -> list[Path]:
     """Those of an image of which it is known for what they are."""
     records = (each for each in tag.glob("*.json") if not each.name.endswith(".files.json"))
-    return sorted(place for record in records if (place := record.with_suffix("")).is_dir())
+    found = (record.with_suffix("") for record in records)
+    return sorted(place for place in found if place.is_dir() and not place.is_symlink())
+
+
+def unlink_link(place: Path) -> None:
+    """Where an older Tandem mounted the folder above, an engine could make a link here. It would be mounted, and
+    written to.
+    """
+    if place.is_symlink():
+        place.unlink()
 
 
 def begin(place: Path, made: Made) -> str:
     """Before a start: what was compiled for something else goes. Says so, or nothing. Raises OSError."""
-    before, said = read(place), ""
-    if before and before != made and place.exists():
+    before, is_here, said = read(place), place.exists(), ""
+    if is_here and before and before != made:
         what = "processor" if before["processor"] != made["processor"] else "content"
-        drop(place)
         new = f"{made['processor']}, and it was {before['processor']}" if what == "processor" else "another image"
         said = f"kernels are compiled anew: this is {new}"
+    if said or not is_here:
+        # A removal that was broken off leaves a list without its files.
+        drop(place)
     put(place, made)
     return said
 
@@ -88,9 +103,13 @@ def used(place: Path) -> float:
 
 
 def files(place: Path) -> dict[str, KeptFile] | None:
-    """Its files as they were when a start with them had served; None: none has."""
+    """Its files as they were when a start with them had served; None: none has. A list that can't be read is removed:
+    the next start that serves makes another.
+    """
     found = _json(_files(place))
     has = isinstance(found, dict) and all(isinstance(each, dict) and each.keys() >= _LISTED for each in found.values())
+    if not has:
+        _files(place).unlink(missing_ok=True)
     return found if has and place.is_dir() else None
 
 
@@ -105,15 +124,16 @@ def put_files(place: Path, found: dict[str, KeptFile]) -> None:
 
 
 def drop(place: Path) -> None:
-    """Take it away: it has no name any more before its first file goes. Raises OSError."""
+    """Take it away: it has no name any more before its records go, and these go before its first file. Broken off
+    anywhere, it is never taken for what it is not. Raises OSError.
+    """
+    if place.exists() and not place.name.startswith(GONE):
+        # What an earlier removal has left may not go: it is in nobody's way.
+        place.rename(tempfile.mkdtemp(prefix=f"{GONE}{place.name}-", dir=place.parent))
     _files(place).unlink(missing_ok=True)
     _record(place).unlink(missing_ok=True)
-    aside = place if place.name.startswith(GONE) else place.with_name(f"{GONE}{place.name}")
-    if place != aside and place.exists():
-        shutil.rmtree(aside, ignore_errors=True)
-        place.rename(aside)
-    if aside.exists():
-        shutil.rmtree(aside)
+    for each in (place, *place.parent.glob(f"{GONE}{place.name}*")):
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def write(path: Path, value: object) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from operations.node.commands import read
+from operations.node.disk_space import fits
 from operations.node.kernels import compiled
 from operations.paths import ETC
 from operations.wire.kernels import Kept, KeptFile, Kernels, Made
@@ -22,6 +23,8 @@ SCRIPTS = Path(ETC)
 #: Bytes for all kernels of a node. Those of a plan are some hundred MiB to a few GiB (FlashInfer's sources and objects
 #: beside what torch has compiled): room for about ten plans, and little of a Spark's 1 to 4 TB.
 ROOM = 24 << 30
+#: Files that are hashed at once: engines serve meanwhile.
+HASHERS = 4
 #: A place, as run.sh names it.
 _PLACE = re.compile(r"/var/lib/tandem/cache/([0-9a-f]{12}/[0-9a-f]{12})\b")
 
@@ -47,8 +50,8 @@ def keep(paths: Mapping[str, Sequence[str]], bound: bool = True) -> list[str]:
 
 
 def begin_with(place: str, made: Made, paths: Sequence[str]) -> bool:
-    """Give a plan that has no kernels yet those whose names say all that they hang on, of the plan here that was
-    started last with the same image and processor; whether there were any.
+    """A plan without kernels begins with another plan's: the one started last here for the same image and processor.
+    Only entries whose names say all that they depend on are copied. Returns whether there were any.
     """
     here = compiled.CACHE / place
     alike = [each for each in compiled.places(here.parent) if each != here and compiled.read(each) == made]
@@ -56,13 +59,21 @@ def begin_with(place: str, made: Made, paths: Sequence[str]) -> bool:
         return False
     source, part = max(alike, key=compiled.used), part_of(here)
     shutil.rmtree(part, ignore_errors=True)
-    for name in (each for each in paths if is_within(source, each)):
-        with suppress(FileNotFoundError):
-            shutil.copytree(source / name, part / name, symlinks=True)
-    if not part.exists():
+    try:
+        fits(part, _size(source))
+        for name in (each for path in paths for each in _names(source, path)):
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            # An engine that runs there takes its temporary files away.
+            with suppress(FileNotFoundError):
+                shutil.copy2(source / name, part / name, follow_symlinks=False)
+        if not part.exists():
+            return False
+        compiled.begin(here, made)
+        part.rename(here)
+    except OSError:
         return False
-    part.rename(here)
-    compiled.put(here, made)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return True
 
 
@@ -81,8 +92,9 @@ def offered(place: str, made: Made) -> dict[str, KeptFile]:
 
 
 def mend(place: str, paths: Sequence[str]) -> list[str]:
-    """Take away what is not what it was when it was listed, though nobody has written to it: a disk has changed it. It
-    goes with all of its entry, the first folder below one of `paths`; the next start compiles that anew.
+    """Remove files whose content no longer matches the list although size and time do: the disk has changed them.
+    Each goes with all of its entry, the first folder below one of `paths`. The next start compiles that anew. Returns
+    the entries.
     """
     here = compiled.CACHE / place
     found = compiled.files(here) or {}
@@ -101,10 +113,10 @@ def make_room(used: Collection[str], room: int = ROOM) -> list[str]:
     """Take away kernels until all fit into `room` bytes, those first that were used least of late; never those of
     places in `used`. Returns what went.
     """
-    every = [each for tag in compiled.CACHE.glob("*") if tag.is_dir() for each in tag.iterdir() if each.is_dir()]
-    sizes = {each: _size(each) for each in every}
+    every = [each for tag in compiled.CACHE.glob("*") if tag.is_dir() for each in tag.iterdir()]
+    sizes = {each: _size(each) for each in every if each.is_dir() and not each.is_symlink()}
     total, gone = sum(sizes.values()), list[str]()
-    for each in sorted(every, key=compiled.used):
+    for each in sorted(sizes, key=compiled.used):
         name = f"{each.parent.name}/{each.name}"
         if total > room and name not in used:
             with suppress(OSError):
@@ -162,7 +174,7 @@ def _listed(place: Path, paths: Sequence[str], before: Mapping[str, KeptFile]) -
         return None
 
     names = sorted({name for path in paths for name in _names(place, path)})
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(HASHERS) as pool:
         return {name: found for name, found in zip(names, pool.map(entry, names), strict=True) if found}
 
 

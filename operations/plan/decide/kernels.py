@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.decide.seen import Seen
+from operations.plan.decide.unit_state import has_container, is_running
 from operations.plan.services import kept_kernels
 from operations.wire.kernels import Made
 from operations.wire.look import Look
@@ -14,8 +15,8 @@ from operations.wire.look import Look
 
 @dataclass(frozen=True)
 class Lacking:
-    """A node has no kernels of its engine's, for this: `source` has, or nobody (empty). `begins`: a node that has none
-    at all may begin with those of another plan of its own.
+    """A node lacks its engine's kernels. `source` is a node that has them; empty: none has. `begins`: a node that has
+    none at all may begin with those of another plan of its own.
     """
 
     place: str
@@ -55,14 +56,23 @@ def has(look: Look, place: str, made: Made) -> bool:
     return bool(known and known["proven"] and known["made"] == made)
 
 
-def to_list(seen: Seen, name: str, is_started: Callable[[ServedModel], bool]) -> dict[str, list[str]]:
-    """Places on a node whose kernels are to be listed now that their engines have served, each with what can be handed
-    on. Those that are listed are so again where this run has started their engine (`is_started`).
+def to_list(
+    seen: Seen, models: Sequence[ServedModel], name: str, is_started: Callable[[ServedModel], bool]
+) -> dict[str, list[str]]:
+    """Places on a node whose kernels are to be listed now that engines of these `models` have served, each with what
+    can be handed on. Those that are listed are so again where this run has started their engine (`is_started`).
     """
-    kept = seen.look(name)["kernels"]["kept"]
+    kept = seen.look(name)["kernels"]["kept"] if models else {}
     found = {}
-    for model in seen.plan.on(name):
+    for model in models:
         place, paths = kept_kernels.place_of(model), kept_kernels.paths_of(model)
-        if paths and place in kept and (is_started(model) or not kept[place]["proven"]):
+        is_new = place in kept and (is_started(model) or not kept[place]["proven"])
+        if paths and is_new and (not model.is_on_demand or _serves(seen, model, name)):
             found[place] = paths
     return found
+
+
+def _serves(seen: Seen, model: ServedModel, name: str) -> bool:
+    """Whether an engine that no deploy waits for serves by now. One that loads has compiled a part."""
+    found = seen.look(name)
+    return is_running(found, model.unit) and has_container(found, model.unit) and seen.is_live(model, name)

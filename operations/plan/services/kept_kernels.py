@@ -1,6 +1,6 @@
 """Where what an engine compiles is kept: by its image, its models' revisions, its flags and its ranks.
 
-For which processor, and which content of the image, the node itself says at each start (files/engine/made_for.py).
+The node itself checks the processor and the image's content at each start (files/engine/made_for.py).
 """
 
 from __future__ import annotations
