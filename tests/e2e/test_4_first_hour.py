@@ -124,7 +124,7 @@ def test_everything_that_stops_a_first_deploy_is_in_one_table(tmp_path: Path, re
     assert f"another program computes on the GPU: /opt/comfyui/venv/bin/python3 (pid {STRANGER}) with 20.0 GiB" in said
     assert "gnome" not in said
     assert "spark-2 nvidia-smi ends with 18 (Failed to initialize NVML: Driver/library version mismatch)" in said
-    assert "is still loaded -> reboot it" in said
+    assert "is still loaded [gpu-driver-fails] -> reboot it" in said
     assert f"spark-2 {roots} is not the login's" in said and f'sudo chown -R "$USER": {roots}' in said
     rail = f"spark-2 the login goes to 192.168.177.12, an address of the rail `{LINKS['rail0']}`"
     assert rail in said and "`ssh_hostname` in inventory.py" in said
