@@ -26,7 +26,7 @@ import protocols
 import shapes
 import suspects
 from attempts import Broken, Nobody, Question, Refusal, an_object
-from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
+from door_answers import Said, away, no_model, not_for, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
 from door_limits import Refused
 from litellm.proxy import proxy_server
@@ -167,6 +167,8 @@ def _question(path: str, asked: dict[str, Any] | str | None, body: bytes, form: 
         return odd(why)
     if router is None or model not in router.model_names:
         return no_model()
+    if loading.is_for_nothing(path, model):
+        return not_for(path)
     answers = choices(path, asked) if path.endswith("completions") else 1
     if answers > door_bounds.AT_ONCE:
         return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")
