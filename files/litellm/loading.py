@@ -84,8 +84,7 @@ def asked_at(model: str) -> str:
 def is_for_nothing(path: str, model: str) -> bool:
     """Whether a model on demand has no answer on a path, so that it is loaded for none."""
     return any(
-        each.get("loaded_by") and path.startswith(NOT_FOR.get(each.get("mode") or "chat", ()))
-        for each in _about(model)
+        each.get("loaded_by") and path.startswith(NOT_FOR.get(each.get("mode") or "chat", ())) for each in _about(model)
     )
 
 
@@ -132,7 +131,7 @@ async def tell(url: str, *, wants: bool = True) -> Told:
         if told is None or not told.is_fresh:
             was, told = told, await _ask(url, wants)
             is_away = told.state == "away"
-            if is_away and was is not None and was.state == "loaded":
+            if is_away and wants and was is not None and was.state == "loaded":
                 # Who is not there unloads nothing: the program of the node starts anew, at a deploy say.
                 told = told._replace(state="loaded")
             holds_s = DARK_S if is_away and not wants else LOADED_S if told.state == "loaded" else WAITS_S

@@ -193,8 +193,10 @@ def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Find
         yield Finding(where, f"on_demand={words['on_demand']!r}: expected True or False", '"on_demand": True')
         return
     # Not a number (NaN) is neither more nor less.
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not (
-        LEAST_IDLE_MINUTES <= minutes < _TOO_MANY_MINUTES
+    if (
+        isinstance(minutes, bool)
+        or not isinstance(minutes, int | float)
+        or not (LEAST_IDLE_MINUTES <= minutes < _TOO_MANY_MINUTES)
     ):
         least = f"{LEAST_IDLE_MINUTES:g} at the least and less than {_TOO_MANY_MINUTES}"
         problem = f"idle_minutes={minutes!r}: expected minutes, {least}"

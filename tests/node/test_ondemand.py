@@ -86,7 +86,10 @@ def test_how_long_it_may_take_is_known_only_where_no_request_is_under_way() -> N
 
 
 def test_memory_that_others_have_is_not_counted_on() -> None:
-    assert gone(available=30) == "no room, new takes 40.0 GiB and 30.0 are free: the system and other programs have the rest"
+    assert (
+        gone(available=30)
+        == "no room, new takes 40.0 GiB and 30.0 are free: the system and other programs have the rest"
+    )
     assert gone(tenant("a", 20), available=30) == ["a"]
     assert gone(need=120) == "new takes 120.0 GiB, 100.0 are there for models on demand"
 
