@@ -14,8 +14,8 @@ OUT, LOADS, LOADED, LEAVES = "out", "loads", "loaded", "leaves"
 #: Seconds without a request after which one rests. The door asks at most two seconds before it sends a request on
 #: (files/litellm/loading.py), and takes five at most to connect: within these no request is on its way.
 REST_S = 10.0
-#: Seconds for which one that has just loaded is kept at least, for those who were told to come back: they are told 60 at
-#: most. One whose load took longer is kept for as long as that: so at most half of a node's time are loads.
+#: Seconds for which one that has just loaded is kept at least, for those who were told to come back: they are told 60
+#: at most. One whose load took longer is kept for as long as that: so at most half of a node's time are loads.
 KEPT_S = 75.0
 
 

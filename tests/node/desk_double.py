@@ -140,10 +140,9 @@ class EngineDouble:
             events = b"event: content_block_delta\ndata: {}\n\nevent: message_stop\ndata: {}\n\n"
             return 200, "text/event-stream", events
         if path == "/v1/responses":
-            events = [
-                f'event: response.{name}\ndata: {{"type": "response.{name}"}}\n\n' for name in ("created", "completed")
-            ]
-            return 200, "text/event-stream", "".join(events).encode()
+            names = ("response.created", "response.completed")
+            said = "".join(f"event: {each}\ndata: {json.dumps({'type': each})}\n\n" for each in names)
+            return 200, "text/event-stream", said.encode()
         chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
         return 200, "text/event-stream", b"data: " + chunk + b"\n\ndata: [DONE]\n\n"
 
