@@ -109,6 +109,10 @@ def test_door_and_node_go_by_the_same_times_and_show_the_same() -> None:
 
     assert of("LOADED_S", "litellm/loading.py") + of("CONNECT_S", "litellm/attempts.py") < tenants.REST_S
     assert of("MOST_S", "litellm/loading.py") < tenants.KEPT_S
+    # It may be told so as long as three words with systemd take.
+    assert 3 * of("WORD_S", "ondemand/systemd.py") < of("GONE_S", "litellm/loading.py")
+    # A comment is two lines, and go-openai bears 300: loads of half an hour.
+    assert 300 / 2 * of("TOLD_S", "litellm/loading.py") > 1800
     assert of("FOR", "litellm/loading.py") == of("FOR", "ondemand/wishes.py")
 
 
@@ -258,7 +262,9 @@ def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, tmp_pat
         dark.listen()
         at = f"http://127.0.0.1:{dark.getsockname()[1]}"
         door.file.write_text(json.dumps({"a": {"engine": at, "loaded_by": f"{at}/tandem-engine-a"}}))
-        for _ in range(2):
+        for after_s in (0, 1.2):
+            # No word of a node that answers would hold for so long.
+            time.sleep(after_s)
             assert not json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"]
         dark.settimeout(0.5)
         dark.accept()
