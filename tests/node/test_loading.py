@@ -166,6 +166,13 @@ def test_a_flood_is_one_load_and_all_streams_of_it_are_answered(door: Door, tmp_
         assert all(each.status in (200, 503) for each in got[::2])
 
 
+def streams(url: str, name: str) -> bool:
+    """Whether a stream begins; it comes to its end then."""
+    got = Asked(url, name, stream=True)
+    assert got.status == 503 or b"[DONE]" in got.body, (name, got.body)
+    return got.status == 200
+
+
 def test_three_in_turn_on_memory_for_two_and_no_answer_is_cut_off(door: Door, tmp_path: Path) -> None:
     with desk(tmp_path, 100, {"a": 40, "b": 40, "c": 40}) as it:
         url = door.before(it)
@@ -173,8 +180,8 @@ def test_three_in_turn_on_memory_for_two_and_no_answer_is_cut_off(door: Door, tm
         it.loads("a")
         with it.engines["a"].serving() as answers:
             for name in ("b", "c", "b", "c"):
-                got = Asked(url, name, stream=True)
-                assert got.status == 200 and b"[DONE]" in got.body, (name, got.body)
+                # The one before it may be seen to serve for a moment longer than its client reads.
+                assert comes(lambda name=name: streams(url, name))  # type: ignore[misc]
             assert answers == []
         assert answers == ["answered"]
         assert (it.engines["a"].starts, it.engines["b"].starts, it.engines["c"].starts) == (1, 2, 2)
