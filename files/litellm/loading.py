@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import attempts
 from attempts import Refusal
-from door_answers import not_loaded
+from door_answers import not_for, not_loaded
 from litellm.proxy import proxy_server
 
 #: What the hash is over, beside the key; files/ondemand/wishes.py has the same.
@@ -76,33 +76,32 @@ _heard = dict[tuple[str, bool], Told]()
 _asking = defaultdict[tuple[str, bool], asyncio.Lock](asyncio.Lock)
 
 
-def asked_at(model: str) -> str:
-    """The URL at which a model's node is asked to load it; empty: it stays loaded."""
-    return next((str(url) for each in _about(model) if (url := each.get("loaded_by"))), "")
-
-
-def is_for_nothing(path: str, model: str) -> bool:
-    """Whether a model on demand has no answer on a path, so that it is loaded for none."""
-    return any(
-        each.get("loaded_by") and path.startswith(NOT_FOR.get(each.get("mode") or "chat", ())) for each in _about(model)
-    )
-
-
-def _about(model: str) -> list[dict[str, Any]]:
+def asked_at(model: str, path: str) -> str:
+    """The URL at which a model's node is asked to load it; empty: it stays loaded. Raises Refusal for a path on which
+    it has no answer: it is loaded for none.
+    """
     router = proxy_server.llm_router
     entries = (router.get_model_list(model_name=model) if router else None) or []
-    return [each.get("model_info", {}) for each in entries]
+    about = next((known for each in entries if (known := each.get("model_info", {})).get("loaded_by")), None)
+    if about is None:
+        return ""
+    if path.startswith(NOT_FOR.get(about.get("mode") or "chat", ())):
+        status, body, _ = not_for(path)
+        raise Refusal(status, body)
+    return str(about["loaded_by"])
 
 
-async def loaded(model: str) -> None:
-    """Returns where a model is loaded, and wants it. Raises NotLoaded."""
-    if (url := asked_at(model)) and (told := await tell(url)).state != "loaded":
+async def loaded(model: str, path: str) -> None:
+    """Returns where a model is loaded, and wants it. Raises NotLoaded, and Refusal as `asked_at` does."""
+    if (url := asked_at(model, path)) and (told := await tell(url)).state != "loaded":
         raise NotLoaded(told)
 
 
-async def until_loaded(model: str) -> AsyncIterator[str]:
-    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded: it won't be for now."""
-    url = asked_at(model)
+async def until_loaded(model: str, path: str) -> AsyncIterator[str]:
+    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded (it won't be for now), and
+    Refusal as `asked_at` does.
+    """
+    url = asked_at(model, path)
     if not url:
         return
     said_at, heard_at, has_waited = 0.0, time.monotonic(), False

@@ -26,7 +26,7 @@ import protocols
 import shapes
 import suspects
 from attempts import Broken, Nobody, Question, Refusal, an_object
-from door_answers import Said, away, no_model, not_for, not_spoken, odd, say, too_much
+from door_answers import Said, away, no_model, not_spoken, odd, say, too_much
 from door_body import admit, goes_elsewhere, not_for_clients
 from door_limits import Refused
 from litellm.proxy import proxy_server
@@ -65,7 +65,7 @@ class Passthrough:
         asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
             try:
-                await loading.loaded(str(asked.get("model")))
+                await loading.loaded(str(asked.get("model")), path)
             except Refusal as refusal:
                 await say(scope, receive, send, (refusal.status, refusal.body, refusal.headers))
                 return
@@ -95,7 +95,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
         if reader:
             said = await Stream(question, send, reader).run()
         else:
-            await loading.loaded(question.model)
+            await loading.loaded(question.model, question.path)
             said = await _whole(question)
     except Nobody:
         said = away(comes_back.after_s(proxy_server.llm_router, question.model))
@@ -167,8 +167,6 @@ def _question(path: str, asked: dict[str, Any] | str | None, body: bytes, form: 
         return odd(why)
     if router is None or model not in router.model_names:
         return no_model()
-    if loading.is_for_nothing(path, model):
-        return not_for(path)
     answers = choices(path, asked) if path.endswith("completions") else 1
     if answers > door_bounds.AT_ONCE:
         return odd(f"this asks for {answers} answers (`n` for each prompt), {door_bounds.AT_ONCE} are the most")

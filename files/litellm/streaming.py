@@ -100,7 +100,7 @@ class Stream:
         """A model on demand: meanwhile the client is told how far it is. Anthropic's have an event that may come first;
         OpenAI's reader of responses ends at any event before `response.created`, and skips comments (openai 2.54).
         """
-        async for said in loading.until_loaded(self.question.model):
+        async for said in loading.until_loaded(self.question.model, self.question.path):
             is_event = self.reader.sign == protocols.PING
             await self._pass_on(self.reader.sign if is_event else f": {said}\n\n".encode(), True)
 

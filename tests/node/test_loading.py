@@ -170,7 +170,7 @@ def streams(url: str, name: str) -> bool:
     """Whether a stream begins; it comes to its end then."""
     got = Asked(url, name, stream=True)
     assert got.status == 503 or b"[DONE]" in got.body, (name, got.body)
-    return got.status == 200
+    return bool(got.status == 200)
 
 
 def test_three_in_turn_on_memory_for_two_and_no_answer_is_cut_off(door: Door, tmp_path: Path) -> None:
