@@ -43,6 +43,12 @@ def not_spoken(path: str) -> Said:
     return 404, _error(why, "invalid_request_error", "not_found"), []
 
 
+def not_for(path: str) -> Said:
+    """A model on demand that is loaded for other questions."""
+    why = f"this model has no answer on /v1/{path}; `GET /v1/models` lists what each is asked for (`answers`)"
+    return 404, _error(why, "invalid_request_error", "not_found"), []
+
+
 def too_much(refused: Refused) -> Said:
     """Over a limit, and when to come back."""
     after = [(b"retry-after", str(refused.after_s).encode())]
@@ -76,9 +82,10 @@ def away(after_s: int = 0) -> Said:
     return 503, _error(AWAY, "server_error", "service_unavailable"), after
 
 
-def not_loaded(why: str, after_s: int) -> Said:
-    """A model on demand that is not there yet; in how many seconds to ask again."""
-    return 503, _error(why, "server_error", "model_not_loaded"), [(b"retry-after", str(after_s).encode())]
+def not_loaded(why: str, after_s: int, *, has_failed: bool) -> Said:
+    """A model on demand that is not there yet, or whose load has failed; in how many seconds to ask again."""
+    code = "model_load_failed" if has_failed else "model_not_loaded"
+    return 503, _error(why, "server_error", code), [(b"retry-after", str(after_s).encode())]
 
 
 def broken_off() -> Said:

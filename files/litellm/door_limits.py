@@ -48,10 +48,10 @@ class Visit:
 
     @property
     def tokens(self) -> int:
-        """What it has cost by now."""
+        """What it has cost by now: nothing before an engine has the question, be it for how long its model loads."""
         if self.told is not None:
             return self.told
-        return self.asked + self.pieces if (self.was_asked or self.pieces) and self.status < 400 else 0
+        return self.asked + self.pieces if self.was_asked and self.status < 400 else 0
 
 
 @dataclass(frozen=True)

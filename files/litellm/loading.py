@@ -19,39 +19,54 @@ from typing import Any, NamedTuple
 import aiohttp
 import attempts
 from attempts import Refusal
-from door_answers import not_loaded
+from door_answers import not_for, not_loaded
 from litellm.proxy import proxy_server
 
 #: What the hash is over, beside the key; files/ondemand/wishes.py has the same.
 FOR = b"tandem: models on demand"
 #: Seconds for which a word of the node holds: that a model is loaded, and that it is not yet.
 LOADED_S, WAITS_S = 2.0, 0.9
-#: Seconds for the node to answer, and for which one that does not is asked again for a stream that has begun.
-ASK_S, GONE_S = 3.0, 15.0
-#: Seconds after which a stream is told again how far it is.
-TOLD_S = 5.0
+#: Seconds for which who only looks goes by that a node does not answer: a dark one takes ASK_S to say nothing.
+DARK_S = 15.0
+#: Seconds for the node to answer, and for which one that does not is asked again for a stream that has begun: systemd
+#: may be slow, twice, while the node has no word for anybody.
+ASK_S, GONE_S = 3.0, 60.0
+#: Seconds after which a stream is told again how far it is. More often ends it: go-openai gives up behind 300 lines
+#: without data.
+TOLD_S = 15.0
 #: Seconds that a client is told at least and at most (comes_back.py says why), and where the node does not answer.
 LEAST_S, MOST_S, AWAY_S = 2, 60, 30
 
 
+_SPEAKS = ("chat/", "completions", "messages", "responses", "audio/")
+#: How paths begin (protocols.py) on which a model has no answer, whatever its engine, by what it is asked for (`mode`).
+#: Where one engine may have one (SGLang scores with chat models), the path is not here.
+NOT_FOR: dict[str, tuple[str, ...]] = {
+    "chat": ("embeddings",),
+    "transcription": ("embeddings", "rerank", "score"),
+    **dict.fromkeys(("embedding", "rerank", "classify", "reward"), _SPEAKS),
+}
+
+
 class Told(NamedTuple):
-    """`state`: loaded, waits, no, or away: its node does not answer."""
+    """`state`: loaded, waits, no, failed, or away: its node does not answer. `until`: it holds for so long."""
 
     state: str
     after_s: int
     says: str
-    when: float
+    until: float = 0.0
 
     @property
     def is_fresh(self) -> bool:
-        return time.monotonic() - self.when < (LOADED_S if self.state == "loaded" else WAITS_S)
+        return time.monotonic() < self.until
 
 
 class NotLoaded(Refusal):
     """A model is not loaded, and this request does not wait for it."""
 
     def __init__(self, told: Told) -> None:
-        status, body, headers = not_loaded(told.says, max(LEAST_S, min(told.after_s, MOST_S)))
+        after_s = max(LEAST_S, min(told.after_s, MOST_S))
+        status, body, headers = not_loaded(told.says, after_s, has_failed=told.state == "failed")
         super().__init__(status, body)
         self.headers = headers
 
@@ -61,22 +76,32 @@ _heard = dict[tuple[str, bool], Told]()
 _asking = defaultdict[tuple[str, bool], asyncio.Lock](asyncio.Lock)
 
 
-def asked_at(model: str) -> str:
-    """The URL at which a model's node is asked to load it; empty: it stays loaded."""
+def asked_at(model: str, path: str) -> str:
+    """The URL at which a model's node is asked to load it; empty: it stays loaded. Raises Refusal for a path on which
+    it has no answer: it is loaded for none.
+    """
     router = proxy_server.llm_router
     entries = (router.get_model_list(model_name=model) if router else None) or []
-    return next((str(url) for each in entries if (url := each.get("model_info", {}).get("loaded_by"))), "")
+    about = next((known for each in entries if (known := each.get("model_info", {})).get("loaded_by")), None)
+    if about is None:
+        return ""
+    if path.startswith(NOT_FOR.get(about.get("mode") or "chat", ())):
+        status, body, _ = not_for(path)
+        raise Refusal(status, body)
+    return str(about["loaded_by"])
 
 
-async def loaded(model: str) -> None:
-    """Returns where a model is loaded, and wants it. Raises NotLoaded."""
-    if (url := asked_at(model)) and (told := await tell(url)).state != "loaded":
+async def loaded(model: str, path: str) -> None:
+    """Returns where a model is loaded, and wants it. Raises NotLoaded, and Refusal as `asked_at` does."""
+    if (url := asked_at(model, path)) and (told := await tell(url)).state != "loaded":
         raise NotLoaded(told)
 
 
-async def until_loaded(model: str) -> AsyncIterator[str]:
-    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded: it won't be for now."""
-    url = asked_at(model)
+async def until_loaded(model: str, path: str) -> AsyncIterator[str]:
+    """How far it is, as often as a stream is told; ends when it is loaded. Raises NotLoaded (it won't be for now), and
+    Refusal as `asked_at` does.
+    """
+    url = asked_at(model, path)
     if not url:
         return
     said_at, heard_at, has_waited = 0.0, time.monotonic(), False
@@ -84,7 +109,7 @@ async def until_loaded(model: str) -> AsyncIterator[str]:
         now = time.monotonic()
         if told.state != "away":
             heard_at = now
-        if told.state == "no" or (told.state == "away" and not (has_waited and now - heard_at < GONE_S)):
+        if told.state in ("no", "failed") or (told.state == "away" and not (has_waited and now - heard_at < GONE_S)):
             raise NotLoaded(told)
         has_waited = True
         if now - said_at >= TOLD_S:
@@ -103,10 +128,13 @@ async def tell(url: str, *, wants: bool = True) -> Told:
     async with _asking[url, wants]:
         told = _heard.get((url, wants))
         if told is None or not told.is_fresh:
-            now = await _ask(url, wants)
-            # Who is not there unloads nothing: the program of the node starts anew, at a deploy say.
-            stays = told is not None and told.state == "loaded" and now.state == "away"
-            told = _heard[url, wants] = now._replace(state="loaded") if stays else now
+            was, told = told, await _ask(url, wants)
+            is_away = told.state == "away"
+            if is_away and wants and was is not None and was.state == "loaded":
+                # Who is not there unloads nothing: the program of the node starts anew, at a deploy say.
+                told = told._replace(state="loaded")
+            holds_s = DARK_S if is_away and not wants else LOADED_S if told.state == "loaded" else WAITS_S
+            told = _heard[url, wants] = told._replace(until=time.monotonic() + holds_s)
         return told
 
 
@@ -119,11 +147,11 @@ async def _ask(url: str, wants: bool) -> Told:
         ):
             response.raise_for_status()
             said: Any = await response.json()
-            return Told(str(said["state"]), int(said["after_s"]), str(said["says"]), time.monotonic())
+            return Told(str(said["state"]), int(said["after_s"]), str(said["says"]))
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
         print(f"tandem: {url} does not say whether its model is loaded: {type(error).__name__}")
         says = "the node that loads this model does not answer; `tandem status` says why"
-        return Told("away", AWAY_S, says, time.monotonic())
+        return Told("away", AWAY_S, says)
 
 
 def _shown(secret: str) -> str:

@@ -65,7 +65,7 @@ class Passthrough:
         asked = forms.read(body, form) if path in protocols.FORMS else an_object(body)
         if isinstance(asked, dict) and goes_elsewhere(asked) and not not_for_clients(asked):
             try:
-                await loading.loaded(str(asked.get("model")))
+                await loading.loaded(str(asked.get("model")), path)
             except Refusal as refusal:
                 await say(scope, receive, send, (refusal.status, refusal.body, refusal.headers))
                 return
@@ -95,7 +95,7 @@ async def _serve(question: Question, scope: Any, receive: Any, send: Any) -> Non
         if reader:
             said = await Stream(question, send, reader).run()
         else:
-            await loading.loaded(question.model)
+            await loading.loaded(question.model, question.path)
             said = await _whole(question)
     except Nobody:
         said = away(comes_back.after_s(proxy_server.llm_router, question.model))

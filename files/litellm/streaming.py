@@ -97,10 +97,12 @@ class Stream:
         return None
 
     async def _until_loaded(self) -> None:
-        """A model on demand: meanwhile the client is told how far it is, where its protocol has comments."""
-        async for said in loading.until_loaded(self.question.model):
-            is_comment = self.reader.sign == protocols.COMMENT
-            await self._pass_on(f": {said}\n\n".encode() if is_comment else self.reader.sign, True)
+        """A model on demand: meanwhile the client is told how far it is. Anthropic's have an event that may come first;
+        OpenAI's reader of responses ends at any event before `response.created`, and skips comments (openai 2.54).
+        """
+        async for said in loading.until_loaded(self.question.model, self.question.path):
+            is_event = self.reader.sign == protocols.PING
+            await self._pass_on(self.reader.sign if is_event else f": {said}\n\n".encode(), True)
 
     async def _from_one(self) -> bool:
         """What an engine gives; whether that is the end of the stream. Else `question` is for the rest of it."""

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ PAUSE_S, MOST_PAUSE_S = 60.0, 1800.0
 #: Seconds within which the memory of one that has ended is there again: until then a load begins by what the plan says,
 #: and its ready.sh waits for it.
 RETURNS_S = 30.0
+#: MiB by which the kernel may have less than the plan has counted with: another kernel keeps some more for itself.
+KERNEL_MIB = 256
 #: Seconds after which to ask again where nobody knows how long others will serve.
 SERVES_S = 30
 #: What people are told.
@@ -74,7 +77,6 @@ class Keeper:
             now = time.monotonic()
             if is_wanted:
                 engine.tenant.used = now
-                engine.tenant.has_served |= engine.tenant.state == LOADED
                 if engine.tenant.state != LOADED and engine.pauses_until <= now:
                     if unit not in self.wishes:
                         self.asked.set()
@@ -98,7 +100,11 @@ class Keeper:
     def _see(self, engine: Engine, seen: systemd.Seen, answers: bool, now: float) -> None:
         """What has become of an engine since the last look."""
         tenant = engine.tenant
-        if tenant.state == LEAVES:
+        if seen.active == "deactivating" and tenant.state != LEAVES:
+            # It has ended, and is put away: why it has, and what comes then, is known behind that.
+            if tenant.state == OUT:
+                tenant.becomes(LEAVES, now)
+        elif tenant.state == LEAVES:
             if seen.active in ("inactive", "failed"):
                 tenant.becomes(OUT, now)
                 self.returns_until = now + RETURNS_S
@@ -124,10 +130,8 @@ class Keeper:
         elif tenant.state == LOADS and answers and seen.active == "active":
             self._has_loaded(engine, seen, now)
         elif tenant.state == LOADS and now - tenant.since > engine.wanted["most_s"]:
-            # Its start may wait for something, and says for what.
-            lines = [line for _, line in phases.journal(seen.invocation) if line.strip()]
-            last = f": {lines[-1].strip()[:300]}" if lines else ""
-            self._fails(engine, f"it has not answered in {engine.wanted['most_s'] / 60:.0f} minutes{last}", now)
+            # Its start may wait for something, and says for what: `tandem status` shows the end of its log beside this.
+            self._fails(engine, f"it has not answered in {engine.wanted['most_s'] / 60:.0f} minutes", now)
 
     def _begins(self, engine: Engine, restarts: int, now: float) -> None:
         engine.tenant.becomes(LOADS, now)
@@ -188,7 +192,7 @@ class Keeper:
         tenant.becomes(LEAVES, now)
 
     def _room_mib(self) -> int:
-        return memory.mib("MemTotal") - self.wanted["floor_mib"] - self.wanted["stay_mib"]
+        return memory.mib("MemTotal") + KERNEL_MIB - self.wanted["floor_mib"] - self.wanted["stay_mib"]
 
     def _available_mib(self, now: float) -> int:
         return self._room_mib() if now < self.returns_until else memory.mib("MemAvailable") - self.wanted["floor_mib"]
@@ -203,8 +207,8 @@ class Keeper:
             return {"state": "waits", "after_s": takes_s, "says": f"{tenant.model} loads: {so_far} s"}
         if engine.pauses_until > now:
             after_s = math.ceil(engine.pauses_until - now)
-            says = f"{tenant.model} did not load: {engine.why}; it is tried again in {after_s} s"
-            return {"state": "no", "after_s": after_s, "says": says}
+            says = f"{tenant.model} did not load, `tandem status` says why; the next try is in {_minutes(after_s)}"
+            return {"state": "failed", "after_s": after_s, "says": says}
         if tenant.unit not in self.wishes and tenant.state == OUT:
             return {"state": "no", "after_s": takes_s, "says": f"{tenant.model} is loaded when somebody asks for it"}
         for other in self.engines.values():
@@ -234,9 +238,14 @@ class Keeper:
             self.told = text
 
 
+def _minutes(seconds: int) -> str:
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} minute{'s' if minutes > 1 else ''}"
+
+
 def _in_words(engine: Engine, now: float) -> str:
     tenant = engine.tenant
-    if tenant.state == OUT and engine.pauses_until > now:
+    if tenant.state in (OUT, LEAVES) and engine.pauses_until > now:
         return f"did not load: {engine.why}"
     words = {OUT: "not loaded: a request loads it", LOADS: "loads: it is asked for", LEAVES: "is unloaded"}
     return words.get(tenant.state, f"loaded on demand, until it is idle for {tenant.idle_s / 60:g} minutes")
@@ -251,6 +260,9 @@ def main() -> int:
     """Listen and look, for ever."""
     wanted: OnDemandSpec = json.loads((HERE / "ondemand.json").read_text())
     keeper = Keeper(wanted)
+    # What is loaded is known before the first one asks.
+    with suppress(OSError):
+        keeper.look()
     try:
         server = wishes.server(wanted["address"], wanted["port"], Path(wanted["key"]), keeper.ask)
     except OSError as error:

@@ -27,7 +27,7 @@ class Engine:
         self.standing: dict[str, float] = {}
         #: Of this start: systemd's name for it, how many came before it in a row, and how long it may take.
         self.invocation, self.restarts, self.takes_s = "", 0, load_s(unit, wanted)
-        #: Loads that failed in a row, why the last one did, and until when there is no further one.
+        #: Loads that failed in a row, why the last one did (for people of the node), and until when there is no other.
         self.failures, self.why, self.pauses_until = 0, "", -math.inf
 
     def sees_connections(self, now: float) -> None:

@@ -14,7 +14,8 @@ OUT, LOADS, LOADED, LEAVES = "out", "loads", "loaded", "leaves"
 #: Seconds without a request after which one rests. The door asks at most two seconds before it sends a request on
 #: (files/litellm/loading.py), and takes five at most to connect: within these no request is on its way.
 REST_S = 10.0
-#: Seconds for which one that has just loaded waits for those who were told to come back: they are told 60 at most.
+#: Seconds for which one that has just loaded is kept at least, for those who were told to come back: they are told 60
+#: at most. One whose load took longer is kept for as long as that: so at most half of a node's time are loads.
 KEPT_S = 75.0
 
 
@@ -42,12 +43,14 @@ class Tenant:
     used: float = -math.inf
     #: Whether a request is under way.
     is_busy: bool = False
-    #: Whether somebody has asked for it since it is loaded.
-    has_served: bool = False
+    #: Seconds for which it is kept from when it has loaded.
+    kept_s: float = KEPT_S
 
     def becomes(self, state: str, now: float) -> None:
         """It is in another state from now on."""
-        self.state, self.since, self.is_busy, self.has_served = state, now, False, False
+        if state == LOADED:
+            self.kept_s = max(KEPT_S, now - self.since)
+        self.state, self.since, self.is_busy = state, now, False
 
     def stays(self, now: float) -> Stays | None:
         """Why it does not give way to another one now; None: it does."""
@@ -55,15 +58,15 @@ class Tenant:
             return Stays(f"{self.model} {'loads' if self.state == LOADS else 'is unloaded'}")
         if self.is_busy:
             return Stays(f"{self.model} serves")
-        if now - self.used < REST_S:
-            return Stays(f"{self.model} has just served", REST_S - (now - self.used))
-        if not self.has_served and now - self.since < KEPT_S:
-            return Stays(f"{self.model} has just loaded, for those who wait for it", KEPT_S - (now - self.since))
-        return None
+        rests_s, kept_s = REST_S - (now - self.used), self.kept_s - (now - self.since)
+        if kept_s > 0:
+            return Stays(f"{self.model} has just loaded, for those who wait for it", max(rests_s, kept_s))
+        return Stays(f"{self.model} has just served", rests_s) if rests_s > 0 else None
 
     def is_idle(self, now: float) -> bool:
         """Whether it has been asked nothing for so long that it is unloaded."""
-        return self.state == LOADED and not self.is_busy and now - max(self.used, self.since) >= self.idle_s
+        idle_s = max(self.idle_s, self.kept_s)
+        return self.state == LOADED and not self.is_busy and now - max(self.used, self.since) >= idle_s
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _no_room(wanted: Tenant, inside: Sequence[Tenant], room_mib: int, available_
     staying = [(each, why) for each in inside if (why := each.stays(now))]
     if wanted.need_mib <= room_mib - _taken([each for each, _ in staying]):
         free = max(available_mib, 0) / 1024
-        return Way(problem=f"no room, {need} and {free:.1f} are free: other programs have the rest")
+        return Way(problem=f"no room, {need} and {free:.1f} are free: the system and other programs have the rest")
     problem = f"no room, {need}: {' and '.join(why.why for _, why in staying)}"
     lacks_mib = wanted.need_mib - min(room_mib - _taken(inside), available_mib)
     goes = [(0.0 if why is None else why.for_s, each.need_mib) for each in inside for why in [each.stays(now)]]

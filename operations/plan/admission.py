@@ -57,8 +57,8 @@ def check(
     declared: Sequence[DeclaredModel], models: Sequence[ServedModel], nodes: Sequence[Node], floor_gib: float
 ) -> None:
     """Refuse models that do not fit side by side, node by node, with a table, and what can't be held to its part. Of
-    those on demand each has to fit beside the ones that stay loaded, one at a time. One alone whose memory the owner
-    does not say is the preflight's matter.
+    those on demand each has to fit beside the ones that stay loaded, one at a time, and so has the only one. One alone
+    that stays loaded, and whose memory the owner does not say, is the preflight's matter.
     """
     findings = [
         finding for said, each in zip(declared, models, strict=True) for finding in _of_one(each, said.memory_gib)
@@ -66,7 +66,7 @@ def check(
     tables: list[str] = []
     for node in nodes:
         here = [each for each in models if each.lies_on(node.name)]
-        if len(here) < 2:
+        if len(here) < 2 and not any(each.is_on_demand for each in here):
             continue
         stay = {each.name: need_gib(each, node) for each in here if not each.is_on_demand}
         comes = {each.name: need_gib(each, node) for each in here if each.is_on_demand}

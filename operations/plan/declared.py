@@ -22,6 +22,8 @@ _WORDS = (*OF_A_MODEL, *BESIDE)
 _TOO_MANY_GIB, _TOO_MANY_MINUTES = 1_000_000, 5_259_600
 #: Minutes without a request after which a model on demand is unloaded.
 IDLE_MINUTES = 30.0
+#: The least of them: who was told to come back is there by then (KEPT_S of files/ondemand/tenants.py).
+LEAST_IDLE_MINUTES = 2.0
 #: Why only one engine on one node is loaded on demand.
 _NOT_ON_DEMAND = {
     "cluster": "each node loads and unloads by itself, and a cluster's ranks only serve all at once",
@@ -191,8 +193,13 @@ def _of_demand(name: str, words: Mapping[str, Any], own: Knobs) -> Iterator[Find
         yield Finding(where, f"on_demand={words['on_demand']!r}: expected True or False", '"on_demand": True')
         return
     # Not a number (NaN) is neither more nor less.
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < _TOO_MANY_MINUTES:
-        problem = f"idle_minutes={minutes!r}: expected minutes, more than 0 and less than {_TOO_MANY_MINUTES}"
+    if (
+        isinstance(minutes, bool)
+        or not isinstance(minutes, int | float)
+        or not (LEAST_IDLE_MINUTES <= minutes < _TOO_MANY_MINUTES)
+    ):
+        least = f"{LEAST_IDLE_MINUTES:g} at the least and less than {_TOO_MANY_MINUTES}"
+        problem = f"idle_minutes={minutes!r}: expected minutes, {least}"
         yield Finding(where, problem, f'"idle_minutes": {IDLE_MINUTES:g}; a model without `on_demand` stays loaded')
     elif "idle_minutes" in words and not on_demand:
         problem = f"idle_minutes={minutes:g}, and it is not on demand: it stays loaded"

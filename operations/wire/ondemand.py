@@ -6,8 +6,8 @@ from typing import TypedDict
 
 
 class Told(TypedDict):
-    """`state`: loaded, waits (it loads, or will when another one has) or no. `after_s`: seconds after which to ask
-    again; `says`: in words.
+    """`state`: loaded, waits (it loads, or will when another one has), no, or failed (its load; the next one waits).
+    `after_s`: seconds after which to ask again; `says`: in words, for clients.
     """
 
     state: str

@@ -27,6 +27,9 @@ from tests.plan.test_models import planned, text
 
 TINY = "lab-tiny-llama"
 KEY = "sk-of-this-test"
+#: Seconds for which an engine that has ended is put away (ExecStopPost= removes its container): systemd says
+#: `deactivating` meanwhile.
+PUT_AWAY_S = 0.2
 #: The program, with times of a test's.
 RUN = """
 import sys
@@ -37,7 +40,7 @@ home = Path(sys.argv[1])
 memory.MEMINFO, ondemand.STATE = home / "meminfo", home / "run/says.json"
 phases.kept.__defaults__ = (home / "starts.json",)
 ondemand.LOOK_S, ondemand.PAUSE_S, standing.LONG_S, ondemand.RETURNS_S = 0.05, 2.0, 0.3, 0.5
-tenants.REST_S, tenants.KEPT_S = 0.4, 2.0
+tenants.REST_S, tenants.KEPT_S = 0.4, 0.8
 sys.exit(ondemand.main())
 """
 _SYSTEMCTL = """#!/bin/sh
@@ -87,6 +90,7 @@ class EngineDouble:
         self.says("active")
         if self.crashes:
             self.crashes -= 1
+            self._is_put_away(PUT_AWAY_S)
             self.restarts += 1
             self.says("activating")
             return
@@ -135,20 +139,29 @@ class EngineDouble:
         if path == "/v1/messages":
             events = b"event: content_block_delta\ndata: {}\n\nevent: message_stop\ndata: {}\n\n"
             return 200, "text/event-stream", events
+        if path == "/v1/responses":
+            names = ("response.created", "response.completed")
+            said = "".join(f"event: {each}\ndata: {json.dumps({'type': each})}\n\n" for each in names)
+            return 200, "text/event-stream", said.encode()
         chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
         return 200, "text/event-stream", b"data: " + chunk + b"\n\ndata: [DONE]\n\n"
 
-    def stop(self) -> None:
+    def stop(self, put_away_s: float = PUT_AWAY_S) -> None:
         self.stops += 1
         self.restarts = 0
-        self._hangs_up()
+        self._is_put_away(put_away_s)
         self.says("inactive")
 
     def ends(self) -> None:
         """Of itself, so systemd starts it anew."""
-        self._hangs_up()
+        self._is_put_away(PUT_AWAY_S)
         self.restarts += 1
         self.start()
+
+    def _is_put_away(self, seconds: float) -> None:
+        self.says("deactivating")
+        self._hangs_up()
+        time.sleep(seconds)
 
     def _hangs_up(self) -> None:
         server, self.server = self.server, None
@@ -272,7 +285,7 @@ def desk(home: Path, total_gib: float, needs: dict[str, float], **more: float) -
         made.thread.join()
         made.end()
         for engine in made.engines.values():
-            engine.stop()
+            engine.stop(0)
 
 
 def refusal(made: DeskDouble, name: str, token: str) -> int:

@@ -121,6 +121,7 @@ def test_a_stream_that_ends_early_costs_what_has_passed(setup: Setup) -> None:
     visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100)
     answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
     assert visit.tokens == 0
+    visit.was_asked = True
     assert answer.pass_on(EVENTS[0] + EVENTS[0] + EVENTS[1][:9], True) == EVENTS[0] * 2
     assert answer.pass_on(b"", False) == EVENTS[1][:9]
     assert visit.tokens == 102
@@ -205,7 +206,7 @@ def test_tokens_of_the_other_litellm_of_the_node_count_for_a_minute(two: Two, up
 
 
 def test_a_stream_at_the_other_litellm_counts_while_it_runs_and_once_at_its_end(two: Two) -> None:
-    visit = two.visit()
+    visit = two.visit(was_asked=True)
     with two.at(0).under_way(visit):
         visit.pieces = 9
         two.at(0).passes(visit, 100.0)
@@ -272,3 +273,13 @@ def test_answers_of_one_request_count_as_requests_until_it_ends() -> None:
             assert limits.weigh(visit, 3) is None
             assert limits.refuse(key, 0.0).what == "requests"
         assert limits.refuse(key, 0.0) is None
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "messages"])
+def test_a_stream_whose_model_does_not_load_costs_nothing(setup: Setup, path: str) -> None:
+    protocols, said = part("litellm", "protocols"), part("litellm", "door_answers").not_loaded("no", 9, has_failed=True)
+    visit = part("litellm", "door_limits").Visit(part("litellm", "door_keys").Key("a", "h"), asked=100, status=200)
+    answer = part("litellm", "door_usage").Answer(visit, b"text/event-stream")
+    for each in (b": a loads: 5 s\n\n", protocols.PING, protocols.ended(path, *said[:2])):
+        assert answer.pass_on(each, True) == each
+    assert visit.tokens == 0

@@ -29,7 +29,7 @@ PYTHON = doors.LITELLM.parent / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no LiteLLM here: `make venv-proxy` installs it")
 
 tenants = part("ondemand", "tenants")
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 
 
 class Asked:
@@ -109,6 +109,10 @@ def test_door_and_node_go_by_the_same_times_and_show_the_same() -> None:
 
     assert of("LOADED_S", "litellm/loading.py") + of("CONNECT_S", "litellm/attempts.py") < tenants.REST_S
     assert of("MOST_S", "litellm/loading.py") < tenants.KEPT_S
+    # It may be told so as long as three words with systemd take.
+    assert 3 * of("WORD_S", "ondemand/systemd.py") < of("GONE_S", "litellm/loading.py")
+    # A comment is two lines, and go-openai bears 300: loads of half an hour.
+    assert 300 / 2 * of("TOLD_S", "litellm/loading.py") > 1800
     assert of("FOR", "litellm/loading.py") == of("FOR", "ondemand/wishes.py")
 
 
@@ -162,6 +166,13 @@ def test_a_flood_is_one_load_and_all_streams_of_it_are_answered(door: Door, tmp_
         assert all(each.status in (200, 503) for each in got[::2])
 
 
+def streams(url: str, name: str) -> bool:
+    """Whether a stream begins; it comes to its end then."""
+    got = Asked(url, name, stream=True)
+    assert got.status == 503 or b"[DONE]" in got.body, (name, got.body)
+    return bool(got.status == 200)
+
+
 def test_three_in_turn_on_memory_for_two_and_no_answer_is_cut_off(door: Door, tmp_path: Path) -> None:
     with desk(tmp_path, 100, {"a": 40, "b": 40, "c": 40}) as it:
         url = door.before(it)
@@ -169,8 +180,8 @@ def test_three_in_turn_on_memory_for_two_and_no_answer_is_cut_off(door: Door, tm
         it.loads("a")
         with it.engines["a"].serving() as answers:
             for name in ("b", "c", "b", "c"):
-                got = Asked(url, name, stream=True)
-                assert got.status == 200 and b"[DONE]" in got.body, (name, got.body)
+                # The one before it may be seen to serve for a moment longer than its client reads.
+                assert comes(lambda name=name: streams(url, name))  # type: ignore[misc]
             assert answers == []
         assert answers == ["answered"]
         assert (it.engines["a"].starts, it.engines["b"].starts, it.engines["c"].starts) == (1, 2, 2)
@@ -216,10 +227,56 @@ def test_a_load_that_fails_ends_the_stream_with_the_reason(door: Door, tmp_path:
         url = door.before(it)
         it.engines["a"].crashes = 1
         got = Asked(url, "a", stream=True)
-        assert got.error["message"].startswith("a did not load: it ended before it answered"), got.body
+        said = "a did not load, `tandem status` says why; the next try is in 1 minute"
+        assert got.error["message"] == said, got.body
         whole = Asked(url, "a")
-        assert whole.status == 503 and whole.error["message"].startswith("a did not load: ")
+        assert (whole.status, whole.error["message"], whole.error["code"]) == (503, said, "model_load_failed")
         assert it.engines["a"].starts == 1
+        # The gate of answers has nothing to wait for.
+        question: Any = {"name": "one", "path": "chat/completions", "body": {"model": "a", "messages": []}}
+        begun = time.monotonic()
+        assert answering.send(f"{url}/v1", KEY, [question], 60)["one"]["status"] == 503
+        assert time.monotonic() - begun < answering.AGAIN_S
+
+
+def test_what_reads_responses_gets_comments_until_the_engine_begins(door: Door, tmp_path: Path) -> None:
+    with desk(tmp_path, 100, {"a": 40}) as it:
+        url = door.before(it)
+        it.engines["a"].load_s = 0.8
+        got = Asked(url, "a", RESPONSES, stream=True, input="Hi")
+        comments, _, rest = got.body.partition(b"event: ")
+        assert comments.startswith(b": a ") and all(line.startswith(b":") for line in comments.split(b"\n\n")[:-1])
+        assert rest.startswith(b"response.created\n") and b"event: response.completed" in rest
+
+
+def test_a_path_on_which_a_model_has_no_answer_loads_nothing(door: Door, tmp_path: Path) -> None:
+    with desk(tmp_path, 100, {"a": 40, "b": 40}) as it:
+        url = door.before(it)
+        known = json.loads(door.file.read_text())
+        known["b"]["mode"] = "embedding"
+        door.file.write_text(json.dumps(known))
+        for model, path in (("a", "/v1/embeddings"), ("b", CHAT), ("b", RESPONSES)):
+            got = Asked(url, model, path, input="Hi")
+            assert got.status == 404 and f"no answer on {path}" in got.error["message"]
+        time.sleep(0.3)
+        assert it.engines["a"].starts == it.engines["b"].starts == 0
+        assert Asked(url, "b", "/v1/embeddings", input="Hi").error["code"] == "model_not_loaded"
+
+
+def test_a_list_of_models_waits_once_for_a_node_that_is_dark(door: Door, tmp_path: Path) -> None:
+    with socket.socket() as dark:
+        dark.bind(("127.0.0.1", 0))
+        dark.listen()
+        at = f"http://127.0.0.1:{dark.getsockname()[1]}"
+        door.file.write_text(json.dumps({"a": {"engine": at, "loaded_by": f"{at}/tandem-engine-a"}}))
+        for after_s in (0, 1.2):
+            # No word of a node that answers would hold for so long.
+            time.sleep(after_s)
+            assert not json.loads(urllib.request.urlopen(f"{door.url}/v1/models/a", timeout=10).read())["loaded"]
+        dark.settimeout(0.5)
+        dark.accept()
+        with pytest.raises(TimeoutError):
+            dark.accept()
 
 
 def test_what_the_engine_refuses_is_its_own_word_behind_the_wait_as_well(door: Door, tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from operations.wire.answers import Answered, AnsweredAll, Probe
 AT_ONCE = 3
 #: Seconds for which an answer may be silent, and that all questions may take.
 SILENT_S, ALL_S = 600.0, 900.0
-#: By which the door says that a model on demand is not loaded (files/litellm/door_answers.py), and seconds after which
-#: it is asked again.
+#: By which the door says that a model on demand is not loaded yet (files/litellm/door_answers.py), and seconds after
+#: which it is asked again. A load that has failed has another word: its next try may be half an hour away.
 _NOT_LOADED, AGAIN_S = '"model_not_loaded"', 5.0
 #: Bytes of an answer that are read, and characters of an error that are told.
 _MOST, _WORDS = 4 << 20, 400

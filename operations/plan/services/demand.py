@@ -9,6 +9,7 @@ from operations.paths import ENGINE
 from operations.plan.cluster.served_model import ServedModel
 from operations.plan.config.kind import Findings, Kind
 from operations.plan.config.knobs import Topology
+from operations.plan.config.spark import IDLE_GIB
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import Demand
 from operations.plan.recipes.recipe import Recipe
@@ -101,6 +102,7 @@ def check(survey: Survey, models: Sequence[ServedModel], kept_gib: float = 0.0, 
         left_gib = memory["available_mib"] / 1024 - kept_gib
         if kept_gib and left_gib < floor_gib:
             yield KERNEL_TAKES.said(kept=kept_gib, left=left_gib, floor=floor_gib)
+        yield from _beside(survey, models, left_gib, floor_gib)
         return
     # What Ollama holds is unloaded before the start of an engine on the GPU.
     ollama_mib = memory.get("ollama_mib", 0) if any(each.recipe.needs.gpu for each in models) else 0
@@ -113,10 +115,26 @@ def is_serving(survey: Survey) -> bool:
     return any(told.get("ActiveState") == "active" for unit, told in units.items() if unit.startswith(ENGINE))
 
 
+def _beside(survey: Survey, models: Sequence[ServedModel], left_gib: float, floor_gib: float) -> Findings:
+    """Models on demand, on a node that serves: whether each will find its memory beside those that stay loaded."""
+    units, total_gib = survey["state"]["services"]["units"], survey["memory"]["total_mib"] / 1024
+    running = {unit for unit, told in units.items() if unit.startswith(ENGINE) and told.get("ActiveState") == "active"}
+    here = {each.unit: of(each).of(total_gib) for each in models}
+    if not any(each.is_on_demand for each in models) or running - here.keys():
+        return
+    back_gib = left_gib + sum(here[unit] for unit in running)
+    # Less than an idle Spark offers: an engine of before may have more than this plan gives it, and gives that back.
+    if back_gib >= IDLE_GIB[0]:
+        yield from _missing(models, total_gib, back_gib, floor_gib)
+
+
 def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: float, floor_gib: float) -> Findings:
     """Who wants more to be free than is, and what helps."""
     # The floor counts once, however many fill their shares. Of those on demand one is loaded at the least.
     more = max(free_gib(each.recipe, of(each), total_gib, floor_gib) - of(each).of(total_gib) for each in models)
+    if any(each.is_on_demand for each in models):
+        # What loads one when it is asked for leaves the floor free (files/ondemand/ondemand.py).
+        more = max(more, floor_gib)
     stay = sum(of(each).of(total_gib) for each in models if not each.is_on_demand)
     need = stay + max((of(each).of(total_gib) for each in models if each.is_on_demand), default=0.0) + more
     if available_gib >= need:
@@ -125,8 +143,8 @@ def _missing(models: Sequence[ServedModel], total_gib: float, available_gib: flo
         yield MODELS_LACK.said(gib=available_gib, need=need)
         return
     (model,), wanted = models, of(models[0])
-    if wanted.gib >= need:
-        yield RECIPE_LACKS.said(gib=available_gib, need=wanted.gib)
+    if wanted.gib >= need or (model.is_on_demand and wanted.gib >= wanted.share * total_gib):
+        yield RECIPE_LACKS.said(gib=available_gib, need=need)
         return
     engine, above = ENGINES[model.recipe.engine], need - wanted.share * total_gib
     least = math.floor((available_gib - above) / total_gib * 100) / 100

@@ -25,6 +25,8 @@ def on_demand(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Serv
     stay = [each for each, _ in models if not each.is_on_demand]
     if len(stay) == len(models):
         return None
+    # Those that load at a boot may hold the turn meanwhile (ready.sh).
+    turn_s = sum(each.recipe.load_minutes for each in stay) * 60
     wanted: OnDemandSpec = {
         "address": node.fabric,
         "port": knobs.port("on_demand"),
@@ -32,7 +34,7 @@ def on_demand(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Serv
         "floor_mib": round(knobs.memory_floor_gib * 1024),
         "stay_mib": sum(_need_mib(each, node) for each in stay),
         "stay": [each.recipe.served_name for each in stay],
-        "models": {each.unit: _model(each, node, engine) for each, engine in models if each.is_on_demand},
+        "models": {each.unit: _model(each, node, engine, turn_s) for each, engine in models if each.is_on_demand},
     }
     folder = folder_of(ONDEMAND)
     more = [
@@ -43,7 +45,8 @@ def on_demand(knobs: Knobs, node: Node, models: Sequence[tuple[ServedModel, Serv
     return python_program(ONDEMAND, wanted, ("standing", "systemd", "tenants", "wishes"), more)
 
 
-def _model(model: ServedModel, node: Node, engine: Service) -> OnDemandModel:
+def _model(model: ServedModel, node: Node, engine: Service, turn_s: float) -> OnDemandModel:
+    """`turn_s`: seconds for which its start may wait for its turn."""
     load_s = model.recipe.load_minutes * 60
     return {
         "model": model.recipe.served_name,
@@ -54,7 +57,7 @@ def _model(model: ServedModel, node: Node, engine: Service) -> OnDemandModel:
         "need_mib": _need_mib(model, node),
         "idle_s": model.idle_minutes * 60,
         "load_s": load_s,
-        "most_s": load_s * START_PATIENCE,
+        "most_s": (load_s + turn_s) * START_PATIENCE,
     }
 
 

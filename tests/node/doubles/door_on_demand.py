@@ -28,7 +28,7 @@ class RouterDouble:
         return {
             name: {
                 "model_name": name,
-                "model_info": {"id": name} | ({"loaded_by": each["loaded_by"]} if each["loaded_by"] else {}),
+                "model_info": {"id": name, **{word: each[word] for word in ("loaded_by", "mode") if each.get(word)}},
                 "litellm_params": {"api_base": f"{each['engine']}/v1"},
             }
             for name, each in json.loads(self.file.read_text()).items()
