@@ -18,10 +18,11 @@ from operations.plan.recipes.picks import PICKS
 from operations.plan.recipes.recipe import Recipe
 from operations.verbs.recipe_table import free, published, shipped
 
-COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "token", "one user", "most")
+COLUMNS = ("recipe", "runs in", "GB on disk", "GiB free", "context", "at once", "Hub login", "one user", "most")
 FOOT = (
     "GB on disk: model and image, on each node. GiB free: that each node must have before a start.",
-    "at once: requests that each engine lets in; open: as many as its release does. token: whether the Hub wants one.",
+    "at once: requests that each engine lets in; open: as many as its release does.",
+    "Hub login: whether the Hub wants a token for the download; ?: not known.",
     "one user, most: tokens a second that others have published, the best topology (docs/recipes.md).",
     "More of one: tandem recipes NAME. What fits your load: tandem advise. Recipes of others: tandem recipes add eugr.",
 )
@@ -114,7 +115,7 @@ def one(recipe: Recipe, lines: Sequence[str], chosen: str = "") -> Iterator[str]
         "memory": f"GiB free on each node before a start: {'; '.join(free(recipe))}",
         "context": f"{_context(recipe)} tokens of question and answer together",
         "at once": f"{_at_once(recipe)} requests on each engine",
-        "token": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
+        "Hub login": {"no": "none", "yes": "the Hub wants one: the knob hub_token_file"}.get(
             token(recipe), "not known whether the Hub wants one"
         ),
         "published": "; ".join(published(recipe.figures)) or "nothing",
