@@ -28,6 +28,8 @@ def main() -> int:
             _print(several.how_many(told.questions[0], told.load, told.declared))
         else:
             _one(told, told.questions[0])
+        if not os.environ.get("RECIPE"):
+            print("This is for the declared recipe. All of them: --recipe any")
     except Refusal as refusal:
         for finding in refusal.findings:
             print(f"advise: {finding.where}: {finding.problem}; {finding.remedy}", file=sys.stderr)

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bench.advise import models
 from bench.advise.kv import context
-from operations.plan.config.refusal import Finding, Refusal, nearest
+from operations.plan.config.refusal import Finding, Refusal, alike
 from operations.plan.cost import Cost, cost, lasting
 from operations.plan.engines import ENGINES
 from operations.plan.engines.base import count
@@ -137,9 +137,4 @@ def named(name: str) -> str:
     names = [recipe.name for recipe in shipped()]
     if name in names or (FOLDER / f"{name}.yaml").is_file():
         return name
-    alike = [each for each in names if name.lower() in each]
-    if alike:
-        more = f"did you mean `{alike[0]}`?" if len(alike) == 1 else f"do you mean one of: {', '.join(alike[:4])}?"
-    else:
-        more = nearest(name.lower(), names, "`tandem recipes` lists them")
-    raise Refusal(Finding("recipes", f"no recipe is named `{name}`", more))
+    raise Refusal(Finding("recipes", f"no recipe is named `{name}`", alike(name, names, "`tandem recipes` lists them")))
